@@ -9,8 +9,9 @@
  *   baracuda_kernels_<op>_<dtype>_workspace_size  bytes of workspace that the op can use, where it can use one.
  *
  * Pointers   Device pointers, naturally aligned for their dtype; host pointers in the CPU library. `host` marks arrays
- *            that lie in host memory and are read before the call returns; at rank 0 they may be NULL. An output that
- *            may be NULL, such as an unwanted gradient, is then not computed. No operand spans more than 2^47 bytes.
+ *            that lie in host memory and are read before the call returns; at rank 0 they may be NULL. `ins` and `outs`
+ *            mark such arrays of pointers, "n of" operands. An output that may be NULL, such as an unwanted gradient, is
+ *            then not computed. No operand spans more than 2^47 bytes.
  * Shapes     Row-major and contiguous unless strides are passed. Strides count elements and have any sign. 0 broadcasts
  *            an input and, where the op says so, sums a gradient over that axis; other outputs take none. A rank is 0
  *            to 8.
@@ -674,6 +675,29 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_can_impleme
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+
+/*
+ * rope_tables_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradients of the tables of rope_apply in all its forms, summed over the rows that share them: dcos[s, i] = sum
+ * of dy_a x_a + dy_b x_b, dsin[s, i] = sum of dy_b x_a - dy_a x_b over outer and inner, a and b the features 2i
+ * and 2i + 1, or, where is_half is not 0, i and i + d / 2. A table for all rows of bh is outer = bh, places = seq,
+ * inner = 1, one for each places = bh * seq, one for the heads of each token places = t_outer, inner = h_heads.
+ * Each may be NULL.
+ *   in    dy: T [outer, places, inner, d]
+ *   in    x: T [outer, places, inner, d]
+ *   out   dcos: T.compute [places, d / 2], may be NULL
+ *   out   dsin: T.compute [places, d / 2], may be NULL
+ *   An input but dy may be NULL where no wanted output reads it. These read: dcos: x, dsin: x.
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f32_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f32_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f16_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f16_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_bf16_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_bf16_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_can_implement(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, const void* dcos, const void* dsin);
 
 /* ---- elementwise ----------------------------------------------------------------------------------------------- */
 
@@ -8287,6 +8311,70 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_bf16
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
 
 /*
+ * embedding_bag_last_offset{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag with the end of every bag among the offsets: num_bags + 1 of them, the last of which ends the last
+ * bag. Indices from there on are in no bag.
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [offset_count]
+ *   out   out: T [num_bags, embedding_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+
+/*
+ * embedding_bag_last_offset_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag_backward with the end of every bag among the offsets, num_bags + 1 of them. The caller zeroes
+ * dweight. Without a workspace by atomics, each addition to a 16-bit dweight rounded, f32 subnormals flushed on a
+ * GPU; with one, offsets must be non-decreasing.
+ *   in    dout: T [num_bags, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: i32 [offset_count]
+ *   inout dweight: T [num_embeddings, embedding_dim]
+ *   workspace optional: deterministic, and 16-bit sums in f32
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+
+/*
  * embedding{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * out[n] = weight[indices[n]], bit by bit; a row of zeros where the index is padding_idx or outside [0,
  * num_embeddings).
@@ -8401,6 +8489,43 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_bf16_run(int32_
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_bf16_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_bf16_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
 
+/*
+ * embedding_renorm{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * out is weight, but that rows which indices name, and whose norm, the root of order norm_type of the sum of its
+ * elements' powers, or with infinity the greatest magnitude, is above max_norm, are scaled by max_norm / (norm +
+ * 1e-7), once however often they are named. Where out is weight only these are written. Indices outside [0,
+ * num_embeddings) name none. The norm neither overflows nor vanishes; a row with NaN stays.
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [num_indices]
+ *   out   out: T [num_embeddings, embedding_dim]
+ *   workspace optional: 4 bytes a row, with which repeated indices are found in one pass; without one each is compared with all before it
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f32_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f32_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_f32_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f32_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f32_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_f32_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f64_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f64_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_f64_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f64_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f64_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_f64_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_f16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_f16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_f16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_f16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_bf16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_bf16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_bf16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_bf16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_renorm_i64idx_bf16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type, const void* weight, const void* indices, const void* out);
+BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_bf16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, double max_norm, double norm_type);
+
 /* ---- gemm ------------------------------------------------------------------------------------------------------ */
 
 /*
@@ -8412,7 +8537,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_bf16_workspace_s
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8435,7 +8560,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rcr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8461,7 +8586,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8501,7 +8626,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rcr_sm80_workspace_size(
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8524,7 +8649,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rrr_sm80_workspace_size(int32_t m,
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8550,7 +8675,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f16_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8590,7 +8715,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rrr_sm80_workspace_size(
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8607,7 +8732,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rcr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8628,7 +8753,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8650,7 +8775,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rcr_sm80_workspace_size
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8667,7 +8792,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rrr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8688,7 +8813,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8709,7 +8834,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rrr_sm80_workspace_size
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8726,7 +8851,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rcr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8746,7 +8871,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8767,7 +8892,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rcr_sm80_workspace_
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8784,7 +8909,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rrr_sm80_workspace_size(int32
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8804,7 +8929,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_workspace_size(
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of large products for cuBLASLt and its sums, of few results and many terms for parts of these
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_f32_simt_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -8825,7 +8950,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rrr_sm80_workspace_
  *   in    b: T [batch_count, n, k]
  *   in    c: T [batch_count, m, n], may be NULL
  *   out   d: T [batch_count, m, n]
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_batched_f16_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, void* d, int64_t ldd, int64_t stride_d, float alpha, float beta, int32_t batch_count, void* workspace, size_t workspace_bytes, void* stream);
@@ -8843,7 +8968,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_batched_bf16_rcr_sm80_workspace_size(i
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -8867,7 +8992,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_bf16_workspace_size(int32_t m, i
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_f32_3xtf32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -8908,7 +9033,7 @@ BARACUDA_API size_t baracuda_kernels_gemv_dense_m1_bf16_workspace_size(int32_t m
  *   out   dbias: T [n], may be NULL
  *   An input but dy may be NULL where no wanted output reads it. These read: dx: dy weight, dweight: dy x, dbias:
  *   dy.
- *   workspace optional: of large products for cuBLASLt, of few results and many terms for parts of their sums
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_linear_backward_f32_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
@@ -8973,6 +9098,116 @@ BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_f16_workspace_size(in
 BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
 BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+
+/*
+ * gemm_epilogue_{T}  (T: f32 f64 f16 bf16)
+ * d[i, j] = act(z[i, j]) + r[i, j], z[i, j] = alpha row_scale[i] column_scale[j] sum over k of a[i, k] b[k, j] +
+ * beta c[i, j] + bias[j] + row_bias[i], for each of batch products. activation: 0 none, 1 relu, 2 gelu (by erf), 3
+ * silu, 4 gelu_tanh. What is NULL is not there, z is not stored then; but C of NULL is D, so that beta D is added,
+ * and with beta 0 neither is read. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
+ * n]. backend: 0 the faster, 1 this library's kernels, 2 cuBLASLt, 3 cuBLASLt if it is the faster; where that has
+ * no such product, is not there or, for operands, does not take them, status 3. Sums and steps are of f32, of f64
+ * for f64. d may be c or r, of equal pitch; of stride_a, stride_b, stride_c and stride_r any may be 0 or negative.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   in    c: T [batch, m, n], may be NULL
+ *   in    bias: T [n], may be NULL
+ *   in    row_bias: T [m], may be NULL
+ *   in    row_scale: T.compute [m], may be NULL
+ *   in    column_scale: T.compute [n], may be NULL
+ *   in    r: T [batch, m, n], may be NULL
+ *   out   z: T [batch, m, n], may be NULL
+ *   out   d: T [batch, m, n]
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f64_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, double alpha, double beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f64_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_f64_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_bf16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+
+/*
+ * gemm_epilogue_t{T}  (T: f32)
+ * gemm_epilogue_f32 whose factors are rounded to TF32 (10 bits behind the point, to nearest, ties away from zero).
+ * cuBLASLt has no such product.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   in    c: T [batch, m, n], may be NULL
+ *   in    bias: T [n], may be NULL
+ *   in    row_bias: T [m], may be NULL
+ *   in    row_scale: T.compute [m], may be NULL
+ *   in    column_scale: T.compute [n], may be NULL
+ *   in    r: T [batch, m, n], may be NULL
+ *   out   z: T [batch, m, n], may be NULL
+ *   out   d: T [batch, m, n]
+ *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_tf32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_tf32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_tf32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+
+/*
+ * gemm_epilogue_{T}_{U}  (T: f16 bf16, U: f32)
+ * gemm_epilogue_{T} whose c, r, z and d are of {U}: sums are not rounded to 16 bits, and gradients of weights add
+ * up in d.
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   in    c: U [batch, m, n], may be NULL
+ *   in    bias: T [n], may be NULL
+ *   in    row_bias: T [m], may be NULL
+ *   in    row_scale: T.compute [m], may be NULL
+ *   in    column_scale: T.compute [n], may be NULL
+ *   in    r: U [batch, m, n], may be NULL
+ *   out   z: U [batch, m, n], may be NULL
+ *   out   d: U [batch, m, n]
+ *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f16_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_f16_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_f16_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_bf16_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_bf16_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_epilogue_bf16_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend);
+
+/*
+ * gemm_gated_{T}  (T: f32 f64 f16 bf16)
+ * d = act(z1) * z2, z1 = alpha a b1 + bias1, z2 = alpha a b2 + bias2, in one pass over a: swiglu, geglu and the
+ * like. activation, backend and layout are those of gemm_epilogue_{T}, ldb1 and ldb2 are equal. A bias of NULL is
+ * zeros, and z1 and z2, of which either may be NULL, are what the gradient needs. Sums and steps are of f32, of
+ * f64 for f64; results are rounded once.
+ *   in    a: T [m, k]
+ *   in    b1: T [k, n]
+ *   in    b2: T [k, n]
+ *   in    bias1: T [n], may be NULL
+ *   in    bias2: T [n], may be NULL
+ *   out   z1: T [m, n], may be NULL
+ *   out   z2: T [m, n], may be NULL
+ *   out   d: T [m, n]
+ *   workspace optional: of large products for cuBLASLt and its sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, float alpha, const void* a, int64_t lda, const void* b1, int64_t ldb1, const void* b2, int64_t ldb2, const void* bias1, const void* bias2, void* z1, int64_t ldz1, void* z2, int64_t ldz2, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb1, int64_t ldb2, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_gated_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f64_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, double alpha, const void* a, int64_t lda, const void* b1, int64_t ldb1, const void* b2, int64_t ldb2, const void* bias1, const void* bias2, void* z1, int64_t ldz1, void* z2, int64_t ldz2, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f64_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb1, int64_t ldb2, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_gated_f64_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, float alpha, const void* a, int64_t lda, const void* b1, int64_t ldb1, const void* b2, int64_t ldb2, const void* bias1, const void* bias2, void* z1, int64_t ldz1, void* z2, int64_t ldz2, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb1, int64_t ldb2, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_gated_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, float alpha, const void* a, int64_t lda, const void* b1, int64_t ldb1, const void* b2, int64_t ldb2, const void* bias1, const void* bias2, void* z1, int64_t ldz1, void* z2, int64_t ldz2, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_gated_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend, int64_t lda, int64_t ldb1, int64_t ldb2, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_gated_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t activation, int32_t backend);
 
 /*
  * gemm_fp8_e4m3_rcr_sm89  (T: fp8e4m3)
@@ -9798,7 +10033,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bin_rrr_sm89_workspace_size(int32_t m,
  *   in    w_compressed: T [m, half_k]
  *   in    w_metadata: u16 [m, words]
  *   out   y: T [n, m]
- *   workspace optional: of more than eight rows of x, for the weights as a dense matrix; without it the product is slow
+ *   workspace optional: of more than eight rows of x, for the weights as a dense matrix or, on the CPU, for packed factors; without it the product is slow
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_f32_sparse24_gemm_run(int32_t n, int32_t m, int32_t k, const void* x, const void* w_compressed, const void* w_metadata, void* y, void* workspace, uint64_t workspace_bytes, void* stream);
@@ -16863,6 +17098,93 @@ BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e4m3_run(int64_t outpu
 BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
 BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+
+/*
+ * concat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * y is the n inputs, one behind the other, along the axis concat_dim, of which inputs[k] has extents[k] elements,
+ * and all together those of y. Inputs whose elements lie in rows, as dense tensors have them, are copied by one
+ * launch for each 64. An input without elements may be NULL.
+ *   host  output_shape: i32 [rank]
+ *   host  extents: i32 [n]
+ *   host  stride_inputs: i64 [n, rank]
+ *   host  stride_y: i64 [rank]
+ *   ins   inputs: T [n of output_shape with extents along concat_dim]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_concat_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_u16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_u64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+
+/*
+ * concat_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * outputs[k] is the part of dy, extents[k] elements along the axis concat_dim, that concat took from inputs[k]: a
+ * split. Each may be NULL. Outputs whose elements lie in rows are written by one launch for each 64.
+ *   host  output_shape: i32 [rank]
+ *   host  extents: i32 [n]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_outputs: i64 [n, rank]
+ *   in    dy: T [output_shape]
+ *   outs  outputs: T [n of output_shape with extents along concat_dim], each may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_concat_backward_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_f16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_bf16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_f64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_i8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_i16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_i32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_i64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_u8_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_u16_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_u32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_u64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
 
 /*
  * flip_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)

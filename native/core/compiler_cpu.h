@@ -40,3 +40,20 @@
 #else
 #define BK_KEEPS_COPIES __attribute__((optimize("no-tree-loop-distribute-patterns")))
 #endif
+
+// Of a function: the instructions of AVX-512 that sum products of neighbouring 16-bit floats and 8-bit integers as well.
+#if defined(__clang__)
+#define BK_FOR_AVX512_DOT \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni"), min_vector_width(512)))
+#else
+#define BK_FOR_AVX512_DOT \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx512vnni,prefer-vector-width=512")))
+#endif
+
+// Lanes of two vectors in any order, constants that count those of the second behind the first's. `Mask` is a vector of
+// integers as wide as theirs.
+#if defined(__clang__)
+#define BK_SHUFFLE(Mask, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define BK_SHUFFLE(Mask, a, b, ...) __builtin_shuffle(a, b, Mask{__VA_ARGS__})
+#endif

@@ -1,27 +1,45 @@
-// Gated products on the CPU: the sums of a tile with both matrices of B, one after the other, in the order of a product of
-// each.
+// Gated products on the CPU: one product with the columns of both matrices of B in turn.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
 #include "gemm/epilogue.h"
-#include "gemm/matmul_cpu.h"
+#include "gemm/matmul_read_cpu.h"
 
 namespace bk {
 
-// d = act(z) gate of `columns` results from [i, j].
-template <class T, class Sum>
-BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t columns, const Sum* sums, const Sum* gates) {
+template <class T>
+struct GatedReads {
+    static constexpr Packing kPacking = kWidePacking<T>;
     using S = matmul_scalar_t<T>;
-    constexpr int64_t kMost = 64;
-    alignas(64) S z[kMost], gate[kMost];
-    for (int64_t first = 0; first < columns; first += kMost) {
-        const int64_t count = std::min(columns - first, kMost), at = j + first;
+    const Matmul<T>& p;
+    int64_t m, n, k;
+
+    explicit GatedReads(const Matmul<T>& problem) : p(problem), m(p.m), n(2 * p.n), k(p.k) {}
+
+    BK_HD void read_row(int64_t i, int64_t first, int64_t depth, S* to) const {
+        read(p.a + i * p.a_at.row + first * p.a_at.column, p.a_at.column, depth, to);
+    }
+    BK_HD void read_column(int64_t j, int64_t first, int64_t depth, S* to) const {
+        read((j % 2 == 0 ? p.b : p.gate) + j / 2 * p.b_at.column + first * p.b_at.row, p.b_at.row, depth, to);
+    }
+    static BK_HD void read(const matmul_element_t<T>* from, int64_t step, int64_t depth, S* to) {
+        if (step == 1)
+            for (int64_t x = 0; x < depth; ++x) to[x] = MatmulArithmetic<T>::term(from[x]);
+        else
+            for (int64_t x = 0; x < depth; ++x) to[x] = MatmulArithmetic<T>::term(from[x * step]);
+    }
+
+    // d = act(z) gate. Blocks have an even number of columns.
+    BK_HD void store(int64_t i, int64_t j, int64_t columns, const S* sums) const {
+        constexpr int64_t kMost = 64;
+        const Epilogue<T>& e = p.epilogue;
+        alignas(64) S z[kMost], gate[kMost];
+        const int64_t count = columns / 2, at = j / 2;
         for (int64_t c = 0; c < count; ++c) {
-            z[c] = e.alpha * static_cast<S>(sums[first + c]);
-            gate[c] = e.alpha * static_cast<S>(gates[first + c]);
+            z[c] = e.alpha * sums[2 * c];
+            gate[c] = e.alpha * sums[2 * c + 1];
         }
         if (e.bias != nullptr)
             for (int64_t c = 0; c < count; ++c) z[c] += e.bias_of(at + c);
@@ -33,48 +51,11 @@ BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t c
         for (int64_t c = 0; c < count; ++c) z[c] *= gate[c];
         keep_span(e, z, count, e.d, i * e.d_at.row + at);
     }
-}
-
-template <class T, int kBytes>
-__attribute__((noinline)) void compute_gated_tiles(const Matmul<T>& p, int64_t tile_rows, int64_t begin, int64_t end) {
-    using Tile = MatmulTile<T, kBytes>;
-    Tile tile;
-    alignas(64) typename Tile::Sum sums[Tile::kRows][Tile::kColumns];
-    Matmul<T> gate = p;
-    gate.b = p.gate;
-    const int64_t across = ceil_div<int64_t>(p.n, Tile::kColumns);
-    for (int64_t t = begin; t < end; ++t) {
-        const int64_t j0 = t % across * Tile::kColumns, i0 = t / across * tile_rows;
-        const int64_t rows = std::min(p.m - i0, tile_rows), columns = std::min<int64_t>(p.n - j0, Tile::kColumns);
-        run_fused<kBytes>([&] {
-            sum_tile(tile, p, 0, i0, j0, rows, columns);
-            memcpy(sums, tile.sums, sizeof(sums));
-            sum_tile(tile, gate, 0, i0, j0, rows, columns);
-        });
-        run_unfused<kBytes>([&] {
-            for (int64_t i = 0; i < rows; ++i) store_gated_row(p.epilogue, i0 + i, j0, columns, sums[i], tile.sums[i]);
-        });
-    }
-}
-
-template <class T, int kBytes>
-void multiply_gated(const Matmul<T>& p) {
-    using Tile = MatmulTile<T, kBytes>;
-    const int64_t strips = ceil_div<int64_t>(p.n, Tile::kColumns), wanted = ceil_div<int64_t>(4 * thread_count(), strips);
-    const int64_t blocks = ceil_div<int64_t>(ceil_div(p.m, wanted), Tile::kBlockRows);
-    const int64_t tile_rows = std::min<int64_t>(Tile::kRows, blocks * Tile::kBlockRows);
-    parallel_chunks(strips * ceil_div(p.m, tile_rows), grain_for(2 * tile_rows * Tile::kColumns * (p.k + 1)),
-                    [&](int64_t begin, int64_t end) { compute_gated_tiles<T, kBytes>(p, tile_rows, begin, end); });
-}
+};
 
 template <class T>
-Status gated_matmul(const Launch&, const Matmul<T>& p) {
-    switch (vector_bytes()) {
-        case 64: multiply_gated<T, 64>(p); break;
-        case 32: multiply_gated<T, 32>(p); break;
-        default: multiply_gated<T, 16>(p);
-    }
-    return Status::kOk;
+Status gated_matmul(const Launch& launch, const Matmul<T>& p) {
+    return multiply_read(launch, GatedReads<T>(p));
 }
 
 }  // namespace bk

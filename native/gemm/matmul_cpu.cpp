@@ -1,5 +1,5 @@
 // Activations of the epilogue on the CPU.
-#include "gemm/matmul_cpu.h"
+#include "gemm/matmul_store_cpu.h"
 
 namespace bk {
 

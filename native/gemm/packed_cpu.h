@@ -11,7 +11,7 @@ namespace bk {
 
 template <class T>
 struct PackedProduct {
-    using Arithmetic = int8_t;
+    static constexpr Packing kPacking = Packing::kF32Whole;
     static constexpr int kCount = kInByte<T>;
     const Matmul<T>& p;
     int64_t m, n, k;
@@ -69,7 +69,7 @@ struct PackedProduct {
 
 template <class T>
 Status packed_matmul(const Launch&, const Matmul<T>& p) {
-    return multiply_read(PackedProduct<T>{p, p.m, p.n, p.k * kInByte<T>});
+    return multiply_read(Launch{}, PackedProduct<T>{p, p.m, p.n, p.k * kInByte<T>});
 }
 
 }  // namespace bk

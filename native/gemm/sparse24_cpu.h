@@ -10,7 +10,7 @@ namespace bk {
 
 template <class T>
 struct Sparse24Reads {
-    using Arithmetic = T;
+    static constexpr Packing kPacking = Packing::kF32;
     const Sparse24<T>& p;
     int64_t m, n, k;  // of the product: rows of x, rows of weights
 
@@ -33,13 +33,13 @@ struct Sparse24Reads {
 };
 
 template <class T>
-size_t sparse24_workspace(int64_t, int64_t, int64_t) {
-    return 0;
+size_t sparse24_workspace(int64_t n, int64_t m, int64_t k) {
+    return blocked_workspace(block_kernel<Packing::kF32>(), n, m, k);
 }
 
 template <class T>
-Status sparse24_product(const Launch&, const Sparse24<T>& p) {
-    return multiply_read(Sparse24Reads<T>{p, p.n, p.m, p.k});
+Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
+    return multiply_read(launch, Sparse24Reads<T>{p, p.n, p.m, p.k});
 }
 
 }  // namespace bk

@@ -18,7 +18,7 @@ BK_HD void narrow_run(const float* from, int64_t count, f16* to) {
 }
 
 struct MarlinReads : MarlinProduct {
-    using Arithmetic = f16;
+    static constexpr Packing kPacking = Packing::kF32;
 
     BK_HD void read_row(int64_t i, int64_t first, int64_t depth, float* to) const { widen_run(a + i * k + first, depth, to); }
 
@@ -42,7 +42,7 @@ struct MarlinReads : MarlinProduct {
 };
 
 struct AwqReads : AwqProduct {
-    using Arithmetic = f16;
+    static constexpr Packing kPacking = Packing::kF32;
 
     BK_HD void read_row(int64_t i, int64_t first, int64_t depth, float* to) const { widen_run(a + i * k + first, depth, to); }
 
@@ -63,8 +63,8 @@ struct AwqReads : AwqProduct {
     }
 };
 
-inline Status marlin_product(const Launch&, const MarlinProduct& p) { return multiply_read(MarlinReads{p}); }
-inline Status awq_product(const Launch&, const AwqProduct& p) { return multiply_read(AwqReads{p}); }
+inline Status marlin_product(const Launch&, const MarlinProduct& p) { return multiply_read(Launch{}, MarlinReads{p}); }
+inline Status awq_product(const Launch&, const AwqProduct& p) { return multiply_read(Launch{}, AwqReads{p}); }
 
 inline Status awq_dequantize(const Launch&, const AwqProduct& p) {
     const AwqReads reads{p};

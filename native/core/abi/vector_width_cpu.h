@@ -15,6 +15,20 @@ inline int vector_bytes() {
 #endif
 }
 
+// Whether the instructions of BK_FOR_AVX512_DOT are there; BARACUDA_CPU_ISA=avx512 leaves them out.
+inline bool has_dot_products() {
+#if BK_ISA_DISPATCH
+    static const bool value = [] {
+        const char* wanted = getenv("BARACUDA_CPU_ISA");
+        return isa() == Isa::kAvx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni") &&
+               (wanted == nullptr || strcmp(wanted, "avx512") != 0);
+    }();
+    return value;
+#else
+    return false;
+#endif
+}
+
 #if BK_ISA_DISPATCH
 template <class Body>
 BK_FOR_AVX512 BK_FUSED void run_fused_avx512(const Body& body) {

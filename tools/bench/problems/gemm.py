@@ -123,44 +123,50 @@ def large(backend):
     sizes = ((8192, 8192, 8192), (4096, 4096, 4096), (4096, 14336, 4096), (16384, 4096, 4096))
     by_columns, by_rows = (torch_product(True),), (torch_product(False),)
     level, own = Bound("peer", 0.97), Bound("peer", 0.95)
+    packed = {}
     if backend == "cpu":
         sizes = ((1024, 1024, 1024),)
+        packed = {"workspace": True}  # for packed factors
     for m, n, k in sizes:
         size = f"{m}x{n}x{k}"
-        yield made(f"gemm rcr {size}", "gemm_{T}_rcr_sm80", m, n, k, _HALVES, peers=by_columns, bounds=(level,))
         yield made(
-            f"gemm rrr {size}", "gemm_{T}_rrr_sm80", m, n, k, _HALVES, layout="rrr", peers=by_rows, bounds=(level,)
+            f"gemm rcr {size}", "gemm_{T}_rcr_sm80", m, n, k, _HALVES, peers=by_columns, bounds=(level,), **packed
         )
+        yield made(
+            f"gemm rrr {size}", "gemm_{T}_rrr_sm80", m, n, k, _HALVES, layout="rrr", peers=by_rows, bounds=(level,),
+            **packed,
+        )  # fmt: skip
     side = sizes[0][0] if backend == "cpu" else 4096
     size = f"{side}^3"
     cube = (side, side, side)
     for layout, peers in (("rcr", by_columns), ("rrr", by_rows)):
         more = {"layout": layout, "peers": peers, "bounds": (own,)}
-        tf32 = more | {"peers": (torch_tf32,) if layout == "rcr" else ()}
+        tf32 = more | {"peers": (torch_tf32,) if layout == "rcr" else ()} | packed
         yield made(f"gemm tf32 {layout} {size}", f"gemm_t{{T}}_{layout}_sm80", *cube, ("f32",), **tf32)
-        simt = more | ({"numpy": (numpy_product(layout == "rcr"),)} if backend == "cpu" else {})
+        simt = more | packed | ({"numpy": (numpy_product(layout == "rcr"),)} if backend == "cpu" else {})
         yield made(f"gemm f32 {layout} {size}", f"gemm_{{T}}_simt_{layout}_sm80", *cube, ("f32",), **simt)
-        yield made(f"gemm f64 {layout} {size}", f"gemm_{{T}}_{layout}_sm80", *cube, ("f64",), **more)
+        yield made(f"gemm f64 {layout} {size}", f"gemm_{{T}}_{layout}_sm80", *cube, ("f64",), **more, **packed)
         integers = (torch_int,) if layout == "rcr" else ()
         whole = more | {"peers": integers}
         yield made(f"gemm s8 {layout} {size}", f"gemm_s8_{layout}_sm80", *cube, ("i8",), **whole)
     yield made(
         f"gemm 3xtf32 {size}", "gemm_dense_{T}_3xtf32", *cube, ("f32",), dense=True, peers=by_columns,
-        bounds=(Bound("peer", 1.0),),
+        bounds=(Bound("peer", 1.0),), **packed,
     )  # fmt: skip
     yield made(
         f"gemm s8 into i32 {size}", "gemm_dense_{T}_i32", *cube, ("i8",), dense=True, peers=(torch_int,), bounds=(own,)
     )
     row, wide = "gemm_bias_{T}_rcr_sm80", sizes[-2] if backend == "cuda" else cube
     bound = (Bound("peer", 1.0),)
-    yield made("gemm bias", row, *wide, ("bf16",), bias=True, peers=(torch_bias(""),), bounds=bound)
+    yield made("gemm bias", row, *wide, ("bf16",), bias=True, peers=(torch_bias(""),), bounds=bound, **packed)
     row = "gemm_bias_{F}_{T}_rcr_sm80"
     yield made(
-        "gemm bias gelu", row, *wide, ("bf16",), bias=True, function="gelu", peers=(torch_bias("gelu"),), bounds=bound
-    )
+        "gemm bias gelu", row, *wide, ("bf16",), bias=True, function="gelu", peers=(torch_bias("gelu"),), bounds=bound,
+        **packed,
+    )  # fmt: skip
     yield made(
         f"gemm_dense crr {size}", "gemm_dense_{T}", *cube, ("bf16", "f32"), layout="crr", dense=True,
-        peers=(torch_crr,), bounds=(own,),
+        peers=(torch_crr,), bounds=(own,), **packed,
     )  # fmt: skip
 
 
@@ -194,6 +200,16 @@ def thin(backend):
 
 def benches(backend):
     yield from large(backend)
+    if backend == "cpu":
+        size = (4096, 4096, 4096)
+        yield made(
+            "gemm_dense rrr 4096^3", "gemm_dense_{T}", *size, ("bf16", "f32"), layout="rrr", dense=True, workspace=True,
+            peers=(torch_product(False),), bounds=(Bound("peer", 0.9),),
+        )  # fmt: skip
+        yield made(
+            "gemm rrr 2048x1x2048", "gemm_dense_{T}", 2048, 1, 2048, ("bf16", "f32"), layout="rrr", dense=True,
+            peers=(torch_product(False),), bounds=(Bound("copy", 0.85),),
+        )  # fmt: skip
     yield from thin(backend)
     many = 4096 if backend == "cuda" else 64
     for m, n, k in ((64, 64, 64), (128, 128, 64)):

@@ -1,0 +1,176 @@
+// Blocks of results by instructions that sum products of neighbours along k, of AVX-512.
+#include "gemm/block_kernel_cpu.h"
+
+#if BK_ISA_DISPATCH
+#include <immintrin.h>
+
+namespace bk {
+
+namespace {
+
+using Shape = BlockShape<64, uint32_t>;
+constexpr int kRows = Shape::kRows, kColumns = Shape::kColumns;
+
+enum class Dot { kBf16, kWidened, kS8, kU8 };
+
+template <Dot kDot>
+struct DotSum {
+    using Type = float;
+    using Vector = __m512;
+};
+template <>
+struct DotSum<Dot::kS8> {
+    using Type = int32_t;
+    using Vector = __m512i;
+};
+template <>
+struct DotSum<Dot::kU8> : DotSum<Dot::kS8> {};
+
+BK_FOR_AVX512_DOT inline __m512 added(__m512 x, __m512 y) { return _mm512_add_ps(x, y); }
+BK_FOR_AVX512_DOT inline __m512i added(__m512i x, __m512i y) { return _mm512_add_epi32(x, y); }
+
+// Products of pairs as bf16 has them, and the sums, in f32, no subnormals lost.
+BK_FOR_AVX512_DOT inline __m512 add_widened(__m512 sum, __m512i a, __m512i b) {
+    typedef uint32_t Bits __attribute__((vector_size(64)));
+    const Bits in_a = reinterpret_cast<Bits>(a), in_b = reinterpret_cast<Bits>(b);
+    const auto lower_a = reinterpret_cast<__m512>(in_a << 16), lower_b = reinterpret_cast<__m512>(in_b << 16);
+    const auto upper_a = reinterpret_cast<__m512>(in_a & 0xffff0000u), upper_b = reinterpret_cast<__m512>(in_b & 0xffff0000u);
+    return _mm512_fmadd_ps(upper_a, upper_b, _mm512_fmadd_ps(lower_a, lower_b, sum));
+}
+
+template <Dot kDot, class Vector>
+BK_FOR_AVX512_DOT inline Vector add_products(Vector sum, __m512i a, __m512i b) {
+    if constexpr (kDot == Dot::kBf16)
+        return _mm512_dpbf16_ps(sum, reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b));
+    else if constexpr (kDot == Dot::kWidened)
+        return add_widened(sum, a, b);
+    else if constexpr (kDot == Dot::kS8)
+        return _mm512_dpbusd_epi32(sum, a, b);
+    else
+        return _mm512_dpbusd_epi32(sum, b, a);
+}
+
+template <Dot kDot, int kUsed, bool kTurned>
+BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, const int32_t* b, const int32_t* notes, void* sums,
+                                     bool adds) {
+    using Sum = typename DotSum<kDot>::Type;
+    using Vector = typename DotSum<kDot>::Vector;
+    Sum* const to = static_cast<Sum*>(sums);
+    if (adds)
+#pragma GCC unroll 8
+        for (int i = 0; i < kRows; ++i)
+            for (int v = 0; v < kUsed; ++v) __builtin_prefetch(to + i * kColumns + v * 16, 1);
+    Vector sum[kRows][kUsed] = {};
+    if constexpr (kDot >= Dot::kS8)
+#pragma GCC unroll 8
+        for (int i = 0; i < kRows; ++i)
+            for (int v = 0; v < kUsed; ++v) sum[i][v] = _mm512_loadu_si512(notes + v * 16);
+    for (int64_t k = 0; k < units; ++k) {
+        __m512i row[kUsed];
+        for (int v = 0; v < kUsed; ++v) row[v] = _mm512_loadu_si512(b + k * kColumns + v * 16);
+#pragma GCC unroll 8
+        for (int i = 0; i < kRows; ++i) {
+            const __m512i factor = _mm512_set1_epi32(kTurned ? a[k * kRows + i] : a[i * units + k]);
+#pragma GCC unroll 3
+            for (int v = 0; v < kUsed; ++v) sum[i][v] = add_products<kDot>(sum[i][v], factor, row[v]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i)
+#pragma GCC unroll 3
+        for (int v = 0; v < kUsed; ++v) {
+            Sum* const at = to + i * kColumns + v * 16;
+            if constexpr (kDot < Dot::kS8)
+                _mm512_storeu_ps(at, adds ? added(_mm512_loadu_ps(at), sum[i][v]) : sum[i][v]);
+            else
+                _mm512_storeu_si512(at, adds ? added(_mm512_loadu_si512(at), sum[i][v]) : sum[i][v]);
+        }
+}
+
+template <Dot kDot, bool kTurned>
+void multiply_width(int64_t units, const int32_t* a, const int32_t* b, const int32_t* notes, int64_t width, void* sums,
+                    bool adds) {
+    if (width > 32) return multiply_used<kDot, 3, kTurned>(units, a, b, notes, sums, adds);
+    if (width > 16) return multiply_used<kDot, 2, kTurned>(units, a, b, notes, sums, adds);
+    multiply_used<kDot, 1, kTurned>(units, a, b, notes, sums, adds);
+}
+
+template <Dot kDot>
+void multiply(int64_t units, const void* a, bool is_turned, const void* b, const int32_t* notes, int64_t width, void* sums,
+              bool adds) {
+    const auto* const from_a = static_cast<const int32_t*>(a);
+    const auto* const from_b = static_cast<const int32_t*>(b);
+    if (is_turned)
+        multiply_width<kDot, true>(units, from_a, from_b, notes, width, sums, adds);
+    else
+        multiply_width<kDot, false>(units, from_a, from_b, notes, width, sums, adds);
+}
+
+const int32_t* notes_of(const void* panel, int64_t units) {
+    return reinterpret_cast<const int32_t*>(static_cast<const char*>(panel) + panel_notes(units * 4));
+}
+
+// The exponent of a panel's least element that is no zero, by its bits less one: far down for a subnormal.
+int exponent_of(int32_t least) { return least == 0xffff ? 1000 : least < 0x7f ? -100000 : (least + 1) / 128 - 127; }
+
+// The instructions take subnormal factors and sums for zeros. Where products are multiples of 2^-126, and factors normal, there
+// are none; else the pairs are widened.
+void multiply_pairs(int64_t units, const void* a, bool is_turned, const void* b, int64_t width, void* sums, bool adds) {
+    const int exponent = exponent_of(*notes_of(a, units * kRows)) + exponent_of(*notes_of(b, units * kColumns));
+    if (exponent >= -126 + 2 * 7) return multiply<Dot::kBf16>(units, a, is_turned, b, nullptr, width, sums, adds);
+    multiply<Dot::kWidened>(units, a, is_turned, b, nullptr, width, sums, adds);
+}
+
+template <Dot kDot>
+void multiply_quads(int64_t units, const void* a, bool is_turned, const void* b, int64_t width, void* sums, bool adds) {
+    multiply<kDot>(units, a, is_turned, b, notes_of(b, units * kColumns), width, sums, adds);
+}
+
+}  // namespace
+
+BK_FOR_AVX512 void note_least(uint32_t* panel, int64_t units) {
+    typedef uint16_t Bits __attribute__((may_alias));
+    const Bits* const bits = reinterpret_cast<const Bits*>(panel);
+    uint16_t least = 0xffff;
+    for (int64_t x = 0; x < 2 * units; ++x) {
+        const uint16_t below = static_cast<uint16_t>((bits[x] & 0x7fff) - 1);
+        least = below < least ? below : least;
+    }
+    panel[panel_notes(units * 4) / 4] = least;
+}
+
+// Factors of A are moved by 128 to become unsigned, or signed where B's are unsigned: 128 times the sum of B's is too much in
+// the sums, or too little.
+template <Dot kDot>
+BK_FOR_AVX512_DOT void note_sums(uint32_t* panel, int64_t units) {
+    const __m512i factor = _mm512_set1_epi8(-128);
+    int32_t* const notes = reinterpret_cast<int32_t*>(panel) + panel_notes(units * kColumns * 4) / 4;
+    for (int v = 0; v < Shape::kVectors; ++v) {
+        __m512i sum = _mm512_setzero_si512();
+        for (int64_t u = 0; u < units; ++u)
+            sum = add_products<kDot>(sum, factor, _mm512_loadu_si512(panel + u * kColumns + v * 16));
+        _mm512_storeu_si512(notes + v * 16, _mm512_sub_epi32(_mm512_setzero_si512(), sum));
+    }
+}
+
+void note_sums_s8(uint32_t* panel, int64_t units) { note_sums<Dot::kS8>(panel, units); }
+void note_sums_u8(uint32_t* panel, int64_t units) { note_sums<Dot::kU8>(panel, units); }
+
+template <>
+const BlockKernel& block_kernel<Packing::kBf16Pairs>() {
+    static constexpr BlockKernel kKernel{kRows, kColumns, 2, 4, sizeof(float), INT64_MAX, multiply_pairs};
+    return kKernel;
+}
+template <>
+const BlockKernel& block_kernel<Packing::kS8Quads>() {
+    static constexpr BlockKernel kKernel{kRows, kColumns, 4, 4, sizeof(int32_t), INT64_MAX, multiply_quads<Dot::kS8>};
+    return kKernel;
+}
+template <>
+const BlockKernel& block_kernel<Packing::kU8Quads>() {
+    static constexpr BlockKernel kKernel{kRows, kColumns, 4, 4, sizeof(int32_t), INT64_MAX, multiply_quads<Dot::kU8>};
+    return kKernel;
+}
+
+}  // namespace bk
+#endif

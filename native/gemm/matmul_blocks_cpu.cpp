@@ -1,0 +1,203 @@
+// Which blocks are packed when, and by whom.
+#include "gemm/matmul_blocks_cpu.h"
+
+#include <algorithm>
+
+#include "core/abi/workspace.h"
+
+namespace bk {
+
+namespace {
+
+constexpr int64_t kUnits = 256, kMostRows = 512, kMostColumns = 2016;  // of what is packed in a workspace
+constexpr int64_t kLeast = int64_t{160} * 160 * 160;                   // products for which that pays
+constexpr int64_t kStack = 19 * 1024;
+
+int64_t rounded_up(int64_t count, int64_t to) { return ceil_div(count, to) * to; }
+
+// The extent of one of as few equal parts as hold `count`, of at most `most` each.
+int64_t even_part(int64_t count, int64_t most, int64_t to) {
+    return count == 0 ? to : rounded_up(ceil_div(count, ceil_div(count, most)), to);
+}
+
+// Bytes of panels, and what is packed at once.
+struct Blocks {
+    const BlockKernel& kernel;
+    int64_t depth, rows, columns;
+
+    int64_t units(int64_t terms) const { return ceil_div<int64_t>(terms, kernel.terms); }
+    int64_t a_bytes() const { return panel_notes(units(depth) * kernel.rows * kernel.unit_bytes) + kPanelNotes; }
+    int64_t b_bytes() const { return panel_notes(units(depth) * kernel.columns * kernel.unit_bytes) + kPanelNotes; }
+    int64_t sums_bytes() const { return int64_t{kernel.rows} * kernel.columns * kernel.sum_bytes; }
+    int64_t across() const { return columns / kernel.columns; }
+    int64_t down() const { return rows / kernel.rows; }
+};
+
+Blocks blocks_of_workspace(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k) {
+    const int64_t most = std::min(kUnits * kernel.terms, kernel.most_terms);
+    return {kernel, even_part(k, most, 8), even_part(m, kMostRows, kernel.rows),
+            even_part(n, kMostColumns / kernel.columns * kernel.columns, kernel.columns)};
+}
+
+struct Buffers {
+    char *a, *b, *sums;
+    size_t bytes;
+
+    Buffers(void* base, const Blocks& blocks, int64_t k) {
+        Carver carver(base);
+        a = carver.take<char>(blocks.a_bytes() * blocks.down());
+        b = carver.take<char>(blocks.b_bytes() * blocks.across());
+        sums = carver.take<char>(k > blocks.depth ? blocks.sums_bytes() * blocks.down() * blocks.across() : 0);
+        bytes = carver.bytes();
+    }
+};
+
+// --- with a workspace ---
+
+struct Part {
+    const BlockedMatmul& p;
+    const Blocks& blocks;
+    const Buffers& to;
+    int64_t g, i0, rows, j0, columns, k0, depth;
+
+    int64_t across() const { return ceil_div<int64_t>(columns, blocks.kernel.columns); }
+    int64_t down() const { return ceil_div<int64_t>(rows, blocks.kernel.rows); }
+
+    void pack(int64_t begin, int64_t end) const {
+        const BlockKernel& kernel = blocks.kernel;
+        for (int64_t panel = begin; panel < end; ++panel) {
+            if (panel < across()) {
+                const int64_t j = panel * kernel.columns, count = std::min<int64_t>(columns - j, kernel.columns);
+                p.pack_columns(p.problem, g, j0 + j, count, k0, depth, to.b + panel * blocks.b_bytes());
+            } else {
+                const int64_t i = (panel - across()) * kernel.rows, count = std::min<int64_t>(rows - i, kernel.rows);
+                p.pack_rows(p.problem, g, i0 + i, count, k0, depth, to.a + (panel - across()) * blocks.a_bytes());
+            }
+        }
+    }
+
+    // Panels [begin, end) of A by one of B.
+    void multiply(int64_t panel, int64_t begin, int64_t end) const {
+        const BlockKernel& kernel = blocks.kernel;
+        const bool is_first = k0 == 0, is_last = k0 + depth >= p.k;
+        const int64_t j = panel * kernel.columns, width = std::min<int64_t>(columns - j, kernel.columns);
+        alignas(64) char block[4096];
+        for (int64_t t = begin; t < end; ++t) {
+            const int64_t i = t * kernel.rows, count = std::min<int64_t>(rows - i, kernel.rows);
+            char* const sums = is_first && is_last ? block : to.sums + (panel * blocks.down() + t) * blocks.sums_bytes();
+            kernel.multiply(blocks.units(depth), to.a + t * blocks.a_bytes(), p.a_is_turned, to.b + panel * blocks.b_bytes(),
+                            width, sums, !is_first);
+            if (is_last) p.store(p.problem, g, i0 + i, j0 + j, count, width, sums);
+        }
+    }
+
+    void run() const {
+        constexpr int64_t kChunk = 16;
+        parallel_chunks(across() + down(), 4, [this](int64_t begin, int64_t end) { pack(begin, end); });
+        const int64_t chunks = ceil_div(down(), kChunk);
+        parallel_chunks(across() * chunks, 1, [this, chunks](int64_t begin, int64_t end) {
+            for (int64_t t = begin; t < end; ++t)
+                multiply(t / chunks, t % chunks * kChunk, std::min((t % chunks + 1) * kChunk, down()));
+        });
+    }
+};
+
+void multiply_with(const Buffers& to, const Blocks& blocks, const BlockedMatmul& p) {
+    for (int64_t g = 0; g < p.batch; ++g)
+        for (int64_t j = 0; j < p.n; j += blocks.columns)
+            for (int64_t i = 0; i < p.m; i += blocks.rows)
+                for (int64_t k = 0; k < p.k; k += blocks.depth)
+                    Part{p,  blocks,
+                         to, g,
+                         i,  std::min(p.m - i, blocks.rows),
+                         j,  std::min(p.n - j, blocks.columns),
+                         k,  std::min(p.k - k, blocks.depth)}
+                        .run();
+}
+
+// --- on the stack ---
+
+// A thread's tile: one panel of B, and as many rows as there is room for sums of, or any number where no sums have to wait.
+Blocks blocks_of_stack(const BlockKernel& kernel, int64_t m, int64_t k) {
+    const Blocks whole{kernel, std::max<int64_t>(rounded_up(k, 8), 8), m, kernel.columns};
+    if (k <= kernel.most_terms && whole.a_bytes() + whole.b_bytes() + whole.sums_bytes() <= kStack) return whole;
+    const int64_t rows = kStack / 2 / whole.sums_bytes() * kernel.rows;
+    const int64_t left = kStack - rows / kernel.rows * whole.sums_bytes() - 2 * kPanelNotes - 128;
+    const int64_t most = left / ((kernel.rows + kernel.columns) * kernel.unit_bytes) * kernel.terms / 8 * 8;
+    return {kernel, std::min(most, kernel.most_terms), rows, kernel.columns};
+}
+
+// Asks for `lines` from `first`, terms [k, k + depth) of each, before they are packed.
+void fetch(const FactorBytes& of, int64_t g, int64_t first, int64_t lines, int64_t k, int64_t depth) {
+    if (of.base == nullptr) return;
+    const char* from = of.base + g * of.step + first * of.line + k * of.k;
+    const bool is_along = of.k == of.element;
+    const int64_t runs = is_along ? lines : depth, step = is_along ? of.line : of.k,
+                  bytes = (is_along ? depth : lines) * of.element;
+    for (int64_t r = 0; r < runs; ++r, from += step)
+        for (int64_t at = 0; at < bytes + 63; at += 64) __builtin_prefetch(from + std::min(at, bytes - 1));
+}
+
+void multiply_tile(const BlockedMatmul& p, const Blocks& blocks, char* scratch, int64_t g, int64_t i0, int64_t rows, int64_t j,
+                   int64_t width) {
+    const BlockKernel& kernel = blocks.kernel;
+    char *const b = scratch, *const a = b + blocks.b_bytes(), *const sums = a + blocks.a_bytes();
+    int64_t k = 0;
+    do {
+        const int64_t depth = std::min(p.k - k, blocks.depth);
+        const bool is_last = k + depth >= p.k, waits = k > 0 || !is_last;
+        p.pack_columns(p.problem, g, j, width, k, depth, b);
+        if (!is_last) fetch(p.b, g, j, width, k + depth, std::min(p.k - k - depth, blocks.depth));
+        for (int64_t i = 0; i < rows; i += kernel.rows) {
+            const int64_t count = std::min<int64_t>(rows - i, kernel.rows);
+            char* const block = sums + (waits ? i / kernel.rows * blocks.sums_bytes() : 0);
+            p.pack_rows(p.problem, g, i0 + i, count, k, depth, a);
+            const int64_t left = rows - i - count;
+            if (left > 0)
+                fetch(p.a, g, i0 + i + count, std::min<int64_t>(left, kernel.rows), k, depth);
+            else if (!is_last)
+                fetch(p.a, g, i0, std::min<int64_t>(rows, kernel.rows), k + depth, std::min(p.k - k - depth, blocks.depth));
+            kernel.multiply(blocks.units(depth), a, p.a_is_turned, b, width, block, k > 0);
+            if (is_last) p.store(p.problem, g, i0 + i, j, count, width, block);
+        }
+        k += blocks.depth;
+    } while (k < p.k);
+}
+
+// Tiles of a strip of rows one after another: what they read of A stays in a cache.
+void multiply_on_stack(const BlockedMatmul& p) {
+    const BlockKernel& kernel = *p.kernel;
+    const Blocks most = blocks_of_stack(kernel, p.m, p.k);
+    const int64_t across = ceil_div<int64_t>(p.n, kernel.columns), wanted = ceil_div(4 * thread_count(), across * p.batch);
+    const int64_t rows = std::min(most.rows, rounded_up(ceil_div(p.m, wanted), kernel.rows)), down = ceil_div(p.m, rows);
+    const Blocks blocks{kernel, most.depth, rows, kernel.columns};
+    parallel_chunks(across * down * p.batch, grain_for(rows * kernel.columns * (p.k + 1)), [&](int64_t begin, int64_t end) {
+        alignas(64) char scratch[kStack];
+        for (int64_t t = begin; t < end; ++t) {
+            const int64_t j = t % across * kernel.columns, i = t / across % down * rows, g = t / across / down;
+            multiply_tile(p, blocks, scratch, g, i, std::min(p.m - i, rows), j, std::min<int64_t>(p.n - j, kernel.columns));
+        }
+    });
+}
+
+}  // namespace
+
+size_t blocked_workspace(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k) {
+    if (m <= 8 || n <= 8 || k <= 8 || m * n < kLeast / k) return 0;
+    return Buffers(nullptr, blocks_of_workspace(kernel, m, n, k), k).bytes;
+}
+
+Status multiply_blocked(const Launch& launch, const BlockedMatmul& p) {
+    bool found = false;
+    const size_t bytes = blocked_workspace(*p.kernel, p.m, p.n, p.k);
+    BK_TRY(find_workspace(launch, bytes, &found));
+    if (found) {
+        const Blocks blocks = blocks_of_workspace(*p.kernel, p.m, p.n, p.k);
+        multiply_with(Buffers(launch.workspace, blocks, p.k), blocks, p);
+    } else {
+        multiply_on_stack(p);
+    }
+    return Status::kOk;
+}
+
+}  // namespace bk

@@ -1,0 +1,41 @@
+// Products of matrices on the CPU: factors are packed, block after block, and multiplied by the loops of
+// gemm/block_kernel_cpu.h.
+//
+// With a workspace, A and B are packed in parts of a size for the caches, which all threads share: some rows of A and columns
+// of B, some hundred terms deep, and the sums of their results lie there too until all terms are in. Without one, and where a
+// product is small, a thread packs what it needs onto its stack. The order of additions depends on k alone.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "gemm/block_kernel_cpu.h"
+
+namespace bk {
+
+// Where a factor lies: lines of A's rows or B's columns, in bytes. With a null base it lies in no simple way.
+struct FactorBytes {
+    const char* base;
+    int64_t element, line, k, step;
+};
+
+// A product, of which these functions of `problem` know elements and what becomes of sums. `depth` terms from k are packed, k a
+// multiple of 8; rows and columns behind the last of the matrix are zeros.
+struct BlockedMatmul {
+    const BlockKernel* kernel;
+    int64_t m, n, k, batch;
+    bool a_is_turned;  // in panels
+    FactorBytes a, b;  // to be fetched ahead
+    const void* problem;
+    void (*pack_rows)(const void* problem, int64_t g, int64_t i, int64_t rows, int64_t k, int64_t depth, void* to);
+    void (*pack_columns)(const void* problem, int64_t g, int64_t j, int64_t columns, int64_t k, int64_t depth, void* to);
+    void (*store)(const void* problem, int64_t g, int64_t i, int64_t j, int64_t rows, int64_t columns, const void* sums);
+};
+
+// 0 for a product that has no use for it.
+size_t blocked_workspace(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k);
+
+Status multiply_blocked(const Launch& launch, const BlockedMatmul& p);
+
+}  // namespace bk

@@ -1,0 +1,213 @@
+// Packing of factors for the blocks of gemm/block_kernel_cpu.h.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+
+#include "core/pointwise/pointwise.h"
+#include "gemm/block_kernel_cpu.h"
+#include "gemm/matmul_store_cpu.h"
+
+namespace bk {
+
+// --- turning ---
+
+template <class Unit, int kLanes>
+struct Turned {
+    using Whole = std::conditional_t<sizeof(Unit) == 8, int64_t, int32_t>;
+    typedef Unit Vector __attribute__((vector_size(kLanes * sizeof(Unit)), aligned(4), may_alias));
+    typedef Unit Lanes __attribute__((vector_size(kLanes * sizeof(Unit))));
+    typedef Whole Mask __attribute__((vector_size(kLanes * sizeof(Unit))));
+
+    // Lanes of a and b in turn, of their lower halves or their upper.
+    template <int kFirst, size_t... kAt>
+    static BK_HD Lanes interleave(Lanes a, Lanes b, std::index_sequence<kAt...>) {
+        return BK_SHUFFLE(Mask, a, b, (kFirst + static_cast<int>(kAt) / 2 + (kAt % 2 != 0 ? kLanes : 0))...);
+    }
+
+    // Rows become columns: as many steps as lanes have bits of their number.
+    static BK_HD void turn(Lanes (&v)[kLanes]) {
+        constexpr auto kOrder = std::make_index_sequence<kLanes>();
+        constexpr int kHalf = kLanes / 2;
+#pragma GCC unroll 4
+        for (int step = 1; step < kLanes; step *= 2) {
+            Lanes next[kLanes];
+#pragma GCC unroll 8
+            for (int i = 0; i < kHalf; ++i) {
+                next[2 * i] = interleave<0>(v[i], v[i + kHalf], kOrder);
+                next[2 * i + 1] = interleave<kHalf>(v[i], v[i + kHalf], kOrder);
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < kLanes; ++i) v[i] = next[i];
+        }
+    }
+};
+
+// to[u * pitch + x] = unit u of line x, where line(x, first, count, to) copies units of a line, up to 32 from a multiple of 32.
+// Columns behind the last line are zeros.
+template <int kBytes, class Unit, class Line>
+BK_HD void pack_turned(int64_t lines, int64_t units, int64_t pitch, Unit* to, const Line& line) {
+    constexpr int kLanes = kBytes / static_cast<int>(sizeof(Unit)), kRun = 32;
+    using Turn = Turned<Unit, kLanes>;
+    alignas(64) Unit run[kLanes][kRun];
+    for (int64_t x = 0; x < pitch; x += kLanes) {
+        const int64_t width = std::min<int64_t>(pitch - x, kLanes);
+        for (int64_t u = 0; u < units; u += kRun) {
+            const int64_t count = std::min<int64_t>(units - u, kRun);
+            for (int64_t l = 0; l < kLanes; ++l) {
+                if (x + l < lines)
+                    line(x + l, u, count, run[l]);
+                else
+                    std::memset(run[l], 0, sizeof(run[l]));
+            }
+            for (int64_t first = 0; first < count; first += kLanes) {
+                typename Turn::Lanes v[kLanes];
+                for (int l = 0; l < kLanes; ++l) v[l] = *reinterpret_cast<const typename Turn::Vector*>(&run[l][first]);
+                Turn::turn(v);
+                Unit* const at = to + (u + first) * pitch + x;
+                if (width == kLanes && first + kLanes <= count) {
+#pragma GCC unroll 16
+                    for (int l = 0; l < kLanes; ++l) *reinterpret_cast<typename Turn::Vector*>(at + l * pitch) = v[l];
+                } else {
+                    for (int64_t l = 0; l < std::min<int64_t>(kLanes, count - first); ++l)
+                        std::memcpy(at + l * pitch, &v[l], static_cast<size_t>(width) * sizeof(Unit));
+                }
+            }
+        }
+    }
+}
+
+// --- units of elements ---
+
+// Some hundred bytes, for which neither a call nor a string instruction pays.
+BK_HD void copy_bytes(void* to, const void* from, int64_t bytes) {
+    char* target = static_cast<char*>(to);
+    const char* source = static_cast<const char*>(from);
+    for (; bytes >= 64; bytes -= 64, target += 64, source += 64) {
+        std::memcpy(target, source, 64);
+        __asm__("" : "+r"(target));  // a loop it stays
+    }
+    const auto rest = [&](auto size) {
+        if ((bytes & size) == 0) return;
+        std::memcpy(target, source, size);
+        target += size;
+        source += size;
+    };
+    rest(std::integral_constant<int64_t, 32>());
+    rest(std::integral_constant<int64_t, 16>());
+    rest(std::integral_constant<int64_t, 8>());
+    rest(std::integral_constant<int64_t, 4>());
+    rest(std::integral_constant<int64_t, 2>());
+    rest(std::integral_constant<int64_t, 1>());
+}
+
+// Of `terms` neighbours along k the units, and of `count` neighbours across k one unit each, of `terms` terms k_step apart.
+template <class T, Packing kPacking>
+struct Units {
+    using E = matmul_element_t<T>;
+    using Unit = typename PackedUnit<kPacking>::Unit;
+    static constexpr int kTerms = PackedUnit<kPacking>::kTerms;
+    static BK_HD Unit unit(E x) { return MatmulArithmetic<T>::term(x); }
+
+    static BK_HD void along(const E* BK_RESTRICT from, int64_t terms, Unit* BK_RESTRICT to) {
+        if constexpr (std::is_same_v<E, f16>) {
+            widen_span(to, from, terms);
+        } else if constexpr (std::is_same_v<T, Unit>) {
+            copy_bytes(to, from, terms * static_cast<int64_t>(sizeof(E)));
+        } else if constexpr (kTerms == 1) {
+            if (terms == 32)
+                for (int64_t k = 0; k < 32; ++k) to[k] = unit(from[k]);
+            else
+                for (int64_t k = 0; k < terms; ++k) to[k] = unit(from[k]);
+        } else {
+            if (terms % kTerms != 0) to[terms / kTerms] = 0;
+            copy_bytes(to, from, terms * static_cast<int64_t>(sizeof(E)));
+        }
+    }
+
+    static BK_HD void across(const E* BK_RESTRICT from, int64_t k_step, int64_t terms, int64_t count, Unit* BK_RESTRICT to) {
+        if constexpr (std::is_same_v<E, f16>) {
+            widen_span(to, from, count);
+        } else if constexpr (std::is_same_v<T, Unit>) {
+            copy_bytes(to, from, count * static_cast<int64_t>(sizeof(E)));
+        } else if constexpr (kTerms == 1) {
+            for (int64_t x = 0; x < count; ++x) to[x] = unit(from[x]);
+        } else {
+            using Bits = std::conditional_t<kTerms == 2, uint16_t, uint8_t>;
+            const Bits* const bits = reinterpret_cast<const Bits*>(from);
+            const auto term = [&](int64_t t, int64_t x) {
+                return static_cast<uint32_t>(bits[t * k_step + x]) << 32 / kTerms * t;
+            };
+            if (terms < kTerms) {
+                for (int64_t x = 0; x < count; ++x) {
+                    to[x] = 0;
+                    for (int64_t t = 0; t < terms; ++t) to[x] |= term(t, x);
+                }
+            } else if constexpr (kTerms == 2) {
+                for (int64_t x = 0; x < count; ++x) to[x] = term(0, x) | term(1, x);
+            } else {
+                for (int64_t x = 0; x < count; ++x) to[x] = term(0, x) | term(1, x) | term(2, x) | term(3, x);
+            }
+        }
+    }
+};
+
+// --- panels ---
+
+template <class T, Packing kPacking, int kWidth>
+BK_HD void pack_across(const matmul_element_t<T>* from, int64_t k_step, int64_t count, int64_t depth,
+                       typename PackedUnit<kPacking>::Unit* to) {
+    using Of = Units<T, kPacking>;
+    for (int64_t k = 0; k < depth; k += Of::kTerms, to += kWidth) {
+        const int64_t terms = std::min<int64_t>(depth - k, Of::kTerms);
+        if (count == kWidth) {
+            Of::across(from + k * k_step, k_step, terms, kWidth, to);
+        } else {
+            Of::across(from + k * k_step, k_step, terms, count, to);
+            for (int64_t x = count; x < kWidth; ++x) to[x] = 0;
+        }
+    }
+}
+
+// A panel of A: rows of units along k, or turned.
+template <class T, Packing kPacking, int kBytes>
+BK_HD void pack_rows(const matmul_element_t<T>* from, const MatrixStrides& at, int64_t rows, int64_t depth,
+                     typename PackedUnit<kPacking>::Unit* to) {
+    using Of = Units<T, kPacking>;
+    constexpr int kRows = BlockShape<kBytes, typename Of::Unit>::kRows;
+    const int64_t units = ceil_div<int64_t>(depth, Of::kTerms);
+    if (at.column == 1) {
+        for (int64_t i = 0; i < rows; ++i) Of::along(from + i * at.row, depth, to + i * units);
+        for (int64_t x = rows * units; x < kRows * units; ++x) to[x] = 0;
+    } else {
+        pack_across<T, kPacking, kRows>(from, at.column, rows, depth, to);
+    }
+    if constexpr (PackedUnit<kPacking>::kIsQuads)
+        for (int64_t x = 0; x < kRows * units; ++x) to[x] ^= 0x80808080u;
+    if constexpr (kPacking == Packing::kBf16Pairs) note_least(to, units * kRows);
+}
+
+// A panel of B: for each unit along k, those of columns.
+template <class T, Packing kPacking, int kBytes>
+BK_HD void pack_columns(const matmul_element_t<T>* from, const MatrixStrides& at, int64_t columns, int64_t depth,
+                        typename PackedUnit<kPacking>::Unit* to) {
+    using Of = Units<T, kPacking>;
+    using Unit = typename Of::Unit;
+    constexpr int kColumns = BlockShape<kBytes, Unit>::kColumns;
+    const int64_t units = ceil_div<int64_t>(depth, Of::kTerms);
+    if (at.column == 1) {
+        pack_across<T, kPacking, kColumns>(from, at.row, columns, depth, to);
+    } else {
+        pack_turned<kBytes>(columns, units, kColumns, to, [&](int64_t j, int64_t u, int64_t count, Unit* line) {
+            const int64_t k = u * Of::kTerms;
+            Of::along(from + j * at.column + k * at.row, std::min<int64_t>(depth - k, count * Of::kTerms), line);
+        });
+    }
+    if constexpr (kPacking == Packing::kBf16Pairs) note_least(to, units * kColumns);
+    if constexpr (kPacking == Packing::kS8Quads) note_sums_s8(to, units);
+    if constexpr (kPacking == Packing::kU8Quads) note_sums_u8(to, units);
+}
+
+}  // namespace bk

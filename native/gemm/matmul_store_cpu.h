@@ -1,0 +1,93 @@
+// Elements of products of matrices on the CPU before they are multiplied, and the last steps of their results.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "gemm/matmul.h"
+
+namespace bk {
+
+// z = act(z), the epilogue's.
+void activate_span(Activation activation, float* z, int64_t count);
+void activate_span(Activation activation, double* z, int64_t count);
+
+// Terms of products, as they are multiplied.
+template <class T>
+struct MatmulArithmetic {
+    static constexpr bool kIsInteger = std::is_integral_v<matmul_element_t<T>>;
+    using Term = std::conditional_t<kIsInteger, float, matmul_scalar_t<T>>;
+
+    static BK_HD Term term(matmul_element_t<T> x) {
+        if constexpr (std::is_same_v<T, tf32>) {
+            const uint32_t u = bit_cast<uint32_t>(x), rounded = (u + 0x1000u) & 0xffffe000u;
+            return bit_cast<float>((u & 0x7f800000u) == 0x7f800000u ? u : rounded);
+        } else if constexpr (kIsInteger) {
+            return static_cast<float>(static_cast<int32_t>(x));
+        } else {
+            return Epilogue<T>::element_of(x);
+        }
+    }
+};
+
+// z += factor * c over a row's part of `count`.
+template <class T>
+BK_HD void add_span(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count, matmul_scalar_t<T> factor,
+                    const matmul_result_t<T>* from, int64_t at) {
+    if constexpr (kMayBeWide<matmul_result_t<T>>)
+        if (e.is_wide) {
+            const float* const wide = reinterpret_cast<const float*>(from) + at;
+            for (int64_t c = 0; c < count; ++c) z[c] += factor * wide[c];
+            return;
+        }
+    for (int64_t c = 0; c < count; ++c) z[c] += factor * Epilogue<T>::element_of(from[at + c]);
+}
+
+template <class T>
+BK_HD void keep_span(const Epilogue<T>& e, const matmul_scalar_t<T>* z, int64_t count, matmul_result_t<T>* to, int64_t at) {
+    if constexpr (kMayBeWide<matmul_result_t<T>>)
+        if (e.is_wide) {
+            float* const wide = reinterpret_cast<float*>(to) + at;
+            for (int64_t c = 0; c < count; ++c) wide[c] = z[c];
+            return;
+        }
+    for (int64_t c = 0; c < count; ++c) to[at + c] = Epilogue<T>::stored(z[c]);
+}
+
+// The last steps of `columns` results from [i, j] of matrix g.
+template <class T, class Sum>
+BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int64_t columns, const Sum* sums) {
+    using S = matmul_scalar_t<T>;
+    constexpr int64_t kMost = 64;
+    alignas(64) S z[kMost];
+    for (int64_t first = 0; first < columns; first += kMost) {
+        const int64_t count = std::min(columns - first, kMost), at = j + first;
+        for (int64_t c = 0; c < count; ++c) {
+            if constexpr (std::is_integral_v<S>)
+                z[c] = bounded_sum(static_cast<int64_t>(sums[first + c]));
+            else
+                z[c] = e.alpha * static_cast<S>(sums[first + c]);
+        }
+        if constexpr (std::is_floating_point_v<S>) {
+            if (e.row_scale != nullptr)
+                for (int64_t c = 0; c < count; ++c) z[c] *= e.row_scale[i];
+            if (e.column_scale != nullptr)
+                for (int64_t c = 0; c < count; ++c) z[c] *= e.column_scale[at + c];
+        }
+        if (e.c != nullptr) add_span(e, z, count, e.beta, e.c, g * e.c_at.step + i * e.c_at.row + at);
+        if (e.bias != nullptr)
+            for (int64_t c = 0; c < count; ++c) z[c] += e.bias_of(at + c);
+        if constexpr (std::is_floating_point_v<S>) {
+            if (e.row_bias != nullptr)
+                for (int64_t c = 0; c < count; ++c) z[c] += Epilogue<T>::element_of(e.row_bias[i]);
+            if (e.z != nullptr) keep_span(e, z, count, e.z, g * e.z_at.step + i * e.z_at.row + at);
+            if (e.activation != Activation::kNone) activate_span(e.activation, z, count);
+            if (e.residual != nullptr)
+                add_span(e, z, count, S(1), e.residual, g * e.residual_at.step + i * e.residual_at.row + at);
+        }
+        keep_span(e, z, count, e.d, g * e.d_at.step + i * e.d_at.row + at);
+    }
+}
+
+}  // namespace bk

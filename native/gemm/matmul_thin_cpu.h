@@ -1,0 +1,181 @@
+// Products with up to 8 rows, or columns, on the CPU. Reading the other factor once bounds them: it is not packed.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/vector_width_cpu.h"
+#include "gemm/matmul_pack_cpu.h"
+#include "gemm/matmul_store_cpu.h"
+#include "gemm/thin_kernel_cpu.h"
+
+namespace bk {
+
+// Sums of integers in f32 would have to be short.
+template <class T>
+constexpr bool kHasThinLoops = !std::is_integral_v<matmul_element_t<T>>;
+
+// Lines of k terms: few of them, and those of the other factor.
+template <class T>
+struct ThinMatmul {
+    using E = matmul_element_t<T>;
+    using S = matmul_scalar_t<T>;
+    static constexpr Packing kPacking = std::is_same_v<S, double> ? Packing::kF64 : Packing::kF32;
+    static constexpr bool kIsDirect = std::is_same_v<T, S>;  // elements are multiplied as they lie
+    static constexpr int64_t kRun = 2048 / sizeof(S) / 2;    // elements that are widened at once
+    static constexpr int64_t kSums = 8192 / sizeof(S);
+
+    struct Lines {
+        const E* first;
+        int64_t line, k, step;
+    };
+    const Matmul<T>& p;
+    Lines thin, many;
+    int64_t thin_count, many_count;
+    bool is_across;  // neighbours in memory are terms of different lines
+
+    explicit ThinMatmul(const Matmul<T>& given) : p(given) {
+        const Lines a{p.a, p.a_at.row, p.a_at.column, p.a_at.step}, b{p.b, p.b_at.column, p.b_at.row, p.b_at.step};
+        const bool by_rows = p.m <= kThin;
+        thin = by_rows ? a : b;
+        many = by_rows ? b : a;
+        thin_count = by_rows ? p.m : p.n;
+        many_count = by_rows ? p.n : p.m;
+        is_across = many.line == 1 && many_count > 1;
+    }
+
+    // Elements as they are multiplied: where they lie, or widened to `room`.
+    static BK_HD const S* widened(const E* from, int64_t count, S* room) {
+        if constexpr (kIsDirect) return from;
+        Units<T, kPacking>::along(from, count, room);
+        return room;
+    }
+
+    // sums[i * pitch + j] of lines first + j, while all that lies at k goes by, 8 terms at a time.
+    BK_HD void sum_across(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
+        const E *const few = thin.first + g * thin.step, *const from = many.first + g * many.step + first;
+        alignas(64) S room[kIsDirect ? 1 : kThin][kIsDirect ? 1 : kRun], zeros[kIsDirect ? kRun : 1] = {};
+        for (int64_t x = 0; x < (thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8) * pitch; ++x) sums[x] = 0;
+        for (int64_t k = 0; k < p.k; k += kThin) {
+            const int64_t terms = std::min<int64_t>(p.k - k, kThin);
+            S factors[kThin][kThin] = {};
+            for (int64_t r = 0; r < terms; ++r)
+                for (int64_t i = 0; i < thin_count; ++i)
+                    factors[r][i] = MatmulArithmetic<T>::term(few[i * thin.line + (k + r) * thin.k]);
+            for (int64_t j = 0; j < count; j += kRun) {
+                const int64_t width = std::min(count - j, kRun);
+                const S* rows[kThin];
+                for (int64_t r = 0; r < kThin; ++r) {
+                    if constexpr (kIsDirect) {
+                        rows[r] = r < terms ? from + (k + r) * many.k + j : zeros;
+                    } else {
+                        rows[r] = room[r];
+                        if (r < terms)
+                            widened(from + (k + r) * many.k + j, width, room[r]);
+                        else
+                            std::fill(room[r], room[r] + width, S(0));
+                    }
+                }
+                add_rows(static_cast<int>(thin_count), rows, factors, sums + j, pitch, width);
+            }
+        }
+    }
+
+    // sums[i * pitch + j] of lines first + j, eight at a time, each along k.
+    BK_HD void sum_along(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
+        const E *const few = thin.first + g * thin.step, *const from = many.first + g * many.step + first * many.line;
+        constexpr int64_t kTerms = kRun / 4;
+        alignas(64) S rooms[2][kThin][kTerms];
+        for (int64_t j = 0; j < count; j += kThin) {
+            ThinParts<S> parts{};
+            const int64_t whole = p.k / kThinLanes * kThinLanes;
+            for (int64_t k = 0; k < p.k;) {
+                const bool is_direct = kIsDirect && thin.k == 1 && k < whole;
+                const int64_t terms = is_direct ? whole - k : std::min(p.k - k, kTerms);
+                const int64_t padded = ceil_div<int64_t>(terms, kThinLanes) * kThinLanes;
+                const S *thin_lines[kThin], *lines[kThin];
+                for (int64_t l = 0; l < kThin; ++l) {  // lines behind the last repeat it
+                    const E* const line = from + std::min(j + l, count - 1) * many.line + k;
+                    const E* const other = few + std::min(l, thin_count - 1) * thin.line + k * thin.k;
+                    thin_lines[l] = place(other, thin.k, terms, padded, rooms[0][l], is_direct);
+                    lines[l] = place(line, 1, terms, padded, rooms[1][l], is_direct);
+                }
+                add_lines(static_cast<int>(thin_count), lines, thin_lines, padded, parts);
+                k += terms;
+            }
+            for (int64_t l = 0; l < std::min<int64_t>(count - j, kThin); ++l)
+                for (int64_t i = 0; i < thin_count; ++i) {
+                    S(&part)[kThinLanes] = parts.at[l][i];
+                    for (int half = kThinLanes / 2; half > 0; half /= 2)
+                        for (int x = 0; x < half; ++x) part[x] += part[x + half];
+                    sums[i * pitch + j + l] = part[0];
+                }
+        }
+    }
+
+    static BK_HD const S* place(const E* from, int64_t step, int64_t terms, int64_t padded, S* room, bool is_direct) {
+        if constexpr (kIsDirect)
+            if (is_direct) return from;
+        if (step == 1)
+            Units<T, kPacking>::along(from, terms, room);
+        else
+            for (int64_t k = 0; k < terms; ++k) room[k] = MatmulArithmetic<T>::term(from[k * step]);
+        for (int64_t k = terms; k < padded; ++k) room[k] = 0;
+        return room;
+    }
+
+    BK_HD void store(int64_t g, int64_t first, int64_t count, const S* sums, int64_t pitch) const {
+        if (p.m <= kThin) {
+            for (int64_t i = 0; i < thin_count; ++i) store_row(p.epilogue, g, i, first, count, sums + i * pitch);
+            return;
+        }
+        for (int64_t i = 0; i < count; ++i) {
+            S row[kThin];
+            for (int64_t j = 0; j < thin_count; ++j) row[j] = sums[j * pitch + i];
+            store_row(p.epilogue, g, first + i, 0, thin_count, row);
+        }
+    }
+
+    template <int kBytes>
+    __attribute__((noinline)) void compute(int64_t strip, int64_t begin, int64_t end) const {
+        alignas(64) S sums[kSums];
+        const int64_t strips = ceil_div(many_count, strip), pitch = strip;
+        for (int64_t t = begin; t < end; ++t) {
+            const int64_t g = t / strips, first = t % strips * strip, count = std::min(many_count - first, strip);
+            run_unfused<kBytes>([&] {
+                if (is_across)
+                    sum_across(g, first, count, sums, pitch);
+                else
+                    sum_along(g, first, count, sums, pitch);
+                store(g, first, count, sums, pitch);
+            });
+        }
+    }
+
+    // Long strips are read fast, and each thread wants one.
+    void run() const {
+        const int64_t lines = thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8, most = kSums / lines;
+        const int64_t wanted = ceil_div<int64_t>(many_count * p.batch, 2 * thread_count());
+        const int64_t strip = std::min(most, std::max<int64_t>(ceil_div<int64_t>(wanted, 64) * 64, 64));
+        const int64_t bytes = strip * (p.k + 1) * static_cast<int64_t>(sizeof(E));
+        parallel_chunks(ceil_div(many_count, strip) * p.batch, grain_for(bytes), [&](int64_t begin, int64_t end) {
+#if BK_ISA_DISPATCH
+            if (vector_bytes() == 64) return compute<64>(strip, begin, end);
+            if (vector_bytes() == 32) return compute<32>(strip, begin, end);
+#endif
+            compute<16>(strip, begin, end);
+        });
+    }
+};
+
+// Whether that is the product's way, which it then went.
+template <class T>
+bool multiply_thin(const Matmul<T>& p) {
+    if (p.m > kThin && p.n > kThin) return false;
+    const ThinMatmul<T> thin(p);
+    if (!thin.is_across && thin.many.k != 1) return false;
+    thin.run();
+    return true;
+}
+
+}  // namespace bk

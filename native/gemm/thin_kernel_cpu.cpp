@@ -1,0 +1,117 @@
+// Loops over long rows and along long lines.
+#include "gemm/thin_kernel_cpu.h"
+
+#include "core/abi/vector_width_cpu.h"
+
+namespace bk {
+
+namespace {
+
+template <class S, int kBytes>
+struct Register {
+    static constexpr int kLanes = kBytes / static_cast<int>(sizeof(S));
+    typedef S Vector __attribute__((vector_size(kBytes), aligned(sizeof(S)), may_alias));
+};
+
+template <class S, int kBytes, int kCount>
+BK_HD void add_rows_of(const S* const (&rows)[kThin], const S (&factors)[kThin][kThin], S* sums, int64_t pitch, int64_t count) {
+    BK_FUSE_PRODUCTS
+    using Vector = typename Register<S, kBytes>::Vector;
+    constexpr int kLanes = Register<S, kBytes>::kLanes;
+    int64_t j = 0;
+    for (; j + kLanes <= count; j += kLanes) {
+        Vector sum[kCount];
+        for (int i = 0; i < kCount; ++i) sum[i] = *reinterpret_cast<const Vector*>(sums + i * pitch + j);
+        for (int r = 0; r < kThin; ++r) {
+            const Vector row = *reinterpret_cast<const Vector*>(rows[r] + j);
+            for (int i = 0; i < kCount; ++i) sum[i] += factors[r][i] * row;
+        }
+        for (int i = 0; i < kCount; ++i) *reinterpret_cast<Vector*>(sums + i * pitch + j) = sum[i];
+    }
+    for (; j < count; ++j)
+        for (int i = 0; i < kCount; ++i) {
+            S sum = sums[i * pitch + j];
+            for (int r = 0; r < kThin; ++r) sum += factors[r][i] * rows[r][j];
+            sums[i * pitch + j] = sum;
+        }
+}
+
+template <class S, int kBytes>
+__attribute__((noinline)) void add_rows_with(int thin, const S* const (&rows)[kThin], const S (&factors)[kThin][kThin], S* sums,
+                                             int64_t pitch, int64_t count) {
+    run_fused<kBytes>([&] {
+        if (thin == 1) return add_rows_of<S, kBytes, 1>(rows, factors, sums, pitch, count);
+        if (thin <= 4) return add_rows_of<S, kBytes, 4>(rows, factors, sums, pitch, count);
+        add_rows_of<S, kBytes, 8>(rows, factors, sums, pitch, count);
+    });
+}
+
+// `kAtOnce` lines with all thin ones fill the registers.
+template <class S, int kBytes, int kCount, int kAtOnce>
+BK_HD void add_lines_of(const S* const (&lines)[kThin], const S* const (&thin_lines)[kThin], int64_t count,
+                        ThinParts<S>& parts) {
+    BK_FUSE_PRODUCTS
+    using Vector = typename Register<S, kBytes>::Vector;
+    constexpr int kLanes = Register<S, kBytes>::kLanes;
+    constexpr int kSpread = kThinLanes / kLanes < 2 ? kThinLanes / kLanes : kCount == 1 ? 2 : 1;  // more chains of additions
+    for (int first = 0; first < kThin; first += kAtOnce) {
+        Vector sum[kSpread][kAtOnce][kCount];
+        const auto at = [&](int s, int l, int i) { return reinterpret_cast<Vector*>(&parts.at[first + l][i][s * kLanes]); };
+        for (int s = 0; s < kSpread; ++s)
+            for (int l = 0; l < kAtOnce; ++l)
+                for (int i = 0; i < kCount; ++i) sum[s][l][i] = *at(s, l, i);
+        for (int64_t k = 0; k < count; k += kSpread * kLanes)
+            for (int s = 0; s < kSpread; ++s) {
+                Vector factor[kCount];
+                for (int i = 0; i < kCount; ++i) factor[i] = *reinterpret_cast<const Vector*>(thin_lines[i] + k + s * kLanes);
+                for (int l = 0; l < kAtOnce; ++l) {
+                    const Vector line = *reinterpret_cast<const Vector*>(lines[first + l] + k + s * kLanes);
+                    for (int i = 0; i < kCount; ++i) sum[s][l][i] += line * factor[i];
+                }
+            }
+        for (int s = 0; s < kSpread; ++s)
+            for (int l = 0; l < kAtOnce; ++l)
+                for (int i = 0; i < kCount; ++i) *at(s, l, i) = sum[s][l][i];
+    }
+}
+
+template <class S, int kBytes>
+__attribute__((noinline)) void add_lines_with(int thin, const S* const (&lines)[kThin], const S* const (&thin_lines)[kThin],
+                                              int64_t count, ThinParts<S>& parts) {
+    constexpr bool kIsWide = kBytes == 64;
+    run_fused<kBytes>([&] {
+        if (thin == 1) return add_lines_of<S, kBytes, 1, kIsWide ? 8 : 4>(lines, thin_lines, count, parts);
+        if (thin <= 4) return add_lines_of<S, kBytes, 4, kIsWide ? 4 : 2>(lines, thin_lines, count, parts);
+        add_lines_of<S, kBytes, 8, kIsWide ? 2 : 1>(lines, thin_lines, count, parts);
+    });
+}
+
+}  // namespace
+
+#if BK_ISA_DISPATCH
+#define BK_BY_WIDTH(S, function, ...)                              \
+    if (vector_bytes() == 64) return function<S, 64>(__VA_ARGS__); \
+    if (vector_bytes() == 32) return function<S, 32>(__VA_ARGS__); \
+    function<S, 16>(__VA_ARGS__)
+#else
+#define BK_BY_WIDTH(S, function, ...) function<S, 16>(__VA_ARGS__)
+#endif
+
+void add_rows(int thin, const float* const (&rows)[kThin], const float (&factors)[kThin][kThin], float* sums, int64_t pitch,
+              int64_t count) {
+    BK_BY_WIDTH(float, add_rows_with, thin, rows, factors, sums, pitch, count);
+}
+void add_rows(int thin, const double* const (&rows)[kThin], const double (&factors)[kThin][kThin], double* sums, int64_t pitch,
+              int64_t count) {
+    BK_BY_WIDTH(double, add_rows_with, thin, rows, factors, sums, pitch, count);
+}
+void add_lines(int thin, const float* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
+               ThinParts<float>& parts) {
+    BK_BY_WIDTH(float, add_lines_with, thin, lines, thin_lines, count, parts);
+}
+void add_lines(int thin, const double* const (&lines)[kThin], const double* const (&thin_lines)[kThin], int64_t count,
+               ThinParts<double>& parts) {
+    BK_BY_WIDTH(double, add_lines_with, thin, lines, thin_lines, count, parts);
+}
+
+}  // namespace bk
