@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "core/pointwise/pointwise.h"
+#include "core/pointwise/transpose_cpu.h"
 
 namespace bk {
 
@@ -11,7 +12,7 @@ namespace {
 
 // --- strided ----------------------------------------------------------------------------------------------------------
 
-constexpr int64_t kSide = 32;  // of the blocks in which operands that lie across each other are copied
+constexpr int64_t kSide = 128;  // of the blocks in which operands that lie across each other are copied
 
 // The axis along which neighbours of x lie, where that is not the last one and both are long; else -1.
 int axis_across(const CopyLayout& layout) {
@@ -30,12 +31,7 @@ struct Square {
 
 template <class Bits>
 void copy_square(const Square& s, const Bits* BK_RESTRICT x, Bits* BK_RESTRICT y) {
-    if (s.y_column == 1 && s.x_row == 1) {
-        for (int64_t r = 0; r < s.rows; ++r)
-#pragma GCC unroll 8
-            for (int64_t c = 0; c < s.columns; ++c) y[r * s.y_row + c] = x[r + c * s.x_column];
-        return;
-    }
+    if (s.y_column == 1 && s.x_row == 1) return transpose(sizeof(Bits), y, s.y_row, x, s.x_column, s.rows, s.columns);
     for (int64_t r = 0; r < s.rows; ++r)
         for (int64_t c = 0; c < s.columns; ++c) y[r * s.y_row + c * s.y_column] = x[r * s.x_row + c * s.x_column];
 }

@@ -1,6 +1,7 @@
 // Rows on the CPU: chunks of a constant length, which become vector code. Short rows are held on the stack between passes,
 // long ones read again; one that is longer than a segment is summed up segment by segment, by several threads where there are
-// fewer rows than threads.
+// fewer rows than threads. Rows whose neighbours lie side by side are brought to tiles, which have a cache line of rows and a
+// chunk of each.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
+#include "core/pointwise/transpose_cpu.h"
 #include "core/rows/row_map.h"
 
 namespace bk {
@@ -21,6 +23,7 @@ constexpr int kHeldBytes = 6144;  // of a row that is held: a call takes at most
 constexpr int kMostChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
+constexpr int64_t kLeastTiled = 8;  // rows side by side
 
 // Elements of a chunk: what is done once a chunk should not count, nor what is done for elements that short rows lack.
 constexpr int kShortRow = 16;
@@ -105,7 +108,7 @@ void parallel_rows(int64_t count, int64_t grain, const Body& body) {
 }
 
 // What is done to a chunk.
-enum RowWork : int { kLoads = 1, kSums = 2, kMaps = 4 };
+enum RowWork : int { kLoads = 1, kSums = 2, kMaps = 4, kReads = 8 };  // loads are from tiles, which are read from memory
 
 template <int kRowChunk, class F, int Full, int Single, class X, class K, class P, class Y, class S>
 struct RowJob;
@@ -128,7 +131,29 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     static constexpr bool kHoldsInOutput =
         (F::kMapsAlone || (F::kOnePass && sizeof(Acc) <= 8)) && kOut == 1 && (std::is_same_v<Out, Held> && ...);
 
+    // Of rows that lie across: those of a cache line. The output takes the place of an input of its type.
+    static constexpr int kTileRows = 64 / static_cast<int>(std::max({sizeof(char), sizeof(In)..., sizeof(Out)...}));
+    static constexpr bool kTiles = kIn > 0 && kOut <= 1;
+    template <class T>
+    struct alignas(64) Tile {
+        T cell[kTileRows * kRowChunk];
+    };
+    template <class T>
+    static constexpr bool kIsInput = (std::is_same_v<T, In> || ...);
+    struct Tiles {
+        Pack<Tile<In>...> in;
+        Pack<std::conditional_t<kIsInput<Out>, Nothing, Tile<Out>>...> out;
+    };
+    using UsedTiles = std::conditional_t<kTiles, Tiles, Nothing>;
+    // Rows that are worked on together: several in tiles, else one.
+    struct Lot {
+        At at;  // of the first
+        int rows;
+        UsedTiles* tiles;
+    };
+
     const F& f;
+    Layout<Full + Single> rows;
     Walk<Full + Single, uint64_t> outer;
     RowLines<Full> lines;
     int64_t n;
@@ -137,6 +162,43 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     Pack<const RowIn*...> row_inputs;
     Pack<Out*...> y;
     Pack<Saved*...> saved;
+
+    // Offsets of a row of the lot.
+    BK_HD At at_row(const Lot& lot, int r) const {
+        At at = lot.at;
+        for (int k = 0; kTiles && r > 0 && k < Full + Single; ++k)
+            at.of[k] += static_cast<uint64_t>(r) * static_cast<uint64_t>(rows.stride[k][rows.rank - 1]);
+        return at;
+    }
+
+    // A tile of operand k where it lies: positions from `first` on of all rows of the lot.
+    template <class T>
+    StridedBlock in_memory(const Lot& lot, T* x, int k, int64_t first) const {
+        T* const at = x + signed_offset(lot.at.of[k]) + first * lines.step[k];
+        return {const_cast<std::remove_const_t<T>*>(at), rows.stride[k][rows.rank - 1], lines.step[k]};
+    }
+    template <size_t... I>
+    void load_tiles(const Lot& lot, const RowChunk& where, std::index_sequence<I...>) const {
+        (copy_block(sizeof(In), {get<I>(lot.tiles->in).cell, kRowChunk, 1}, in_memory(lot, get<I>(x), I, where.first), lot.rows,
+                    where.exist),
+         ...);
+    }
+    template <size_t... O>
+    void store_tiles(const Lot& lot, const RowChunk& where, std::index_sequence<O...>) const {
+        ((get<O>(y) == nullptr ? void()
+                               : copy_block(sizeof(Out), in_memory(lot, get<O>(y), kIn + O, where.first),
+                                            {output_tile<O, Out>(lot.tiles), kRowChunk, 1}, lot.rows, where.exist)),
+         ...);
+    }
+    template <int O, class T, int I = 0>
+    static BK_HD T* output_tile(Tiles* tiles) {
+        if constexpr (!kIsInput<T>)
+            return get<O>(tiles->out).cell;
+        else if constexpr (std::is_same_v<std::decay_t<decltype(get<I>(tiles->in).cell[0])>, T>)
+            return get<I>(tiles->in).cell;
+        else
+            return output_tile<O, T, I + 1>(tiles);
+    }
 
     // A whole dense chunk is read where it lies, any other from a buffer.
     template <class T>
@@ -150,6 +212,13 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         });
         if (count < kRowChunk) memset(buffer + count, 0, static_cast<size_t>(kRowChunk - count) * sizeof(T));
         return buffer;
+    }
+
+    template <size_t I, class T>
+    BK_HD const T* source_of(const Lot& lot, [[maybe_unused]] int r, const RowChunk& where, T* buffer) const {
+        if constexpr (kTiles)
+            if (lot.tiles != nullptr) return get<I>(lot.tiles->in).cell + r * kRowChunk;
+        return chunk_of(get<I>(x) + signed_offset(lot.at.of[I]), I, where.first, where.exist, buffer);
     }
 
     template <class T>
@@ -172,13 +241,12 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     }
 
     template <size_t... I>
-    BK_HD void hold(const At& at, const Row& row, const RowChunk& where, Held (&held)[kRowChunk],
+    BK_HD void hold(const Lot& lot, int r, const Row& row, const RowChunk& where, Held (&held)[kRowChunk],
                     std::index_sequence<I...>) const {
         Pack<Block<In, kRowChunk>...> raw;
         Pack<Block<compute_t<In>, kRowChunk>...> wide;
         const Pack<const compute_t<In>*...> cell =
-            pack(widened(chunk_of(get<I>(x) + signed_offset(at.of[I]), I, where.first, where.exist, get<I>(raw).cell),
-                         get<I>(wide).cell)...);
+            pack(widened(source_of<I, In>(lot, r, where, get<I>(raw).cell), get<I>(wide).cell)...);
         BK_VECTOR_LOOP
         for (int i = 0; i < kRowChunk; ++i) held[i] = f.hold(row, near_of(f, row, where.first + i), get<I>(cell)[i]...);
         if (where.exist < kRowChunk)
@@ -202,19 +270,17 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     // Where a chunk of results is put: where it is to lie, if it can be, else a buffer.
     template <class T>
-    BK_HD compute_t<T>* target_of(T* y_row, int k, const RowChunk& where, compute_t<T>* buffer) const {
+    BK_HD compute_t<T>* target_of(T* y_row, bool is_dense, const RowChunk& where, compute_t<T>* buffer) const {
         if constexpr (std::is_same_v<T, compute_t<T>>)
-            if (y_row != nullptr && lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk)
-                return y_row + where.first;
+            if (y_row != nullptr && is_dense) return y_row + where.first;
         return buffer;
     }
 
     template <class T>
-    BK_HD void store_chunk(T* y_row, int k, const RowChunk& where, const compute_t<T>* from) const {
+    BK_HD void store_chunk(T* y_row, int k, bool is_dense, const RowChunk& where, const compute_t<T>* from) const {
         if (y_row == nullptr) return;
         if constexpr (std::is_same_v<T, compute_t<T>>)
             if (from == y_row + where.first) return;
-        const bool is_dense = lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk;
         Block<T, kRowChunk> buffer;
         T* BK_RESTRICT const to = is_dense ? y_row + where.first : buffer.cell;
         if constexpr (std::is_same_v<T, f16>)
@@ -230,44 +296,61 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         });
     }
 
+    template <size_t O, class T>
+    BK_HD T* target_row(const Lot& lot, int r) const {
+        if (get<O>(y) == nullptr) return nullptr;
+        if constexpr (kTiles)
+            if (lot.tiles != nullptr) return output_tile<O, T>(lot.tiles) + r * kRowChunk;
+        return get<O>(y) + signed_offset(lot.at.of[kIn + O]);
+    }
+
     template <size_t... K, size_t... O>
-    BK_HD void map(const At& at, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where,
+    BK_HD void map(const Lot& lot, int r, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where,
                    std::index_sequence<K...>, std::index_sequence<O...> outs) const {
         [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> wide;
         [[maybe_unused]] const Pack<const compute_t<Column>*...> column =
             pack(column_chunk(get<K>(wide).cell, get<K>(columns), where)...);
         Pack<Block<compute_t<Out>, kRowChunk>...> buffer;
-        const Pack<Out*...> rows = pack((get<O>(y) == nullptr ? nullptr : get<O>(y) + signed_offset(at.of[kIn + O]))...);
-        const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(rows), kIn + O, where, get<O>(buffer).cell)...);
+        const Pack<Out*...> to = pack(target_row<O, Out>(lot, r)...);
+        const RowChunk there = lot.tiles != nullptr ? RowChunk{0, kRowChunk} : where;
+        const auto is_dense = [&](int k) {
+            return lot.tiles != nullptr || (lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk);
+        };
+        const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(to), is_dense(kIn + O), there, get<O>(buffer).cell)...);
         const typename F::Part part = f.part(row, mine);
         BK_VECTOR_LOOP
         for (int i = 0; i < kRowChunk; ++i)
             put_cells(cell, i, f.map(row, part, near_of(f, row, where.first + i), held[i], get<K>(column)[i]...), outs);
-        (store_chunk(get<O>(rows), kIn + O, where, get<O>(cell)), ...);
+        (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), there, get<O>(cell)), ...);
     }
 
-    // Positions [begin, end) chunk by chunk, in one group or each in its own. Where `in_output` is there, it has the chunks'
-    // statistics, and the output what they hold.
-    BK_HD Acc visit(int work, const At& at, const Row& row, int64_t begin, int64_t end, Group* group, bool keeps,
-                    Acc* in_output) const {
-        Acc acc = f.identity();
+    // Positions [begin, end) of a lot chunk by chunk, in one group or each in its own. Where `in_output` is there, it has the
+    // chunks' statistics, and the output what they hold.
+    BK_HD void visit(int work, const Lot& lot, const Row* row, int64_t begin, int64_t end, Group* group, bool keeps,
+                     Acc* in_output, Acc* acc) const {
+        for (int r = 0; r < lot.rows; ++r) acc[r] = f.identity();
         for (int64_t first = begin; first < end; first += kRowChunk) {
             const RowChunk where{first, static_cast<int>(std::min<int64_t>(end - first, kRowChunk))};
-            if (work & kLoads) hold(at, row, where, group->held, std::index_sequence_for<In...>{});
-            if (work & kSums) {
-                group->mine = f.sum_up(row, group->held, where);
-                acc = f.combine(acc, group->mine);
+            if constexpr (kTiles)
+                if (lot.tiles != nullptr && (work & kReads)) load_tiles(lot, where, std::index_sequence_for<In...>{});
+            for (int r = 0; r < lot.rows; ++r) {
+                if (work & kLoads) hold(lot, r, row[r], where, group->held, std::index_sequence_for<In...>{});
+                if (work & kSums) {
+                    group->mine = f.sum_up(row[r], group->held, where);
+                    acc[r] = f.combine(acc[r], group->mine);
+                }
+                if (in_output != nullptr)
+                    exchange(work, lot.at, first, where.exist, group, &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
+                if constexpr (kOut > 0) {
+                    if (work & kMaps)
+                        map(lot, r, row[r], group->held, group->mine, where, std::index_sequence_for<Column...>{},
+                            std::index_sequence_for<Out...>{});
+                }
             }
-            if (in_output != nullptr)
-                exchange(work, at, first, where.exist, group, &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
-            if constexpr (kOut > 0) {
-                if (work & kMaps)
-                    map(at, row, group->held, group->mine, where, std::index_sequence_for<Column...>{},
-                        std::index_sequence_for<Out...>{});
-            }
+            if constexpr (kTiles)
+                if (lot.tiles != nullptr && (work & kMaps)) store_tiles(lot, where, std::index_sequence_for<Out...>{});
             if (keeps) ++group;
         }
-        return acc;
     }
 
     // Puts a chunk's elements into the output or, to map them, takes them from there.
@@ -319,46 +402,72 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Acc* part;
     };
 
-    BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared) const {
+    BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared, UsedTiles* tiles) const {
         Group group[kMostGroups];
         Acc chunk[kHoldsInOutput && !F::kMapsAlone ? kMostChunksInOutput : 1];
-        const bool keeps = n <= int64_t{kMostGroups} * kRowChunk;
-        const bool in_output = !keeps && shared == nullptr && holds_in_output();
-        for (int64_t i = begin; i < end; ++i) {
-            const At at = outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i));
-            Row row = shared != nullptr ? shared->known : start(at);
+        constexpr int kMostRows = kTiles ? kTileRows : 1;
+        Row row[kMostRows];
+        Acc all[kMostRows], acc[kMostRows];
+        const bool keeps = tiles == nullptr && n <= int64_t{kMostGroups} * kRowChunk;
+        const bool in_output = tiles == nullptr && !keeps && shared == nullptr && holds_in_output();
+        const int reads = kLoads | (n > kRowChunk ? kReads : 0);  // a tile that has the whole rows stays
+        int count = 1;
+        for (int64_t i = begin; i < end; i += count) {
+            if (tiles != nullptr) count = tiled_rows(i, end);
+            const Lot lot{outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i)), count, tiles};
+            for (int r = 0; r < count; ++r) row[r] = shared != nullptr ? shared->known : start(at_row(lot, r));
             const int64_t first = shared != nullptr ? i * length : 0;
             const int64_t last = shared != nullptr ? std::min(first + length, n) : n;
-            int work = shared != nullptr ? shared->work : kLoads | kSums;
+            int work = (shared != nullptr ? shared->work : kLoads | kSums) | kReads;
             bool again = F::kOnePass;
             for (;;) {
                 const bool puts = in_output && (again || work == kMaps);
-                Acc all = f.identity();
-                for (int64_t at_segment = first; at_segment < last; at_segment += length)
-                    all = f.combine(all, visit(work, at, row, at_segment, std::min(at_segment + length, last), group, keeps,
-                                               puts ? chunk : nullptr));
-                if (shared != nullptr) shared->part[i] = all;
+                for (int r = 0; r < count; ++r) all[r] = f.identity();
+                for (int64_t at_segment = first; at_segment < last; at_segment += length) {
+                    visit(work, lot, row, at_segment, std::min(at_segment + length, last), group, keeps, puts ? chunk : nullptr,
+                          acc);
+                    for (int r = 0; r < count; ++r) all[r] = f.combine(all[r], acc[r]);
+                }
+                if (shared != nullptr) shared->part[i] = all[0];
                 if (shared != nullptr || (work & kMaps)) break;
-                again = f.finish(row, all, n);
+                again = false;
+                for (int r = 0; r < count; ++r) again |= f.finish(row[r], all[r], n);
                 if (!again && kOut == 0) break;
                 work = again ? kSums : kMaps;
-                if (!keeps && (again || !in_output)) work |= kLoads | (again || !leaves_elements() ? kSums : 0);
+                if (!keeps && (again || !in_output)) work |= reads | (again || !leaves_elements() ? kSums : 0);
             }
-            if (shared == nullptr) save(at, f.saved(row), std::index_sequence_for<Saved...>{});
+            for (int r = 0; shared == nullptr && r < count; ++r)
+                save(at_row(lot, r), f.saved(row[r]), std::index_sequence_for<Saved...>{});
         }
     }
 
-    void run_rows(int64_t rows, int64_t row_bytes) const {
+    // Whether neighbours in memory are elements of different rows.
+    bool lies_across() const {
+        const int last = rows.rank - 1;
+        if (!kTiles || !lines.is_single || last < 0) return false;
+        return rows.stride[0][last] == 1 && magnitude(lines.step[0]) > 1 && rows.extent[last] >= kLeastTiled;
+    }
+
+    // Of row i and those behind it: up to the end of a tile, which begins where the line of rows does.
+    BK_HD int tiled_rows(int64_t i, int64_t end) const {
+        const int64_t extent = rows.extent[rows.rank - 1], at = i % extent;
+        return static_cast<int>(std::min({kTileRows - at % kTileRows, extent - at, end - i}));
+    }
+
+    void run_rows(int64_t row_count, int64_t row_bytes) const {
         const int64_t length = segment(), segments = ceil_div<int64_t>(n, length);
         const Shared none{};
-        const bool shares = segments > 1 && rows < thread_count();
-        for (int64_t r = 0; r < (shares ? rows : 1); ++r) {
+        const bool shares = segments > 1 && row_count < thread_count(), is_tiled = !shares && lies_across();
+        for (int64_t r = 0; r < (shares ? row_count : 1); ++r) {
             Acc part[kMostSegments];
             const At at = outer(static_cast<uint64_t>(r));
             Shared shared{r, kLoads | kSums, shares ? start(at) : none.known, part};
             for (;;) {
-                parallel_rows(shares ? segments : rows, shares ? 1 : grain_for(row_bytes),
-                              [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr); });
+                parallel_rows(shares ? segments : row_count, shares ? 1 : grain_for(row_bytes), [&](int64_t begin, int64_t end) {
+                    UsedTiles tiles;
+                    if (is_tiled) memset(static_cast<void*>(&tiles), 0, sizeof(tiles));
+                    run(begin, end, length, shares ? &shared : nullptr, is_tiled ? &tiles : nullptr);
+                });
                 if (!shares || (shared.work & kMaps)) break;
                 Acc all = f.identity();
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
@@ -389,6 +498,7 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
         using Job = RowJob<decltype(chunk)::value, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>,
                            Outputs<Out...>, Outputs<Saved...>>;
         const Job job{f,
+                      outer,
                       Walk<Full + Single, uint64_t>(outer),
                       RowLines<Full>(inner),
                       inner.numel(),
