@@ -13,6 +13,7 @@ _WIDTH = 116
 _GUARANTEE = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace"}
 _DIRECTION = {
     "in": "in", "in?": "in, may be NULL", "out": "out", "out?": "out, may be NULL", "inout": "in and out",
+    "ins": "host array of inputs", "outs": "host array of outputs", "outs?": "host array of outputs, each may be NULL",
     "host": "host array",
 }  # fmt: skip
 # Words of an op's name that tell forms of one function apart.
@@ -103,10 +104,10 @@ def _prototype(op: Op) -> Iterator[str]:
     except BaracudaError:  # there is no library, or it was built without this op
         return
     # cffi's types know of no const
-    params = [("const " * (param.direction in ("in", "in?", "host")), param.name) for param in op.row.params]
+    params = [("const " * (param.direction in ("in", "in?", "ins", "host")), param.name) for param in op.row.params]
     tail = ("stream",) if op.row.is_bare else ("workspace", "workspace_bytes", "stream")
     params += [("", name) for name in tail]
-    types = [of.cname.replace(" *", "*") for of in kind.args]
+    types = [of.cname.replace(" * *", "* const*").replace(" *", "*") for of in kind.args]
     arguments = ", ".join(f"{const}{of} {name}".replace(" ", "\0") for of, (const, name) in zip(types, params))
     lines = textwrap.wrap(f"{kind.result.cname}\0{symbol_name(op.name)}({arguments});", _WIDTH - 6)
     for number, line in enumerate(lines):
