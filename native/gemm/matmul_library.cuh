@@ -164,15 +164,15 @@ Status finish_in_place(const Launch& launch, const Matmul<T>& p, LibraryMatmul p
     return finish(launch, rest, PartsOf<T>{reinterpret_cast<S*>(e.d)}, e.d_at.row, p.m, p.n);
 }
 
-// By cuBLASLt into `sums`, a band of rows at a time, with steps of ours. *done says of how many rows.
+// By cuBLASLt into `sums`, of `sum_bytes`, a band of rows at a time, with steps of ours. *done says of how many rows.
 template <class T>
-Status finish_bands(const Launch& launch, const Matmul<T>& p, LibraryMatmul problem, void* workspace, void* sums,
-                    int64_t* done) {
+Status finish_bands(const Launch& launch, const Matmul<T>& p, LibraryMatmul problem, void* workspace, void* sums, int64_t* done,
+                    int64_t sum_bytes = kSumBytes) {
     using S = matmul_scalar_t<T>;
     if (sums == nullptr || p.n % (kLibraryAlignment / static_cast<int64_t>(sizeof(S))) != 0) return Status::kOk;
     const S one = 1, zero = 0;
     const int64_t row_bytes = p.n * static_cast<int64_t>(sizeof(S)) * (p.gate == nullptr ? 1 : 2);
-    const int64_t most = kSumBytes / row_bytes / kBandRows * kBandRows, bands = ceil_div(p.m, most);
+    const int64_t most = sum_bytes / row_bytes / kBandRows * kBandRows, bands = ceil_div(p.m, most);
     const int64_t band = ceil_div(ceil_div(p.m, bands), kBandRows) * kBandRows;
     S* const gates = p.gate == nullptr ? nullptr : static_cast<S*>(sums) + band * p.n;
     problem.d_type = std::is_same_v<S, double> ? LibraryType::kF64 : LibraryType::kF32;

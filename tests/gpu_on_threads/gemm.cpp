@@ -184,20 +184,26 @@ bool test_thin(const char* name) {
     return right;
 }
 
-// silu(a b + bias) with cuBLASLt's sums, which serves `calls` calls; `rows` of m it then has done.
+// silu(a b + bias), times a gate's sums if there is one, with cuBLASLt's sums, which serves `calls` calls; `rows` of m it then
+// has done.
 template <class T>
-bool test_activated(const char* name, int64_t m, int64_t n, int calls, int64_t rows) {
+bool test_activated(const char* name, int64_t m, int64_t n, int calls, int64_t rows, bool is_gated = false) {
     constexpr int64_t k = 3, gap = 8;
-    Memory<T> a(k * (m + gap), 0), b(k * (n + gap), 0), d(m * (n + gap), 0), bias(n, 0);
+    Memory<T> a(k * (m + gap), 0), b(k * (n + gap), 0), gate(k * (n + gap), 0), d(m * (n + gap), 0), bias(n, 0);
     const Memory<T> before(d);
     const Epilogue<T> epilogue{nullptr, d.first, bias.first, {}, {n + gap, 1, 0}, 1, 0, BiasType::kElement, Activation::kSilu};
-    const Matmul<T> p{m, n, k, 1, a.first, b.first, {1, m + gap, 0}, {n + gap, 1, 0}, epilogue};
+    Matmul<T> p{m, n, k, 1, a.first, b.first, {1, m + gap, 0}, {n + gap, 1, 0}, epilogue};
+    if (is_gated) p.gate = gate.first;
     LibraryMatmul problem;
     int64_t done = 0;
     library_calls = calls;
-    std::vector<float> sums(static_cast<size_t>(kBandRows * n));
-    if (!library_matmul(p, &problem) ||
-        activate_library(Launch{}, p, problem, nullptr, sums.data(), kBandRows * n * 4, &done) != Status::kOk || done != rows) {
+    const int64_t band = kBandRows * n * (is_gated ? 2 : 1);
+    std::vector<float> sums(static_cast<size_t>(band));
+    const auto finish_all = [&] {
+        if constexpr (sizeof(T) > 2) return finish_in_place(Launch{}, p, problem, nullptr, &done);
+        return finish_bands(Launch{}, p, problem, nullptr, sums.data(), &done, 4 * band);
+    };
+    if (!library_matmul(p, &problem) || finish_all() != Status::kOk || done != rows) {
         printf("%s: %d rows are done, expected %d\n", name, static_cast<int>(done), static_cast<int>(rows));
         return false;
     }
@@ -208,7 +214,10 @@ bool test_activated(const char* name, int64_t m, int64_t n, int calls, int64_t r
             for (int64_t l = 0; j < n && l < k; ++l) z += widen(a.first[l * (m + gap) + i]) * widen(b.first[l * (n + gap) + j]);
             const int64_t at = i * (n + gap) + j;
             const float got = widen(d.first[at]), was = widen(before.cells[static_cast<size_t>(shift + at)]);
-            const float wanted = i < rows && j < n ? z / (1 + std::exp(-z)) : was;
+            float factor = is_gated ? 0 : 1;
+            for (int64_t l = 0; is_gated && j < n && l < k; ++l)
+                factor += widen(a.first[l * (m + gap) + i]) * widen(gate.first[l * (n + gap) + j]);
+            const float wanted = i < rows && j < n ? z / (1 + std::exp(-z)) * factor : was;
             if (std::fabs(got - wanted) < 0.01f * (1 + std::fabs(wanted))) continue;
             printf("%s: [%d, %d] is %g, expected %g\n", name, static_cast<int>(i), static_cast<int>(j),
                    static_cast<double>(got), static_cast<double>(wanted));
@@ -226,6 +235,7 @@ int main() {
     right &= test_tiles<int8_t>("i8") & test_tiles<uint8_t>("u8") & test_tiles<float>("f32");
     right &= test_activated<bf16>("bands", 160, 72, 2, 160) & test_activated<bf16>("lost band", 160, 72, 1, 128);
     right &= test_activated<bf16>("no band", 24, 40, 0, 0) & test_activated<float>("in place", 24, 40, 1, 24);
+    right &= test_activated<bf16>("gated", 160, 72, 4, 160, true) & test_activated<bf16>("lost gate", 160, 72, 3, 128, true);
     if (!right) return 1;
     puts("ok");
     return 0;
