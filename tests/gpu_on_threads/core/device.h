@@ -50,7 +50,7 @@ struct Step {
 };
 
 struct Stream {
-    bool is_blocking;  // waits for the legacy stream, and that for it
+    bool is_blocking;    // waits for the legacy stream, and that for it
     std::mutex access;   // to the steps
     std::mutex running;  // one thread does them
     std::deque<Step> steps;
