@@ -14,7 +14,7 @@ namespace bk::op {
 // read twice, the first pass finds m for all.
 template <class T, bool kTwice = !kRowsStayOnChip>
 struct SoftmaxRows : RowDefaults {
-    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice;
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true;
     using C = compute_t<T>;
     struct Acc {
         C max, sum;  // of exp(x - base_of(max))
@@ -86,7 +86,7 @@ struct SoftmaxRows : RowDefaults {
 // scale y (dy - sum y dy), or scale (dy - exp(y) sum dy).
 template <class T>
 struct SoftmaxBackwardRows : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
+    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true, kTakesTiles = true;
     using C = compute_t<T>;
     using Acc = C;
     struct Row {
@@ -124,7 +124,8 @@ struct SoftmaxBackwardRows : RowDefaults {
         return false;
     }
     BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Held& held) const {
-        return pack(scale * (log ? held.dy - math::exp_flushed<T>(held.y) * row.sum : held.y * (held.dy - row.sum)));
+        const auto of_log = [&] { return held.dy - math::exp_flushed<T>(held.y) * row.sum; };
+        return pack(scale * math::either(log, of_log, [&] { return held.y * (held.dy - row.sum); }));
     }
 };
 

@@ -71,6 +71,16 @@ BK_HD C select(bool condition, C a, C b) {
 #endif
 }
 
+// a() or b() by what is known of all elements. On the CPU both are computed: a loop of vectors has no branches.
+template <class A, class B>
+BK_HD auto either(bool first, const A& a, const B& b) {
+#if BK_IN_KERNEL
+    return first ? a() : b();
+#else
+    return select(first, a(), b());
+#endif
+}
+
 template <class C>
 BK_HD bool isnan(C x) {
     return x != x;

@@ -74,6 +74,7 @@ struct RowDefaults {
         false;  // says, if true, that sum_up() leaves the elements as they are, and Part is Nothing
     static constexpr bool kMapsAlone = false;   // says, if true, that map() knows the Row and what sum_up() left of an element
     static constexpr bool kHoldsZeros = false;  // says, if true, that hold() of zeros may stand in place of pad()
+    static constexpr bool kTakesTiles = false;  // says, if true, that the CPU may bring rows that lie across memory to tiles
     static constexpr int kHeldBytes = 128;      // of a thread of a GPU
     using Part = Nothing;
     BK_HD bool keeps_elements() const { return false; }  // says, with kMapsAlone, the same of sum_up() as kOnlySums

@@ -24,6 +24,7 @@ constexpr int kMostChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
 constexpr int64_t kLeastTiled = 8;  // rows side by side
+constexpr int kMostTileBytes = 8192;
 
 // Elements of a chunk: what is done once a chunk should not count, nor what is done for elements that short rows lack.
 constexpr int kShortRow = 16;
@@ -131,15 +132,22 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     static constexpr bool kHoldsInOutput =
         (F::kMapsAlone || (F::kOnePass && sizeof(Acc) <= 8)) && kOut == 1 && (std::is_same_v<Out, Held> && ...);
 
-    // Of rows that lie across: those of a cache line. The output takes the place of an input of its type.
-    static constexpr int kTileRows = 64 / static_cast<int>(std::max({sizeof(char), sizeof(In)..., sizeof(Out)...}));
-    static constexpr bool kTiles = kIn > 0 && kOut <= 1;
+    template <class T>
+    static constexpr bool kIsInput = (std::is_same_v<T, In> || ...);
+    // Of rows that lie across: those of a cache line, or fewer. The output takes the place of an input of its type.
+    static constexpr int tile_rows() {
+        constexpr int kBytes =
+            (0 + ... + static_cast<int>(sizeof(In))) + (0 + ... + (kIsInput<Out> ? 0 : static_cast<int>(sizeof(Out))));
+        int count = 64 / static_cast<int>(std::max({sizeof(char), sizeof(In)..., sizeof(Out)...}));
+        while (count > 1 && count * kRowChunk * kBytes > kMostTileBytes) count /= 2;
+        return count;
+    }
+    static constexpr int kTileRows = tile_rows();
+    static constexpr bool kTiles = F::kTakesTiles && kIn > 0 && kOut <= 1;
     template <class T>
     struct alignas(64) Tile {
         T cell[kTileRows * kRowChunk];
     };
-    template <class T>
-    static constexpr bool kIsInput = (std::is_same_v<T, In> || ...);
     struct Tiles {
         Pack<Tile<In>...> in;
         Pack<std::conditional_t<kIsInput<Out>, Nothing, Tile<Out>>...> out;
@@ -247,8 +255,9 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Pack<Block<compute_t<In>, kRowChunk>...> wide;
         const Pack<const compute_t<In>*...> cell =
             pack(widened(source_of<I, In>(lot, r, where, get<I>(raw).cell), get<I>(wide).cell)...);
+        const F fn = f;  // which no store can change, so that the loop becomes vector code whatever it looks at
         BK_VECTOR_LOOP
-        for (int i = 0; i < kRowChunk; ++i) held[i] = f.hold(row, near_of(f, row, where.first + i), get<I>(cell)[i]...);
+        for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_of(fn, row, where.first + i), get<I>(cell)[i]...);
         if (where.exist < kRowChunk)
             for (int i = where.exist; i < kRowChunk; ++i) held[i] = f.pad();
     }
@@ -318,9 +327,10 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         };
         const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(to), is_dense(kIn + O), there, get<O>(buffer).cell)...);
         const typename F::Part part = f.part(row, mine);
+        const F fn = f;
         BK_VECTOR_LOOP
         for (int i = 0; i < kRowChunk; ++i)
-            put_cells(cell, i, f.map(row, part, near_of(f, row, where.first + i), held[i], get<K>(column)[i]...), outs);
+            put_cells(cell, i, fn.map(row, part, near_of(fn, row, where.first + i), held[i], get<K>(column)[i]...), outs);
         (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), there, get<O>(cell)), ...);
     }
 
@@ -334,16 +344,18 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             if constexpr (kTiles)
                 if (lot.tiles != nullptr && (work & kReads)) load_tiles(lot, where, std::index_sequence_for<In...>{});
             for (int r = 0; r < lot.rows; ++r) {
-                if (work & kLoads) hold(lot, r, row[r], where, group->held, std::index_sequence_for<In...>{});
+                const Row known = row[r];
+                if (work & kLoads) hold(lot, r, known, where, group->held, std::index_sequence_for<In...>{});
                 if (work & kSums) {
-                    group->mine = f.sum_up(row[r], group->held, where);
+                    const F fn = f;
+                    group->mine = fn.sum_up(known, group->held, where);
                     acc[r] = f.combine(acc[r], group->mine);
                 }
                 if (in_output != nullptr)
                     exchange(work, lot.at, first, where.exist, group, &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
                 if constexpr (kOut > 0) {
                     if (work & kMaps)
-                        map(lot, r, row[r], group->held, group->mine, where, std::index_sequence_for<Column...>{},
+                        map(lot, r, known, group->held, group->mine, where, std::index_sequence_for<Column...>{},
                             std::index_sequence_for<Out...>{});
                 }
             }
@@ -413,7 +425,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         const int reads = kLoads | (n > kRowChunk ? kReads : 0);  // a tile that has the whole rows stays
         int count = 1;
         for (int64_t i = begin; i < end; i += count) {
-            if (tiles != nullptr) count = tiled_rows(i, end);
+            if constexpr (kTiles)
+                if (tiles != nullptr) count = tiled_rows(i, end);
             const Lot lot{outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i)), count, tiles};
             for (int r = 0; r < count; ++r) row[r] = shared != nullptr ? shared->known : start(at_row(lot, r));
             const int64_t first = shared != nullptr ? i * length : 0;
@@ -463,11 +476,12 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const At at = outer(static_cast<uint64_t>(r));
             Shared shared{r, kLoads | kSums, shares ? start(at) : none.known, part};
             for (;;) {
-                parallel_rows(shares ? segments : row_count, shares ? 1 : grain_for(row_bytes), [&](int64_t begin, int64_t end) {
-                    UsedTiles tiles;
-                    if (is_tiled) memset(static_cast<void*>(&tiles), 0, sizeof(tiles));
-                    run(begin, end, length, shares ? &shared : nullptr, is_tiled ? &tiles : nullptr);
-                });
+                parallel_rows(shares ? segments : row_count, shares ? 1 : grain_for(row_bytes),
+                              [&](int64_t begin, int64_t end) {
+                                  UsedTiles tiles;
+                                  if (is_tiled) memset(static_cast<void*>(&tiles), 0, sizeof(tiles));
+                                  run(begin, end, length, shares ? &shared : nullptr, is_tiled ? &tiles : nullptr);
+                              });
                 if (!shares || (shared.work & kMaps)) break;
                 Acc all = f.identity();
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
