@@ -62,8 +62,11 @@ def test_an_operator_is_its_function(name):
 
 
 OPERANDS = {"matmul": ["a", "b"], "linear": ["x", "weight", "bias"]}
-# Of those that end in float32 the differences are too coarse.
-GRADIENTS = [n for n in specs() if (gradient_of(n) or n in OWN) and "_backward" not in n and "_to_f32" not in n]
+# Of those that end in float32, or have no float64, the differences are too coarse.
+GRADIENTS = [
+    n for n in specs() if (gradient_of(n) or n in OWN) and "_backward" not in n and "_to_f32" not in n
+    and n != "grouped_gemm"
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", GRADIENTS)
