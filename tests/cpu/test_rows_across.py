@@ -1,4 +1,4 @@
-"""Rows whose neighbours lie side by side go through tiles on the CPU: their results are those of dense rows, bit by bit."""
+"""Rows that lie across memory go through tiles on the CPU, with the results of dense rows bit by bit."""
 
 import numpy as np
 import pytest
