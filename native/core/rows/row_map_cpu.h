@@ -143,6 +143,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         return count;
     }
     static constexpr int kTileRows = tile_rows();
+    static_assert((kTileRows & (kTileRows - 1)) == 0, "a power of 2");
     static constexpr bool kTiles = F::kTakesTiles && kIn > 0 && kOut <= 1;
     template <class T>
     struct alignas(64) Tile {
@@ -427,6 +428,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         for (int64_t i = begin; i < end; i += count) {
             if constexpr (kTiles)
                 if (tiles != nullptr) count = tiled_rows(i, end);
+            if (count < 1 || count > kMostRows) __builtin_unreachable();
             const Lot lot{outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i)), count, tiles};
             for (int r = 0; r < count; ++r) row[r] = shared != nullptr ? shared->known : start(at_row(lot, r));
             const int64_t first = shared != nullptr ? i * length : 0;
@@ -464,7 +466,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     // Of row i and those behind it: up to the end of a tile, which begins where the line of rows does.
     BK_HD int tiled_rows(int64_t i, int64_t end) const {
         const int64_t extent = rows.extent[rows.rank - 1], at = i % extent;
-        return static_cast<int>(std::min({kTileRows - at % kTileRows, extent - at, end - i}));
+        return static_cast<int>(std::min(kTileRows - (at & (kTileRows - 1)), std::min(extent - at, end - i)));
     }
 
     void run_rows(int64_t row_count, int64_t row_bytes) const {
