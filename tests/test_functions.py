@@ -344,6 +344,15 @@ def embedding(rng, call):
         close(call(indices, LAYOUTS["columns"](weight), padding_idx=padding), expected)
 
 
+def embedding_renorm(rng, call):
+    weight, indices = odd(rng, (10, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0])
+    for index, (order, power) in itertools.product((np.int32, np.int64), ((2, 2.0), (1, 1.0), (np.inf, np.inf))):
+        norms = np.linalg.norm(weight, order, axis=1)
+        cut = np.isin(np.arange(10), indices) & (norms > 1.5)
+        expected = np.where(cut[:, None], weight * (1.5 / (norms + 1e-7))[:, None], weight)
+        close(call(indices.astype(index), weight, 1.5, norm_type=power), expected, 10)
+
+
 def embedding_backward(rng, call):
     """A new result is the gradient alone; out is added to."""
     dout, indices, expected = odd(rng, (7, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0]), np.zeros((10, 4))
@@ -496,7 +505,8 @@ OTHERS = {
     "where": where, "where_backward": where_backward, "cast": cast, "fill": fill, "prelu": prelu,
     "prelu_backward": prelu_backward, "alibi": alibi, "alibi_backward": alibi_backward, "embedding_bag": embedding_bag,
     "embedding_bag_backward": embedding_bag_backward, "embedding": embedding,
-    "embedding_backward": embedding_backward, "embedding_bag_max": embedding_bag_max,
+    "embedding_backward": embedding_backward, "embedding_renorm": embedding_renorm,
+    "embedding_bag_max": embedding_bag_max,
     "embedding_bag_max_backward": embedding_bag_max_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,
     **{f"segment_{fold}": segments(fold, 1) for fold in SEGMENTS | SEGMENTS_OR_ZERO},

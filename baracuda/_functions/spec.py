@@ -30,6 +30,8 @@ PLANS_ALONE = (
     "write_slice",
     "kv_cache",
     "check_indices",
+    "concat_",  # of any number of arrays: baracuda.joins
+    "reduce_{F}_backward_{T} moments",  # along one axis, of a result that was kept
 )
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUI]\}")

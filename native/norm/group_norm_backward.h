@@ -138,7 +138,7 @@ private:
 
     GroupShape shape() const { return {n_extent, c_extent, spatial_extent, num_groups}; }
 
-    Status run_sums(const Launch& launch, const Given& given, T* dx, C* dgamma, C* dbeta) const {
+    BK_COLD Status run_sums(const Launch& launch, const Given& given, T* dx, C* dgamma, C* dbeta) const {
         Carver carver(launch.workspace);
         const Sums sums = carve(&carver);
         const Launch alone{nullptr, 0, launch.stream};
@@ -170,7 +170,7 @@ private:
                         outputs());
     }
 
-    Status run_groups(const Launch& launch, const Given& given, T* dx, C* dgamma, C* dbeta) const {
+    BK_COLD Status run_groups(const Launch& launch, const Given& given, T* dx, C* dgamma, C* dbeta) const {
         // Before dx, which may lie on dy or x.
         if (dgamma != nullptr || dbeta != nullptr)
             BK_TRY(reduce(launch, whole_channels(), NormColumnPair<T>{{true, false}}, outputs(dgamma, dbeta),

@@ -24,8 +24,7 @@ struct NormColumns {
     BK_HD Acc identity() const { return {0, 0, 0, 0}; }
     BK_HD void add(Acc& acc, int64_t, C dy, C x, C mean, C statistic, C gamma) const {
         const C slope = has_gamma ? dy * gamma : dy;
-        acc.product +=
-            slope * math::either(is_centered, [&] { return (x - mean) * statistic; }, [&] { return x * (C(1) / statistic); });
+        acc.product += slope * (is_centered ? (x - mean) * statistic : x * (C(1) / statistic));
         acc.slope += slope;
     }
     BK_HD void settle(Acc& acc, int64_t) const {

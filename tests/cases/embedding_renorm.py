@@ -27,7 +27,8 @@ def bound_between(norms):
         return 0.5
     inner = known[len(known) // 4 : -(-3 * len(known) // 4) + 1]
     gap = int(np.argmax(np.diff(inner))) if len(inner) > 1 else 0
-    bound = float(np.float32(inner[gap : gap + 2].mean()))
+    with np.errstate(over="ignore"):
+        bound = float(np.float32(inner[gap : gap + 2].mean()))
     return bound if math.isfinite(bound) else 1.0
 
 

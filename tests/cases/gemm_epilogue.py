@@ -92,7 +92,8 @@ def without(*names):
 
 
 PROBLEMS = {
-    "plain": lambda d: epilogue(d, 7, 9, 11, 3, activation=4),
+    "plain": lambda d: epilogue(d, 7, 9, 11, activation=4),
+    "batch": lambda d: epilogue(d, 7, 9, 11, 3, activation=4),
     "none": lambda d: epilogue(d, 21, 19, 24, numbers=(0.5, 0), null=OPTIONAL),
     "adds": lambda d: epilogue(d, 21, 19, 24, null=OPTIONAL),
     "scales": lambda d: epilogue(d, 33, 20, 17, layout=1, null=without("row_scale", "column_scale")),
@@ -163,18 +164,19 @@ def bad(operands, optional, aligned, extents):
         calls += [Bad(f"ld{name}_far", 2, rf"ld\w+ is {2**62}", far, can=2)]
         if name != "b2":
             calls += [Bad(f"ld{name}_{v}", 2, rf"ld{name} is {v}, must be", {f"ld{name}": v}, can=2) for v in (-4, 2)]
-    calls += [Bad(f"ld{name}_2", 2, rf"ld{name} is 2, must be", {f"ld{name}": 2}) for name in optional]
+    for v in (-4, 2):
+        calls += [Bad(f"ld{name}_{v}", 2, rf"ld{name} is {v}, must be", {f"ld{name}": v}) for name in optional]
     return (*calls, *(Bad(f"odd_{p}", 1, rf"{p} is 0x[0-9a-f]+", shift={p: 1}) for p in aligned))
 
 
 BAD = (
     *bad("abd", "crz", ("a", "b", "d", *OPTIONAL), ("m", "n", "k", "batch")),
-    Bad("d_step", 2, "stride_d is 0", {"stride_d": 0}, can=2),
-    Bad("z_step", 2, "stride_z is 0", {"stride_z": 0}),
+    Bad("d_step", 2, "stride_d is 0", {"stride_d": 0, "batch": 2}, can=2),
+    Bad("z_step", 2, "stride_z is 0", {"stride_z": 0, "batch": 2}),
 )
 GATED_BAD = (
     *bad(("a", "b1", "b2", "d"), ("z1", "z2"), ("a", "b1", "b2", "bias1", "bias2", "z1", "z2", "d"), ("m", "n", "k")),
-    Bad("ldb2", 2, "ldb2 is 12, must be ldb1", {"ldb2": 12}, can=2),
+    *(Bad(f"ldb2_{v}", 2, rf"ldb2 is {v}, must be ldb1", {"ldb2": v}, can=2) for v in (-4, 12)),
 )
 IDLE = (Idle("no_rows", {"m": 0}), Idle("no_columns", {"n": 0}))
 

@@ -304,8 +304,8 @@ def computed_extents(names) -> dict[str, int]:
     if "add_dim" in names:
         axis, shape, rank = names["add_dim"], names["src_shape"], names["rank"]
         return {"selected": shape[axis] if shape and 0 <= axis < min(rank, len(shape)) else -1}
-    if "include_last_offset" in names:
-        return {"offset_count": names["num_bags"] + (names["include_last_offset"] != 0)}
+    if "num_bags" in names:
+        return {"offset_count": names["num_bags"] + (names.get("include_last_offset", 1) != 0)}
     if "groups" in names:
         return {"offset_count": names["groups"] + 1}
     if {"num_classes", "out_numel"} <= set(names):

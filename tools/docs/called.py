@@ -34,6 +34,8 @@ BY_NAME = {
     "mask": "np.array([[True, True, False], [False, True, True]])", ("softmax", "bias"): OTHERS,
     ("masked_log_softmax", "mask"): "np.ones((2, 3), bool)",  # of an element that is masked it is -inf
     "dsum": "np.full_like(sum, 0.5)",
+    ("grouped_gemm", "b"): "np.ones((2, 3, 2), np.float32)",  # a matrix of each group of rows
+    "offsets": "np.array([0, 1, 2], np.int32)",
 }  # fmt: skip
 SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
 NUMBERS = {"size": "(1, 3)", "num_groups": "3", "p": "3", "dtype": "np.float16"}
