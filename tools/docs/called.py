@@ -35,11 +35,11 @@ BY_NAME = {
     ("masked_log_softmax", "mask"): "np.ones((2, 3), bool)",  # of an element that is masked it is -inf
     "dsum": "np.full_like(sum, 0.5)",
     ("grouped_gemm", "b"): "np.ones((2, 3, 2), np.float32)",  # a matrix of each group of rows
-    "offsets": "np.array([0, 1, 2], np.int32)",
+    "offsets": "np.array([0, 1, 2], np.int32)", "up_bias": "np.array([0.5, 1], np.float32)",
 }  # fmt: skip
 SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
 NUMBERS = {"size": "(1, 3)", "num_groups": "3", "p": "3", "dtype": "np.float16"}
-AXIS = {"reduce": "axis=1", "reduce_axes": "axis=1", "reduce_backward": "axis=1"}
+REDUCTIONS = ("reduce", "reduce_axes", "reduce_backward")
 
 
 def programs(specs: Sequence[Spec]) -> Iterable[tuple[str, str]]:
@@ -92,7 +92,8 @@ def shown(spec: Spec) -> str:
 
 def call(spec: Spec, *more: str) -> str:
     given = [NUMBERS[a.name] if a.number else a.name for a in spec.positional]
-    return f"bk.{spec.name}({', '.join([*given, *([AXIS[spec.layout]] if spec.layout in AXIS else []), *more])})"
+    along = ["axis=1"] if spec.layout in REDUCTIONS and "axis" in {n.name for n in spec.numbers} else []
+    return f"bk.{spec.name}({', '.join([*given, *along, *more])})"
 
 
 def operand(spec: Spec, argument: Argument) -> str:
