@@ -18,7 +18,7 @@ from baracuda._functions.gradients import gradient_of
 from baracuda._functions.spec import specs
 from harness import ROOT
 from harness.child import child_environment
-from harness.samples import sample
+from harness.samples import grouped_products, sample
 
 
 @pytest.fixture(autouse=True)
@@ -78,6 +78,14 @@ def test_gradients(name):
     known = OPERANDS.get(name, ["x"]) if gradient is None else gradient.given
     differentiated(name, arguments, known)
     assert torch.autograd.gradcheck(lambda *given: getattr(bt, name)(*given, **numbers), arguments, fast_mode=True)
+
+
+def test_gradients_of_grouped_products(rng):
+    (a, b, offsets), expected = grouped_products(rng)
+    a, b = torch.tensor(a, requires_grad=True), torch.tensor(b, requires_grad=True)
+    (bt.grouped_gemm(a, b, torch.tensor(offsets)) ** 2).sum().backward()
+    for got, wanted in zip((a.grad, b.grad), expected):
+        np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
 def differentiated(name, arguments, known):

@@ -1,6 +1,7 @@
 """Arguments of every function on arrays: small ones, of float64 where it takes that, on which it is smooth."""
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -193,3 +194,13 @@ def shape_of(spec, position):
     if "channels_last" in spec.name and name in ("x", "dy"):
         return shapes[name][0], *shapes[name][2:], shapes[name][1]
     return NAMED[spec.name][0][name] if spec.layout == "named" else shapes[name]
+
+
+def grouped_products(rng) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Operands of grouped_gemm in float32, and of the sum of its squares the gradients by a and b in float64."""
+    a, b, offsets = rng.random((5, 4), np.float32), rng.random((3, 4, 2), np.float32), np.array([0, 2, 2, 5], np.int32)
+    rows = [slice(*pair) for pair in itertools.pairwise(offsets)]
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    slopes = [2 * wide_a[each] @ wide_b[g] for g, each in enumerate(rows)]
+    of_a = np.concatenate([slope @ wide_b[g].T for g, slope in enumerate(slopes)])
+    return [a, b, offsets], [of_a, np.stack([wide_a[each].T @ slope for each, slope in zip(rows, slopes)])]
