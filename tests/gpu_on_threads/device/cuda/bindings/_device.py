@@ -8,8 +8,8 @@ import threading
 
 _SIZE = 1 << 34  # address space, of which only what is written takes memory
 _ALIGNMENT = 512
-_FRESH, _FREED = 0xCD, 0xDD
-_MOST_POISONED = 1 << 26
+_FREED = 0xDD
+_LONG = 1 << 16  # what is longer is given back to the system when it is freed
 
 _P, _N, _I = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _FUNCTIONS = {
@@ -45,6 +45,8 @@ class Device:
         self.begin = libc.mmap(None, _SIZE, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | unreserved, -1, 0)
         if self.begin == _P(-1).value:
             raise MemoryError(f"{_SIZE} bytes of address space")
+        self._give_back = libc.madvise
+        self._give_back.argtypes = (_P, _N, _I)
         self.memory_(self.begin, _SIZE)
         self._lock = threading.Lock()
         self._free = [(self.begin, _SIZE)]  # (address, bytes), by address
@@ -64,7 +66,6 @@ class Device:
                     break
             else:
                 return 0
-        self._poison(address, size, _FRESH)
         return address
 
     def free(self, address):
@@ -74,16 +75,17 @@ class Device:
             size = self._taken.pop(address, 0)
         if not size:
             return False
-        self._poison(address, size, _FREED)
+        if size < _LONG:
+            self.set_(1, address, _FREED, size)
+            self.synchronize_(1)
+        else:
+            page = mmap.PAGESIZE
+            first, last = -(-address // page) * page, (address + size) // page * page
+            self._give_back(first, last - first, 4)  # MADV_DONTNEED
         with self._lock:
             bisect.insort(self._free, (address, size))
             self._join()
         return True
-
-    def _poison(self, address, size, byte):
-        stream = self.stream_(0)
-        self.set_(stream, address, byte, min(size, _MOST_POISONED))
-        self.close_(stream)
 
     def _join(self):
         joined = self._free[:1]
