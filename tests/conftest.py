@@ -12,7 +12,6 @@ import pytest
 import baracuda as bk
 from baracuda._optable import Op, ops
 from harness import SANITIZED
-from tools.oracle.numerics import itemsize
 
 TESTS = pathlib.Path(__file__).parent
 # Several test processes share the cores: idle OpenMP threads must not spin. Read when the library is opened.
@@ -38,7 +37,6 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("baracuda", "less of the tests by op, for tools under which each takes long")
     group.addoption("--op-a-row", action="store_true", help="one op of each row, of f32 where there is one")
-    group.addoption("--op-a-width", action="store_true", help="one op of each row and width of its dtype")
     group.addoption("--most-elements", type=int, default=2**63, metavar="N", help="no problems with longer arrays")
     group.addoption("--failures-at-once", action="store_true", help="print each when it happens")
 
@@ -67,8 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if {"families", "dtypes"} & info.keys():
         symbols = set(bk.default_library().symbols())
         left_out |= {op for op in ops() if f"baracuda_kernels_{op}_run" not in symbols}
-    if kinds := [kind for kind in ("row", "width") if config.getoption(f"--op-a-{kind}")]:
-        left_out |= ops().keys() - some_a_row(ops().keys() - left_out, kinds[-1] == "width")
+    if config.getoption("--op-a-row"):
+        left_out |= ops().keys() - one_a_row(ops().keys() - left_out)
     if "dtypes" in info:
         left_out |= {kind.token for kind in bk.ElementKind} - {*info["dtypes"]}
     named = {item: getattr(getattr(item, "callspec", None), "params", {}).values() for item in items}
@@ -81,13 +79,12 @@ def token_of(value: object) -> str | None:
     return value.token if isinstance(value, bk.ElementKind) else value if isinstance(value, str) else None
 
 
-def some_a_row(names: Collection[str], for_each_width: bool = False) -> set[str]:
-    """Of each row the first op of dtype f32, or the first; or one for each width of what T is."""
-    chosen: dict[tuple[str, int], Op] = {}
+def one_a_row(names: Collection[str]) -> set[str]:
+    """Of each row the first op of dtype f32, or the first."""
+    chosen: dict[str, Op] = {}
     for op in ops().values():
-        place = (op.row.name, itemsize(op.slots["T"]) if for_each_width and "T" in op.slots else 0)
-        if op.name in names and ranks(op) < ranks(chosen.setdefault(place, op)):
-            chosen[place] = op
+        if op.name in names and ranks(op) < ranks(chosen.setdefault(op.row.name, op)):
+            chosen[op.row.name] = op
     return {op.name for op in chosen.values()}
 
 
