@@ -56,6 +56,10 @@ class Sizes:
         return Bound("copy", copy, dtypes=("f32",)), Bound("copy", halves, dtypes=("bf16",))
 
 
+def sizes_of(backend: str) -> Sizes:
+    return Sizes(backend, *((8192, 16384) if backend == "cuda" else (4096, 4096)))
+
+
 def peers(torch: Callable[[Any, Any], Any], numpy: Callable[[Any], Any]) -> dict[str, Any]:
     """(torch, tensors) -> a call, (arrays) -> a call."""
     return {"torch": (lambda module, t, _scalars: torch(module, t),), "numpy": (lambda a, _scalars: numpy(a),)}
@@ -63,128 +67,6 @@ def peers(torch: Callable[[Any, Any], Any], numpy: Callable[[Any], Any]) -> dict
 
 def everywhere(coordinates: Sequence[Any]) -> Any:
     return np.ones(len(coordinates[0]), bool)
-
-
-def concats(sizes: Sizes) -> Any:
-    rows, columns = sizes.rows, sizes.columns
-    for axis, (first, second) in enumerate(
-        (((rows // 4, columns), (rows - rows // 4, columns)), ((rows, columns // 4), (rows, columns - columns // 4)))
-    ):
-        split = first[axis]
-
-        def source(c: Any, axis: int = axis, split: int = split) -> Any:
-            behind = [x - split if d == axis else x for d, x in enumerate(c)]
-            return ("a", c, c[axis] < split), ("b", behind, c[axis] >= split)
-
-        def back(name: str, axis: int = axis, split: int = split) -> Any:
-            def of(c: Any) -> Any:
-                moved = [x + split if d == axis and name == "db" else x for d, x in enumerate(c)]
-                return (("dy", moved, everywhere(c)),)
-
-            return check_of(name, of)
-
-        def check_both(problem: Any, first: Any = back("da"), second: Any = back("db")) -> str:  # noqa: B008
-            return first(problem) or second(problem)
-
-        common = {
-            "output_shape": (rows, columns),
-            "concat_dim": axis,
-            "split_offset": split,
-            "output_numel": rows * columns,
-        }
-        yield Bench(
-            name=f"concat2, axis {axis}",
-            row="concat2_{T}",
-            dtypes=DTYPES,
-            scalars=common,
-            bounds=sizes.bounds(0.9),
-            arrays={"a": Operand(first, "normal"), "b": Operand(second, "normal"), "y": Operand((rows, columns))},
-            check=check_of("y", source),
-            **peers(
-                lambda m, t, axis=axis: lambda: m.cat((t["a"], t["b"]), axis, out=t["y"]),
-                lambda a, axis=axis: lambda: np.concatenate((a["a"], a["b"]), axis, out=a["y"]),
-            ),
-        )
-        yield Bench(
-            name=f"concat2_backward, axis {axis}",
-            row="concat2_backward_{T}",
-            dtypes=DTYPES,
-            scalars=common,
-            bounds=sizes.bounds(0.9),
-            check=check_both,
-            arrays={"dy": Operand((rows, columns), "normal"), "da": Operand(first), "db": Operand(second)},
-            **peers(
-                lambda m, t, axis=axis, split=split: (
-                    lambda: [t[n].copy_(p) for n, p in zip(("da", "db"), t["dy"].tensor_split((split,), axis))]
-                ),
-                lambda a, axis=axis, split=split: (
-                    lambda: [np.copyto(a[n], p) for n, p in zip(("da", "db"), np.split(a["dy"], (split,), axis))]
-                ),
-            ),
-        )
-
-
-def many_concats(sizes: Sizes) -> Any:
-    """64 parts of equal extents; of axis 1, on which one column of each is a stack, also short ones."""
-    rows, columns, count = sizes.rows, sizes.columns, 64
-    for name, shape, axis in (
-        ("axis 0", (rows, columns), 0),
-        ("axis 1", (rows, columns), 1),
-        ("stacked last", (rows * columns // count, count), 1),
-    ):
-        extent = shape[axis] // count
-        part = tuple([extent if d == axis else e for d, e in enumerate(shape)])
-
-        def source(c: Any, axis: int = axis, extent: int = extent) -> Any:
-            of = [x % extent if d == axis else x for d, x in enumerate(c)]
-            return tuple([(f"inputs[{k}]", of, c[axis] // extent == k) for k in range(count)])
-
-        def back(problem: Any, axis: int = axis, extent: int = extent) -> str:
-            for k in (0, count // 2, count - 1):
-                wrong = check_of(
-                    f"outputs[{k}]",
-                    lambda c, k=k: (("dy", [x + k * extent * (d == axis) for d, x in enumerate(c)], everywhere(c)),),
-                )(problem)
-                if wrong:
-                    return wrong
-            return ""
-
-        common = {
-            "output_shape": shape, "concat_dim": axis, "output_numel": math.prod(shape), "n": count,
-            "extents": [extent] * count,
-        }  # fmt: skip
-        inputs, outputs = ([f"{of}[{k}]" for k in range(count)] for of in ("inputs", "outputs"))
-        bounds = sizes.bounds(0.4 if name == "stacked last" else 0.85)
-        yield Bench(
-            name=f"concat of {count}, {name}",
-            row="concat_{T}",
-            dtypes=DTYPES,
-            scalars=common,
-            bounds=bounds,
-            arrays={**{part_name: Operand(part, "normal") for part_name in inputs}, "y": Operand(shape)},
-            check=check_of("y", source),
-            **peers(
-                lambda m, t, axis=axis, names=inputs: lambda: m.cat([t[k] for k in names], axis, out=t["y"]),
-                lambda a, axis=axis, names=inputs: lambda: np.concatenate([a[k] for k in names], axis, out=a["y"]),
-            ),
-        )
-        yield Bench(
-            name=f"concat_backward of {count}, {name}",
-            row="concat_backward_{T}",
-            dtypes=DTYPES,
-            scalars=common,
-            bounds=bounds,
-            check=back,
-            arrays={"dy": Operand(shape, "normal"), **{part_name: Operand(part) for part_name in outputs}},
-            **peers(
-                lambda m, t, axis=axis, names=outputs: (
-                    lambda: [t[k].copy_(p) for k, p in zip(names, t["dy"].chunk(count, axis))]
-                ),
-                lambda a, axis=axis, names=outputs: (
-                    lambda: [np.copyto(a[k], p) for k, p in zip(names, np.split(a["dy"], count, axis))]
-                ),
-            ),
-        )
 
 
 PADS = {  # NumPy's mode, PyTorch's
@@ -604,6 +486,6 @@ def check_window(dest: Sequence[int], part: Sequence[int], start: Sequence[int])
 
 
 def benches(backend: str) -> Any:
-    sizes = Sizes(backend, *((8192, 16384) if backend == "cuda" else (4096, 4096)))
-    for each in (concats, many_concats, pads, pad_gradients, windows, interleaved, moves, permutes, triangles, slices):
+    sizes = sizes_of(backend)
+    for each in (pads, pad_gradients, windows, interleaved, moves, permutes, triangles, slices):
         yield from each(sizes)
