@@ -52,7 +52,7 @@ constexpr int64_t kPanelNotes = 192;
 template <Packing kPacking>
 const BlockKernel& block_kernel();
 
-// Those notes, of a panel of so many units: of bf16 pairs the least |x| but zeros, as bits less one, 0xffff where there is
+// The notes of a panel of so many units: of bf16 pairs the least |x| but zeros, as bits less one, 0xffff where there is
 // none; of a panel of B, so many units along k, what to begin a column's sums with.
 void note_least(uint32_t* panel, int64_t units);
 void note_sums_s8(uint32_t* panel, int64_t units);

@@ -175,12 +175,17 @@ struct Epilogue {
 
     // One result of a gated product, which has no batch.
     BK_HD void store_gated(int64_t i, int64_t j, S sum, S gate_sum) const {
+        const S own = bias != nullptr ? bias_of(j) : S(0), other = gate_bias != nullptr ? element_of(gate_bias[j]) : S(0);
+        keep(d, i * d_at.row + j, gated(i, j, sum, gate_sum, own, other));
+    }
+    // The biases are read if there are any.
+    BK_HD S gated(int64_t i, int64_t j, S sum, S gate_sum, S bias_j, S gate_bias_j) const {
         S x = alpha * sum, gate = alpha * gate_sum;
-        if (bias != nullptr) x += bias_of(j);
-        if (gate_bias != nullptr) gate += element_of(gate_bias[j]);
+        if (bias != nullptr) x += bias_j;
+        if (gate_bias != nullptr) gate += gate_bias_j;
         if (z != nullptr) keep(z, i * z_at.row + j, x);
         if (gate_z != nullptr) keep(gate_z, i * gate_z_at.row + j, gate);
-        keep(d, i * d_at.row + j, activated(activation, x) * gate);
+        return activated(activation, x) * gate;
     }
 
     BK_HD S bias_of(int64_t j) const {

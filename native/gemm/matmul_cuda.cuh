@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "core/abi/workspace.h"
+#include "gemm/matmul_group.h"
 #include "gemm/matmul_library.cuh"
 #include "gemm/matmul_parts.cuh"
 #include "gemm/matmul_simt.cuh"
@@ -32,7 +33,7 @@ struct LibraryWorkspace {
 template <class T>
 size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated, Backend backend) {
     const bool for_library = backend != Backend::kOwn && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
-                             (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, is_gated));
+                             (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated));
     return std::max(for_library ? LibraryWorkspace(has_bands<T>(has_steps, is_gated), nullptr).bytes : 0,
                     is_gated ? 0 : parts_workspace<T>(m, n, k, batch));
 }
@@ -57,7 +58,7 @@ Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t
     if (backend == Backend::kAny || backend == Backend::kOwn) return Status::kOk;
     if (!fits_library<T>(m, n, k, batch, has_steps, is_gated))
         return fail(Status::kUnsupported, "backend is %d, but cuBLASLt has no such product", static_cast<int>(backend));
-    if (backend == Backend::kByRule && !is_for_library<T>(m, n, k, batch, is_gated))
+    if (backend == Backend::kByRule && !is_for_library<T>(m, n, k, batch, has_steps, is_gated))
         return fail(Status::kUnsupported, "backend is %d, but the product is better computed by this library's kernels",
                     static_cast<int>(backend));
     return require_library();
@@ -65,24 +66,28 @@ Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t
 
 template <class T>
 Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
-    if constexpr (std::is_same_v<T, float>)
+    if constexpr (std::is_same_v<T, float>) {
         return matmul_by_fma(launch, p);
-    else
-        return matmul_by_tensor_cores(launch, p);
+    } else {
+        bool is_taken = false;
+        BK_TRY(matmul_by_groups(launch, p, &is_taken));
+        return is_taken ? Status::kOk : matmul_by_tensor_cores(launch, p);
+    }
 }
 
 // Large ones by cuBLASLt (gemm/matmul_library.cuh has the rule), those of few rows by kernels that read B once, those of few
-// results by parts of their sums; else f32 by FMA, and all others by tensor cores.
+// results by parts of their sums; else f32 by FMA, and all others by tensor cores, those of whole warp groups where they can.
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& p) {
     if (p.grouped != Grouped::kNot) return matmul_by_tiles(launch, p);
-    const bool is_gated = p.gate != nullptr, is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
+    const bool is_gated = p.gate != nullptr, has_steps = p.epilogue.has_steps();
+    const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
     bool has_workspace = false;
-    const size_t workspace = matmul_workspace<T>(p.m, p.n, p.k, p.batch, p.epilogue.has_steps(), is_gated, p.backend);
+    const size_t workspace = matmul_workspace<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated, p.backend);
     BK_TRY(find_workspace(launch, workspace, &has_workspace));
     if constexpr (kLibraryHasType<T>) {
         int64_t done = 0;
-        if (p.backend != Backend::kOwn && (is_chosen || is_for_library<T>(p.m, p.n, p.k, p.batch, is_gated)))
+        if (p.backend != Backend::kOwn && (is_chosen || is_for_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated)))
             BK_TRY(matmul_if_library(launch, p, has_workspace, &done));
         if (done == p.m) return Status::kOk;
         if (done > 0) return matmul_by_tiles(launch, rows_of(p, done, p.m - done));

@@ -35,7 +35,7 @@ BK_DEVICE void place_tile(MatmulPlace& place, int64_t index, int64_t down, int64
 // Tile number `index` of all groups of rows, those of each on their own. Rows before the first group, and behind the last, are
 // groups without terms. Every warp searches, 32 groups at a time.
 template <class T>
-BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t across, int side) {
+BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t across, int side, int columns) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     MatmulPlace place;
     uint32_t before = 0;
@@ -64,7 +64,7 @@ BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t
             const bool has_terms = group >= 0 && group < p.batch;
             begin = __shfl_sync(~0u, static_cast<uint32_t>(begin), from, 32);  // of 31 bits, as extents are
             place.end = __shfl_sync(~0u, static_cast<uint32_t>(end), from, 32);
-            place_tile(place, __shfl_sync(~0u, own, from, 32), __shfl_sync(~0u, down, from, 32), across, side, side);
+            place_tile(place, __shfl_sync(~0u, own, from, 32), __shfl_sync(~0u, down, from, 32), across, side, columns);
             place.row += begin;
             place.matrix = has_terms ? group : 0;
             place.terms = has_terms ? p.k : 0;
@@ -79,7 +79,8 @@ template <class T, class S>
 BK_DEVICE MatmulPlace find_place(const Matmul<T>& p, const MatmulParts<S>& parts, int64_t down, int64_t across, int side,
                                  int columns) {
     const int64_t index = blockIdx.x;
-    if (p.grouped == Grouped::kRows) return place_in_rows(p, static_cast<uint32_t>(index), static_cast<uint32_t>(across), side);
+    if (p.grouped == Grouped::kRows)
+        return place_in_rows(p, static_cast<uint32_t>(index), static_cast<uint32_t>(across), side, columns);
     MatmulPlace place;
     place.matrix = index / (down * across);
     place_tile(place, index % (down * across), down, across, side, columns);

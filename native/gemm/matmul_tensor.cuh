@@ -9,6 +9,7 @@
 #include "core/types/vec.h"
 #include "gemm/matmul_place.cuh"
 #include "gemm/matmul_tile.cuh"
+#include "gemm/scaled_epilogue.h"
 
 namespace bk {
 
@@ -75,32 +76,118 @@ BK_DEVICE void keep_two(const Epilogue<T>& e, matmul_result_t<T>* to, int64_t at
     store(to + at, pair);
 }
 
+// Pairs of neighbours, of the same columns in several rows; those of `has` not set are not touched. Each step is a loop of its
+// own, so that what it asks is asked once, and what it loads is under way at a time.
+template <class T, int kPairs>
+struct PairStores {
+    using S = matmul_scalar_t<T>;
+    using E = matmul_result_t<T>;
+    const Epilogue<T>& e;
+    int64_t matrix, column;
+    int64_t row[kPairs];
+    bool has[kPairs];
+    Vec<S, 2> bias{}, column_scale{};
+
+    // What belongs to the columns.
+    BK_DEVICE void load_of_columns() {
+        for (int v = 0; v < 2; ++v) {
+            if (e.bias != nullptr) bias.lane[v] = e.bias_of(column + v);
+            if (e.column_scale != nullptr) column_scale.lane[v] = e.column_scale[column + v];
+        }
+    }
+
+    BK_DEVICE void store(S (&x)[kPairs][2]) const {
+        each(x, [&](int, S z) { return e.alpha * z; });
+        if (e.row_scale != nullptr) each_of_rows(x, e.row_scale, [](S z, S scale) { return z * scale; });
+        if (e.column_scale != nullptr) each(x, [&](int v, S z) { return z * column_scale.lane[v]; });
+        if (e.c != nullptr) each_beside(x, e.c, e.c_at, [&](S z, S c) { return z + e.beta * c; });
+        if (e.bias != nullptr) each(x, [&](int v, S z) { return z + bias.lane[v]; });
+        if (e.row_bias != nullptr) each_of_rows(x, e.row_bias, [](S z, E value) { return z + Epilogue<T>::element_of(value); });
+        if (e.z != nullptr) keep_all(x, e.z, e.z_at);
+        switch (e.activation) {
+            case Activation::kRelu: each(x, activate<Activation::kRelu>); break;
+            case Activation::kGelu: each(x, activate<Activation::kGelu>); break;
+            case Activation::kSilu: each(x, activate<Activation::kSilu>); break;
+            case Activation::kGeluTanh: each(x, activate<Activation::kGeluTanh>); break;
+            default: break;
+        }
+        if (e.residual != nullptr) each_beside(x, e.residual, e.residual_at, [](S z, S r) { return z + r; });
+        keep_all(x, e.d, e.d_at);
+    }
+
+private:
+    template <Activation kActivation>
+    static BK_DEVICE S activate(int, S z) {
+        return Epilogue<T>::activated(kActivation, z);
+    }
+
+    template <class F>
+    BK_DEVICE static void each(S (&x)[kPairs][2], F step) {
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            for (int v = 0; v < 2; ++v) x[i][v] = step(v, x[i][v]);
+    }
+
+    template <class V, class F>
+    BK_DEVICE void each_of_rows(S (&x)[kPairs][2], const V* values, F step) const {
+        V value[kPairs] = {};
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            if (has[i]) value[i] = values[row[i]];
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            for (int v = 0; v < 2; ++v) x[i][v] = step(x[i][v], value[i]);
+    }
+
+    template <class F>
+    BK_DEVICE void each_beside(S (&x)[kPairs][2], const E* from, const MatrixStrides& at, F step) const {
+        Vec<S, 2> value[kPairs] = {};
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            if (has[i]) value[i] = load_two(e, from, matrix * at.step + row[i] * at.row + column);
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            for (int v = 0; v < 2; ++v) x[i][v] = step(x[i][v], value[i].lane[v]);
+    }
+
+    BK_DEVICE void keep_all(const S (&x)[kPairs][2], E* to, const MatrixStrides& at) const {
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            if (has[i]) keep_two(e, to, matrix * at.step + row[i] * at.row + column, x[i]);
+    }
+};
+
 // Two results beside one another.
 template <class T>
 BK_DEVICE void store_elements(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, int64_t n, matmul_scalar_t<T> first,
                               matmul_scalar_t<T> second, bool in_pairs) {
-    using S = matmul_scalar_t<T>;
     if (!in_pairs || j + 1 >= n) {
 #pragma unroll 1
         for (int v = 0; v < 2 && j + v < n; ++v) e.store_one(matrix, i, j + v, v == 0 ? first : second);
         return;
     }
-    S x[2] = {e.scaled(first, i, j), e.scaled(second, i, j + 1)};
-    if (e.c != nullptr) {
-        const auto c = load_two(e, e.c, matrix * e.c_at.step + i * e.c_at.row + j);
-        for (int v = 0; v < 2; ++v) x[v] += e.beta * c.lane[v];
+    PairStores<T, 1> stores{e, matrix, j, {i}, {true}};
+    stores.load_of_columns();
+    matmul_scalar_t<T> x[1][2] = {{first, second}};
+    stores.store(x);
+}
+
+// Two results beside one another of a product with scales.
+template <class T>
+BK_DEVICE void store_scaled(const Epilogue<scaled<T>>& e, int64_t i, int64_t j, int64_t n, float first, float second,
+                            bool in_pairs) {
+    if (!in_pairs || j + 1 >= n) {
+#pragma unroll 1
+        for (int v = 0; v < 2 && j + v < n; ++v) e.store_one(i, j + v, v == 0 ? first : second);
+        return;
     }
-    if (e.bias != nullptr)
-        for (int v = 0; v < 2; ++v) x[v] += e.bias_of(j + v);
-    if (e.row_bias != nullptr)
-        for (int v = 0; v < 2; ++v) x[v] += Epilogue<T>::element_of(e.row_bias[i]);
-    if (e.z != nullptr) keep_two(e, e.z, matrix * e.z_at.step + i * e.z_at.row + j, x);
-    for (int v = 0; v < 2; ++v) x[v] = Epilogue<T>::activated(e.activation, x[v]);
-    if (e.residual != nullptr) {
-        const auto r = load_two(e, e.residual, matrix * e.residual_at.step + i * e.residual_at.row + j);
-        for (int v = 0; v < 2; ++v) x[v] += r.lane[v];
+    const float x = e.result(i, j, first), y = e.result(i, j + 1, second);
+    const int64_t at = i * e.d_at.row + j;
+    switch (e.type) {
+        case FloatType::kF16: store(static_cast<f16*>(e.d) + at, Vec<f16, 2>{{narrow<f16>(x), narrow<f16>(y)}}); break;
+        case FloatType::kBf16: store(static_cast<bf16*>(e.d) + at, Vec<bf16, 2>{{narrow<bf16>(x), narrow<bf16>(y)}}); break;
+        default: store(static_cast<float*>(e.d) + at, Vec<float, 2>{{x, y}});
     }
-    keep_two(e, e.d, matrix * e.d_at.step + i * e.d_at.row + j, x);
 }
 
 // Whether a product may have a second B.
@@ -120,6 +207,8 @@ BK_DEVICE void store_pair(const Epilogue<T>& e, int64_t matrix, int64_t i, int64
                           matmul_scalar_t<T> second, bool in_pairs) {
     if constexpr (kIsNibbles<T>)
         store_nibbles(e, matrix, i, j, first, second);
+    else if constexpr (kIsScaled<T>)
+        store_scaled(e, i, j, n, first, second, in_pairs);
     else
         store_elements(e, matrix, i, j, n, first, second, in_pairs);
 }
@@ -132,15 +221,17 @@ struct WarpSums {
     static constexpr int kRows = kSide / 2 / 16, kColumns = kSide / 2 / 8;
     // Sums of integers that are too long for one go are added up in 64 bits, in small tiles, where registers allow it.
     static constexpr bool kIsLong = Kind::kIsInteger && kSide == 64;
+    // And so are sums over blocks, once they have their scales.
+    static constexpr bool kHasTotals = kIsLong || (kIsScaled<T> && kSide == 64);
     Sum sum[kRows][kColumns][4];
-    int64_t total[kIsLong ? kRows : 1][kIsLong ? kColumns : 1][4];
+    std::conditional_t<kIsScaled<T>, float, int64_t> total[kHasTotals ? kRows : 1][kHasTotals ? kColumns : 1][4];
 
     BK_DEVICE void clear() {
         for (int i = 0; i < kRows; ++i)
             for (int j = 0; j < kColumns; ++j)
                 for (int v = 0; v < 4; ++v) {
                     sum[i][j][v] = 0;
-                    if constexpr (kIsLong) total[i][j][v] = 0;
+                    if constexpr (kHasTotals) total[i][j][v] = 0;
                 }
     }
 
@@ -153,8 +244,20 @@ struct WarpSums {
                 }
     }
 
+    // `of_rows` are the scales of the rows that a lane has, two of each step.
+    BK_DEVICE void carry_scaled(const float (&of_rows)[kRows][2], float of_columns) {
+        for (int i = 0; i < kRows; ++i)
+            for (int j = 0; j < kColumns; ++j)
+                for (int v = 0; v < 4; ++v) {
+                    total[i][j][v] += static_cast<float>(sum[i][j][v]) * (of_rows[i][v / 2] * of_columns);
+                    sum[i][j][v] = 0;
+                }
+    }
+
     BK_DEVICE matmul_scalar_t<T> result(int i, int j, int v, int64_t depth) const {
-        if constexpr (kIsLong)
+        if constexpr (kIsScaled<T> && kHasTotals)
+            return total[i][j][v] + static_cast<float>(sum[i][j][v]);
+        else if constexpr (kIsLong)
             return Kind::finished(total[i][j][v] + sum[i][j][v], depth);
         else
             return Kind::finished(sum[i][j][v], depth);
@@ -267,6 +370,20 @@ BK_DEVICE void add_tile(WarpSums<T, kSide>& sums, const char* a_tile, const char
     }
 }
 
+// The sums over block number `block` of the terms with its scales; a tile's columns are of one block, and `row` is its first.
+template <class T, int kSide>
+BK_DEVICE void carry_block(WarpSums<T, kSide>& sums, const Matmul<T>& p, const MatmulPlace& place, int64_t row, int64_t block,
+                           int lane) {
+    constexpr int kRows = WarpSums<T, kSide>::kRows;
+    float of_rows[kRows][2];
+    for (int i = 0; i < kRows; ++i)
+        for (int half = 0; half < 2; ++half) {
+            const int64_t r = row + 16 * i + 8 * half + lane / 4;
+            of_rows[i][half] = p.epilogue.scale_of_row(r < place.end ? r : place.end - 1, block);
+        }
+    sums.carry_scaled(of_rows, p.epilogue.scale_of_column(place.column, block));
+}
+
 // Blocks that a multiprocessor is to have at once: small tiles of 16-bit and TF32 factors leave room for five.
 template <class T, int kSide>
 constexpr int kMatmulBlocks = kSide == 64 && (sizeof(matmul_element_t<T>) == 2 || std::is_same_v<T, tf32>) ? 5 : 1;
@@ -311,6 +428,11 @@ __global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
         const char* const stage = shared + tile % kStages * (2 * kBytes);
         add_tile<T, kSide, kFeedA == Feed::kWide, kFeedB == Feed::kWide>(sums, stage, stage + kBytes, warp_row, warp_column,
                                                                          lane);
+        if constexpr (kIsScaled<T> && WarpSums<T, kSide>::kHasTotals) {
+            constexpr int64_t kBlock = kScaleTerms / kDepth;
+            if (p.epilogue.is_by_blocks() && (tile % kBlock == kBlock - 1 || tile == tiles - 1))
+                carry_block(sums, p, place, place.row + warp_row, place.first / kScaleTerms + tile / kBlock, lane);
+        }
         if constexpr (WarpSums<T, kSide>::kIsLong)
             if (tile % kCarry == kCarry - 1) sums.carry();
     }
@@ -331,6 +453,12 @@ bool moves_by_16(const E* data, const MatrixStrides& at) {
 template <class E>
 bool is_in_pairs(const E* data, const MatrixStrides& at) {
     return is_aligned(data, 2 * sizeof(E)) && at.row % 2 == 0 && at.step % 2 == 0;
+}
+
+template <class T>
+bool stores_pairs(const Epilogue<scaled<T>>& e) {
+    if (e.type == FloatType::kF32) return is_in_pairs(static_cast<const float*>(e.d), e.d_at);
+    return is_in_pairs(static_cast<const f16*>(e.d), e.d_at);
 }
 
 template <class T>
@@ -393,7 +521,8 @@ Status matmul_by_tensor_cores(const Launch& launch, const Matmul<T>& p, const Pa
         const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
         const int64_t rows = p.grouped == Grouped::kRows ? p.m / (p.batch + 1) : p.m;  // of a group, on average
         const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, columns_of(p, 128));
-        const bool fits = p.k <= TensorKind<T>::kTerms && rows > 64 && p.n > 64 && parts.count == 1;
+        bool fits = p.k <= TensorKind<T>::kTerms && rows > 64 && p.n > 64 && parts.count == 1;
+        if constexpr (kIsScaled<T>) fits = fits && !p.epilogue.is_by_blocks();  // which takes registers for both sums
         if (fits && large >= ceil_div(kMultiprocessors, batch)) return launch_by_feed<T, 128>(launch, p, parts);
     }
     return launch_by_feed<T, 64>(launch, p, parts);

@@ -53,4 +53,26 @@ struct GemmSparse24 {
     }
 };
 
+// The weights as a dense matrix of m x k.
+template <class T>
+Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* values, const uint16_t* places, T* dense);
+
+template <class T>
+struct Sparse24Inflate {
+    int32_t m, k;
+
+    int32_t half_k() const { return k / 2; }
+    int32_t words() const { return k / 8; }
+
+    Work work() const { return all_or_none(std::min(m, k)); }
+    Status check() const {
+        BK_TRY(require_non_negative({{"m", m}, {"k", k}}));
+        if (k % 8 != 0) return fail(Status::kUnsupported, "k is %d, must be a multiple of 8", k);
+        return Status::kOk;
+    }
+    Status run(const T* values, const uint16_t* places, T* dense, const Launch& launch) const {
+        return sparse24_inflate(launch, m, k, values, places, dense);
+    }
+};
+
 }  // namespace bk

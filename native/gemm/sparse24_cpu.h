@@ -1,6 +1,7 @@
 // Sparse weights on the CPU: spread as panels are packed, the second value of a group over the first.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "gemm/matmul_read_cpu.h"
@@ -40,6 +41,18 @@ size_t sparse24_workspace(int64_t n, int64_t m, int64_t k) {
 template <class T>
 Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
     return multiply_read(launch, Sparse24Reads<T>{p, p.n, p.m, p.k});
+}
+
+template <class T>
+Status sparse24_inflate(const Launch&, int64_t m, int64_t k, const T* values, const uint16_t* places, T* dense) {
+    parallel_chunks(m * (k / 8), grain_for(8), [&](int64_t begin, int64_t end) {
+        for (int64_t w = begin; w < end; ++w) {
+            T terms[8];
+            spread_groups(values + 4 * w, places[w], terms);
+            std::copy_n(terms, 8, dense + 8 * w);
+        }
+    });
+    return Status::kOk;
 }
 
 }  // namespace bk

@@ -62,13 +62,17 @@ __global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const 
 // Eight terms for each thread; `E` is the elements' bits.
 template <class E>
 __global__ void __launch_bounds__(256)
-    sparse24_spread_kernel(const E* values, const uint16_t* places, E* dense, int64_t words, bool moves) {
+    sparse24_spread_kernel(const E* values, const uint16_t* places, E* dense, int64_t words, bool moves, bool stores) {
     for (int64_t w = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x; w < words;
          w += static_cast<int64_t>(gridDim.x) * 256) {
         E kept[4], terms[8];
         load_elements(kept, values + 4 * w, moves);
         spread_groups(kept, places[w], terms);
         constexpr int kEach = 16 / sizeof(E);
+        if (!stores) {
+            for (int i = 0; i < 8; ++i) dense[8 * w + i] = terms[i];
+            continue;
+        }
 #pragma unroll
         for (int i = 0; i < 8; i += kEach) {
             Vec<E, kEach> vector;
@@ -99,6 +103,16 @@ size_t sparse24_workspace(int64_t n, int64_t m, int64_t k) {
 }
 
 template <class T>
+Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* values, const uint16_t* places, T* dense) {
+    using E = bits_t<T>;
+    const int64_t words = m * (k / 8), blocks = ceil_div<int64_t>(words, 256);
+    if (words == 0) return Status::kOk;
+    return launch_kernel(launch, {dim3(static_cast<unsigned>(blocks < kMaxGridX ? blocks : kMaxGridX)), dim3(256)},
+                         sparse24_spread_kernel<E>, reinterpret_cast<const E*>(values), places, reinterpret_cast<E*>(dense),
+                         words, is_aligned(values, 16), is_aligned(dense, 16));
+}
+
+template <class T>
 Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
     bool has_workspace = false;
     BK_TRY(find_workspace(launch, sparse24_workspace<T>(p.n, p.m, p.k), &has_workspace));
@@ -109,13 +123,8 @@ Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
         return launch_kernel(launch, {blocks, dim3(32 * kSparseWarps)}, sparse24_rows_kernel<T>, p,
                              is_aligned(p.x, 16) && is_aligned(p.values, 16));
     }
-    using E = bits_t<T>;
     const SparseWorkspace<T> workspace(p.n, p.m, p.k, launch.workspace);
-    const int64_t words = p.m * (p.k / 8), blocks = ceil_div<int64_t>(words, 256);
-    if (words > 0)
-        BK_TRY(launch_kernel(launch, {dim3(static_cast<unsigned>(blocks < kMaxGridX ? blocks : kMaxGridX)), dim3(256)},
-                             sparse24_spread_kernel<E>, reinterpret_cast<const E*>(p.values), p.places,
-                             reinterpret_cast<E*>(workspace.dense), words, is_aligned(p.values, 16)));
+    BK_TRY(sparse24_inflate(launch, p.m, p.k, p.values, p.places, workspace.dense));
     const StoredMatrices x{1, 0, p.n, p.k, p.k}, w{1, 0, p.m, p.k, p.k}, y{1, 0, p.n, p.m, p.m};
     const Epilogue<T> epilogue{nullptr, p.y, nullptr, {}, strides_of(y, true), 1, 0, BiasType::kElement, Activation::kNone};
     const Launch of_product{workspace.product, workspace.product_bytes, launch.stream};

@@ -1,0 +1,82 @@
+"""Products of 8-bit factors whose scales lie on the device, into floats of 16 and 32 bits.
+
+D = alpha (a_scale A) (b_scale B) + beta D + bias. scaling says what has a scale: the whole of A and of B; each row of
+A and each column of B; or blocks, of A of a row and 128 terms, of B of 128 columns and 128 terms, as DeepSeek-V3 has
+them. Matrices lie as baracuda.gemm says, scales without gaps, and None stands for scales of 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+from baracuda import descriptor
+from baracuda.descriptor import Descriptor
+from baracuda.dtypes import ElementKind, as_element
+from baracuda.errors import UnsupportedError
+from baracuda.gemm import _DensePlan
+from baracuda.kinds import DenseLayout, MathPrecision, ScalingKind
+from baracuda.operands import Args, Viewable
+
+_BLOCK = 128
+_OUTPUTS = (ElementKind.BF16, ElementKind.F16, ElementKind.F32)
+
+
+def _output(name: str, value: Any) -> ElementKind:
+    element = as_element(value, name)
+    if element not in _OUTPUTS:
+        raise UnsupportedError(f"{name} is {element}, must be bf16, f16 or f32")
+    return element
+
+
+@dataclasses.dataclass(frozen=True)
+class ScaledGemmDescriptor(Descriptor):
+    """element is fp8_e4m3, fp8_e5m2 or s8, that of A and B; output_element is the dtype of D and of the bias."""
+
+    m: int = descriptor.extent()
+    n: int = descriptor.extent()
+    k: int = descriptor.extent()
+    layout: DenseLayout = descriptor.choice(DenseLayout)
+    scaling: ScalingKind = descriptor.choice(ScalingKind)
+    output_element: ElementKind = descriptor.checked(_output, default=ElementKind.BF16)
+    alpha: float = descriptor.real(default=1.0)
+    beta: float = descriptor.real(default=0.0)
+
+    @property
+    def a_shape(self) -> tuple[int, ...]:
+        return (self.k, self.m) if self.layout is DenseLayout.CRR else (self.m, self.k)
+
+    @property
+    def b_shape(self) -> tuple[int, ...]:
+        return (self.n, self.k) if self.layout is DenseLayout.RCR else (self.k, self.n)
+
+    @property
+    def a_scale_shape(self) -> tuple[int, ...]:
+        blocks = -(-self.k // _BLOCK)
+        return {ScalingKind.ROWS: (self.m,), ScalingKind.BLOCKS: (self.m, blocks)}.get(self.scaling, (1,))
+
+    @property
+    def b_scale_shape(self) -> tuple[int, ...]:
+        blocks = (-(-self.n // _BLOCK), -(-self.k // _BLOCK))
+        return {ScalingKind.ROWS: (self.n,), ScalingKind.BLOCKS: blocks}.get(self.scaling, (1,))
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ScaledGemmArgs(Args):
+    """Scales are f32."""
+
+    a: Viewable
+    b: Viewable
+    d: Viewable
+    a_scale: Viewable | None = None
+    b_scale: Viewable | None = None
+    bias: Viewable | None = None
+
+
+class ScaledGemmPlan(_DensePlan):
+    __slots__ = ()
+    op = "gemm_scaled_{T}_{U}"
+    shapes: ClassVar = {name: f"{name}_shape" for name in ("a", "b", "a_scale", "b_scale")}
+
+    def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
+        return super().arithmetic()[0], ElementKind.F32

@@ -1,0 +1,61 @@
+// Descriptions of matrices that bulk tensor copies take (CUtensorMap). The driver writes them; it is asked for the function,
+// not linked to.
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/abi/launch_cuda.h"
+#include "core/types/dtype.h"
+
+namespace bk {
+
+using TensorMap = CUtensorMap;
+
+template <class E>
+constexpr CUtensorMapDataType tensor_type() {
+    if (sizeof(E) == 1) return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    return std::is_same_v<E, bf16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+}
+
+// Null where the driver has none.
+inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
+    static void* known = nullptr;
+    void* found = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    if (found == nullptr) {
+        const bool clean = no_pending_error();
+        cudaDriverEntryPointQueryResult result;
+#if CUDART_VERSION >= 12050
+        const cudaError_t error =
+            cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &found, 12000, cudaEnableDefault, &result);
+#else
+        const cudaError_t error = cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &found, cudaEnableDefault, &result);
+#endif
+        if (error != cudaSuccess || result != cudaDriverEntryPointSuccess) found = nullptr;
+        if (error != cudaSuccess && clean) cudaGetLastError();
+        __atomic_store_n(&known, found, __ATOMIC_RELAXED);
+    }
+    return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
+}
+
+// `count` matrices of `lines` lines of `length` elements, aligned to 16 bytes as `pitch` and `step` are; boxes of `box` lines
+// of 128 bytes, swizzled. False where there can be no such map.
+template <class E>
+bool make_tensor_map(TensorMap* map, const E* data, int64_t length, int64_t lines, int64_t pitch, int64_t count, int64_t step,
+                     int box) {
+    const auto encode = tensor_map_encoder();
+    if (encode == nullptr) return false;
+    constexpr cuuint64_t kSize = sizeof(E), kMostBytes = cuuint64_t(1) << 40;
+    const cuuint64_t extents[] = {static_cast<cuuint64_t>(length), static_cast<cuuint64_t>(lines),
+                                  static_cast<cuuint64_t>(count)};
+    const cuuint64_t steps[] = {static_cast<cuuint64_t>(pitch) * kSize, static_cast<cuuint64_t>(step) * kSize};
+    const cuuint32_t boxes[] = {static_cast<cuuint32_t>(128 / kSize), static_cast<cuuint32_t>(box), 1}, ones[] = {1, 1, 1};
+    if (steps[0] == 0 || steps[1] == 0 || steps[0] >= kMostBytes || steps[1] >= kMostBytes) return false;
+    return encode(map, tensor_type<E>(), 3, const_cast<E*>(data), extents, steps, boxes, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                  CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                  CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
+}
+
+}  // namespace bk

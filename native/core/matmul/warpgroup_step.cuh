@@ -1,0 +1,117 @@
+// Instructions of a warp group, four warps that multiply together what shared memory holds: wgmma. sm_90 alone.
+//
+// A step multiplies 64 rows of A by kColumns columns of B over 32 bytes along k. Of the sums, thread t of the 128 has, with
+// w = t / 32, g = t % 32 / 4 and p = t % 4, of each eight columns 8j: d[4j] and d[4j + 1], columns 2p and 2p + 1 of row
+// 16w + g, and d[4j + 2] and d[4j + 3], the same columns of row 16w + g + 8.
+//
+// Operands lie as bulk tensor copies with a swizzle of 128 bytes leave them (PTX ISA, "Asynchronous warpgroup level matrix
+// shared memory layout"): "deep", a row of A or column of B each 128 bytes along k; "wide", blocks of 64 neighbours across k,
+// 128 bytes, one line for each k.
+#pragma once
+
+#include <cstdint>
+
+#include "core/async_copy.cuh"
+#include "core/platform.h"
+#include "core/types/dtype.h"
+
+namespace bk {
+
+constexpr int kSwizzleBytes = 128, kSwizzleLines = 8;
+
+// Where a step's operand begins in shared memory, and how it goes on: of wide ones, `across` bytes lie between blocks of 64.
+BK_DEVICE uint64_t operand_descriptor(uint32_t address, uint32_t across) {
+    constexpr uint64_t kSwizzle128 = uint64_t(1) << 62;
+    constexpr uint64_t kGroup = uint64_t(kSwizzleBytes * kSwizzleLines / 16) << 32;
+    return kSwizzle128 | kGroup | static_cast<uint64_t>(across >> 4) << 16 | (address >> 4 & 0x3fff);
+}
+
+// Registers that a step writes are not touched between these two but by steps.
+BK_DEVICE void begin_steps() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+BK_DEVICE void end_steps() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+// All but the last kPending batches of steps are done.
+template <int kPending>
+BK_DEVICE void wait_for_steps() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
+}
+
+// Registers for a warp of the group, of a block's that was launched with as many for all.
+template <int kCount>
+BK_DEVICE void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+BK_DEVICE void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+// d += a b, or d = a b where `adds` is 0.
+template <class E, int kColumns>
+struct GroupStep;
+
+#define BK_REGISTERS_4(c, d, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
+#define BK_REGISTERS_16(c, d, i) \
+    BK_REGISTERS_4(c, d, i), BK_REGISTERS_4(c, d, i + 4), BK_REGISTERS_4(c, d, i + 8), BK_REGISTERS_4(c, d, i + 12)
+#define BK_REGISTERS_64(c, d, i) \
+    BK_REGISTERS_16(c, d, i), BK_REGISTERS_16(c, d, i + 16), BK_REGISTERS_16(c, d, i + 32), BK_REGISTERS_16(c, d, i + 48)
+#define BK_REGISTERS_128(c, d, i) BK_REGISTERS_64(c, d, i), BK_REGISTERS_64(c, d, i + 64)
+#define BK_NAMES_64                                                                                   \
+    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
+    "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, " \
+    "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, " \
+    "%59, %60, %61, %62, %63"
+#define BK_NAMES_128                                                                                   \
+    BK_NAMES_64                                                                                        \
+    ", "                                                                                               \
+    "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, "  \
+    "%83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, %96, %97, %98, %99, %100, "      \
+    "%101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, " \
+    "%117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+
+#define BK_FLOAT_STEP(element, count, columns, shape, types, a, b, adds, wide_a, wide_b)                             \
+    template <>                                                                                                      \
+    struct GroupStep<element, columns> {                                                                             \
+        using Sum = float;                                                                                           \
+        template <bool kAIsWide, bool kBIsWide>                                                                      \
+        static BK_DEVICE void run(float (&d)[count], uint64_t a_at, uint64_t b_at, int is_adding) {                  \
+            asm volatile("{ .reg .pred p; setp.ne.b32 p, " adds ", 0; wgmma.mma_async.sync.aligned." shape "." types \
+                         " {" BK_NAMES_##count "}, " a ", " b ", p, 1, 1, " wide_a ", " wide_b "; }"                 \
+                         : BK_REGISTERS_##count("+f", d, 0)                                                          \
+                         : "l"(a_at), "l"(b_at), "r"(is_adding), "n"(kAIsWide), "n"(kBIsWide)                        \
+                         : "memory");                                                                                \
+        }                                                                                                            \
+    };
+BK_FLOAT_STEP(f16, 64, 128, "m64n128k16", "f32.f16.f16", "%64", "%65", "%66", "%67", "%68")
+BK_FLOAT_STEP(f16, 128, 256, "m64n256k16", "f32.f16.f16", "%128", "%129", "%130", "%131", "%132")
+BK_FLOAT_STEP(bf16, 64, 128, "m64n128k16", "f32.bf16.bf16", "%64", "%65", "%66", "%67", "%68")
+BK_FLOAT_STEP(bf16, 128, 256, "m64n256k16", "f32.bf16.bf16", "%128", "%129", "%130", "%131", "%132")
+#undef BK_FLOAT_STEP
+
+// Bytes lie deep alone.
+#define BK_INTEGER_STEP(element, types)                                                                               \
+    template <>                                                                                                       \
+    struct GroupStep<element, 256> {                                                                                  \
+        using Sum = int32_t;                                                                                          \
+        template <bool kAIsWide, bool kBIsWide>                                                                       \
+        static BK_DEVICE void run(int32_t (&d)[128], uint64_t a_at, uint64_t b_at, int is_adding) {                   \
+            static_assert(!kAIsWide && !kBIsWide, "no such step");                                                    \
+            asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k32.s32." types \
+                         " {" BK_NAMES_128 "}, %128, %129, p; }"                                                      \
+                         : BK_REGISTERS_128("+r", d, 0)                                                               \
+                         : "l"(a_at), "l"(b_at), "r"(is_adding)                                                       \
+                         : "memory");                                                                                 \
+        }                                                                                                             \
+    };
+BK_INTEGER_STEP(int8_t, "s8.s8")
+BK_INTEGER_STEP(uint8_t, "u8.u8")
+#undef BK_INTEGER_STEP
+
+#undef BK_NAMES_128
+#undef BK_NAMES_64
+#undef BK_REGISTERS_128
+#undef BK_REGISTERS_64
+#undef BK_REGISTERS_16
+#undef BK_REGISTERS_4
+
+}  // namespace bk

@@ -1,0 +1,71 @@
+// Gradients of D = alpha A B, of a batch of products.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/workspace.h"
+#include "gemm/grouped.h"
+
+namespace bk {
+
+// dA = alpha dD B^T and dB = alpha A^T dD, each as the operand lies, without gaps.
+template <class T>
+struct GemmDenseBackward {
+    using S = matmul_scalar_t<T>;
+    int32_t m, n, k, batch, layout;
+    S alpha;
+    int64_t lddd, stride_dd, lda, stride_a, ldb, stride_b;
+
+    GemmLayout order() const { return static_cast<GemmLayout>(layout); }
+    StoredMatrices stored_dd() const { return {batch, stride_dd, m, n, lddd}; }
+    StoredMatrices stored_a() const { return stored_a_of(order(), m, k, lda, batch, stride_a); }
+    StoredMatrices stored_b() const { return stored_b_of(order(), n, k, ldb, batch, stride_b); }
+    // Gradients as they are stored.
+    StoredMatrices stored_da() const { return stored_a_of(order(), m, k, a_is_turned() ? m : k, batch, int64_t{m} * k); }
+    StoredMatrices stored_db() const { return stored_b_of(order(), n, k, b_is_turned() ? k : n, batch, int64_t{n} * k); }
+
+    Work work() const { return all_or_none(std::min({std::max(m, n), k, batch})); }
+    size_t workspace_size() const {
+        const auto bytes = [&](const StoredMatrices& d, int64_t terms) {
+            return d.is_empty() ? 0 : matmul_workspace<T>(d.rows, d.columns, terms, batch);
+        };
+        return std::max(bytes(stored_da(), n), bytes(stored_db(), m));
+    }
+    Status check_extents() const {
+        BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
+        if (layout >= 0 && layout <= 2) return Status::kOk;
+        return fail(Status::kInvalidProblem, "layout is %d, must be 0 (rrr), 1 (rcr) or 2 (crr)", layout);
+    }
+    Status check() const {
+        BK_TRY(check_extents());
+        BK_TRY(require_pitch("lddd", stored_dd()));
+        BK_TRY(require_pitch("lda", stored_a()));
+        return require_pitch("ldb", stored_b());
+    }
+    Status run(const T* dd, const T* a, const T* b, T* da, T* db, const Launch& launch) const {
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));  // before the first product has written anything
+        const MatrixStrides dd_at = strides_of(stored_dd(), true), a_at = strides_of(stored_a(), !a_is_turned()),
+                            b_at = strides_of(stored_b(), !b_is_turned());
+        if (da != nullptr)
+            BK_TRY(a_is_turned() ? multiply(launch, b, b_at, dd, turned(dd_at), n, da, stored_da())
+                                 : multiply(launch, dd, dd_at, b, turned(b_at), n, da, stored_da()));
+        if (db == nullptr) return Status::kOk;
+        return b_is_turned() ? multiply(launch, dd, turned(dd_at), a, a_at, m, db, stored_db())
+                             : multiply(launch, a, turned(a_at), dd, dd_at, m, db, stored_db());
+    }
+
+private:
+    bool a_is_turned() const { return order() == GemmLayout::kCrr; }
+    bool b_is_turned() const { return order() == GemmLayout::kRcr; }
+
+    Status multiply(const Launch& launch, const T* left, const MatrixStrides& left_at, const T* right,
+                    const MatrixStrides& right_at, int64_t terms, T* d, const StoredMatrices& d_in) const {
+        if (d_in.is_empty()) return Status::kOk;
+        const Epilogue<T> epilogue = plain_result<T>(d, strides_of(d_in, true), alpha, 0);
+        return matmul(launch, Matmul<T>{d_in.rows, d_in.columns, terms, batch, left, right, left_at, right_at, epilogue});
+    }
+};
+
+}  // namespace bk

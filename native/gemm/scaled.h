@@ -1,0 +1,69 @@
+// Products of 8-bit factors with scales that lie where the factors do: checks and layouts.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "gemm/epilogue.h"
+#include "gemm/scaled_epilogue.h"
+
+namespace bk {
+
+template <class T>
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k);
+
+template <class T>
+Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& problem);
+
+template <class U>
+constexpr FloatType kFloatType = std::is_same_v<U, f16>    ? FloatType::kF16
+                                 : std::is_same_v<U, bf16> ? FloatType::kBf16
+                                                           : FloatType::kF32;
+
+// D = alpha (a_scale A) (b_scale B) + beta D + bias.
+template <class T, class U>
+struct GemmScaled {
+    int32_t m, n, k, layout, scaling;
+    float alpha, beta;
+    int64_t lda, ldb, ldd;
+
+    GemmLayout order() const { return static_cast<GemmLayout>(layout); }
+    StoredMatrices stored_a() const { return stored_a_of(order(), m, k, lda); }
+    StoredMatrices stored_b() const { return stored_b_of(order(), n, k, ldb); }
+    StoredMatrices stored_d() const { return {1, 0, m, n, ldd}; }
+
+    int64_t blocks() const { return ceil_div<int64_t>(k, kScaleTerms); }
+    int64_t a_scales() const { return count_scales(m, m); }
+    int64_t b_scales() const { return count_scales(n, ceil_div<int64_t>(n, kScaleTerms)); }
+
+    Work work() const { return all_or_none(std::min(m, n)); }
+    size_t workspace_size() const { return scaled_workspace<T>(m, n, k); }
+    Status check_extents() const {
+        BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
+        BK_TRY(require_choice("layout", layout, 3, "0 (rrr), 1 (rcr) or 2 (crr)"));
+        return require_choice("scaling", scaling, 3, "0 (of matrices), 1 (of rows and columns) or 2 (of blocks)");
+    }
+    Status check() const {
+        BK_TRY(check_extents());
+        BK_TRY(require_pitch("lda", stored_a()));
+        BK_TRY(require_pitch("ldb", stored_b()));
+        return require_pitch("ldd", stored_d());
+    }
+    Status run(const T* a, const T* b, const float* a_scale, const float* b_scale, const U* bias, U* d,
+               const Launch& launch) const {
+        const MatrixStrides d_at = strides_of(stored_d(), true);
+        const Scaling of = static_cast<Scaling>(scaling);
+        const Epilogue<scaled<T>> epilogue{d, bias, d_at, kFloatType<U>, alpha, beta, of, a_scale, b_scale, blocks()};
+        return scaled_product(launch, make_matmul(order(), m, n, k, stored_a(), a, stored_b(), b, epilogue));
+    }
+
+private:
+    // Of as many rows or columns, in as many blocks.
+    int64_t count_scales(int64_t lines, int64_t line_blocks) const {
+        if (static_cast<Scaling>(scaling) == Scaling::kBlocks) return line_blocks * blocks();
+        return static_cast<Scaling>(scaling) == Scaling::kRows ? lines : 1;
+    }
+};
+
+}  // namespace bk

@@ -1,0 +1,62 @@
+// Products with scales on the CPU, in f32: factors have the scales of their blocks as they are packed, sums all others.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
+
+#include "gemm/matmul_read_cpu.h"
+#include "gemm/scaled.h"
+
+namespace bk {
+
+template <class T>
+struct ScaledReads {
+    static constexpr Packing kPacking = Packing::kF32;
+    const Matmul<scaled<T>>& p;
+    int64_t m, n, k;
+
+    static BK_HD float term(T x) {
+        if constexpr (kIsFp8<T>)
+            return fp8_to_float(x);
+        else
+            return static_cast<float>(x);
+    }
+
+    // Terms [first, first + depth), `step` apart; of blocks each by scale(block).
+    template <class Scale>
+    BK_HD void read(const T* from, int64_t step, int64_t first, int64_t depth, float* to, const Scale& scale) const {
+        for (int64_t x = 0; x < depth;) {
+            const int64_t block = (first + x) / kScaleTerms, end = std::min(depth, (block + 1) * kScaleTerms - first);
+            const float factor = p.epilogue.is_by_blocks() ? scale(block) : 1.f;
+            if (step == 1)
+                for (; x < end; ++x) to[x] = factor * term(from[first + x]);
+            else
+                for (; x < end; ++x) to[x] = factor * term(from[(first + x) * step]);
+        }
+    }
+
+    BK_HD void read_row(int64_t i, int64_t first, int64_t depth, float* to) const {
+        const auto scale = [&](int64_t block) { return p.epilogue.scale_of_row(i, block); };
+        read(p.a + i * p.a_at.row, p.a_at.column, first, depth, to, scale);
+    }
+    BK_HD void read_column(int64_t j, int64_t first, int64_t depth, float* to) const {
+        const auto scale = [&](int64_t block) { return p.epilogue.scale_of_column(j, block); };
+        read(p.b + j * p.b_at.column, p.b_at.row, first, depth, to, scale);
+    }
+    BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
+        for (int64_t c = 0; c < columns; ++c) p.epilogue.store_one(i, j + c, sums[c]);
+    }
+};
+
+template <class T>
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k) {
+    return blocked_workspace(block_kernel<Packing::kF32>(), m, n, k);
+}
+
+template <class T>
+Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& p) {
+    return multiply_read(launch, ScaledReads<T>{p, p.m, p.n, p.k});
+}
+
+}  // namespace bk

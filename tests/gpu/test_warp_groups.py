@@ -1,0 +1,121 @@
+"""Products that are large and aligned enough for the kernels of warp groups (native/gemm/matmul_sm90a.cu), on the chips
+that have them: every layout, steps of the epilogue, gates, batches, groups of rows, bytes, at edges of no tile."""
+
+import pytest
+from cuda.bindings import runtime
+from gpu_tools import check, prepare, stream
+
+from cases import CASES, Draw
+from cases.gemm import Kind, batched, product
+from cases.gemm_epilogue import OPTIONAL, WITHOUT_Z, epilogue, gated, without
+from cases.gemm_grouped import grouped
+from harness import OPS, cuda_check
+
+OWN = 1  # of the parameter backend
+EXTENTS = {  # in tiles of 128 x 256 and 128 x 128, within and beyond the terms of a stage; no side is of whole tiles
+    "wide": (1064, 4136, 136), "narrow": (1000, 1208, 72), "many_terms": (520, 2056, 1096), "tall": (8200, 72, 64),
+}  # fmt: skip
+SINGLE = ("a", "b", "c", "r", "z", "d")  # matrices of a batch of one, whose distances are 0
+
+
+def with_epilogue(layout, *, null=(), activation=0, batch=1, gap=8):
+    def make(draw, extents):
+        m, n, k = extents
+        shared = SINGLE if batch == 1 else ("b",)
+        p = epilogue(draw, m, n, k, batch, layout=layout, activation=activation, gap=gap, null=null, shared=shared)
+        if batch > 1:
+            p = moved(p, batch)
+        p.scalars["backend"] = OWN
+        return p
+
+    return make
+
+
+def moved(p, batch):
+    """Matrices of a batch at distances of multiples of 16 elements."""
+    for name in SINGLE:
+        array = p.arrays[name]
+        if array.strides[0]:
+            array.strides = (-(-array.strides[0] // 16) * 16, *array.strides[1:])
+            p.scalars[f"stride_{name}"] = array.strides[0]
+    assert p.scalars["batch"] == batch
+    return p
+
+
+def with_gate(layout, null=WITHOUT_Z):
+    def make(draw, extents):
+        m, n, k = extents
+        p = gated(draw, m, n // 2 * 2, k, layout=layout, gap=8, null=null)
+        p.scalars["backend"] = OWN
+        return p
+
+    return make
+
+
+def of_bytes(draw, extents, has_bias):
+    bias = draw.other if has_bias else ""
+    m, n, k = (-(-e // 16) * 16 if i else e for i, e in enumerate(extents))
+    return product(draw, m, n, k, kind_of=Kind("rcr"), gaps=(16, 32, 0, 16), numbers=(2.0**-10, 0.5), bias=bias)
+
+
+FORMS = {}
+for layout, text in enumerate(("rrr", "rcr", "crr")):
+    FORMS |= {
+        f"{text}_alone": ("gemm_epilogue_{T}", with_epilogue(layout, null=OPTIONAL)),
+        f"{text}_bias_relu": ("gemm_epilogue_{T}", with_epilogue(layout, null=without("bias"), activation=1)),
+        f"{text}_every_step": ("gemm_epilogue_{T}", with_epilogue(layout, activation=4)),
+        f"{text}_f32_results": (
+            "gemm_epilogue_{T}_f32",
+            with_epilogue(layout, null=without("c"), activation=3),
+        ),
+        f"{text}_gated": ("gemm_gated_{T}", with_gate(layout)),
+        f"{text}_gated_saved": ("gemm_gated_{T}", with_gate(layout, ())),
+    }
+FORMS |= {
+    "batch": ("gemm_epilogue_{T}", lambda d, _: with_epilogue(1, batch=9)(d, (264, 392, 136))),
+    "groups": ("grouped_gemm_{T}", lambda d, e: grouped(d, *e, 37, layout=1, gap=8)),
+    "groups_inside": (
+        "grouped_gemm_{T}",
+        lambda d, e: grouped(d, *e, 11, gap=8, kind="inside", numbers=(1, 0.5)),
+    ),
+}
+CALLS = [
+    (name.replace("{T}", dtype), form, extents)
+    for form, (name, _) in FORMS.items()
+    for dtype, several in (("bf16", EXTENTS), ("f16", ("narrow",)))
+    for extents in several
+    if name.replace("{T}", dtype) in OPS
+]
+BYTES = [op for op in OPS if op.startswith("gemm_") and "_rcr_" in op and ("_s8_" in op or "_u8_" in op)]
+
+
+def run(library, op, problem):
+    """Right, and the same bits on another stream."""
+    case = CASES[OPS[op][0].name]
+    first = prepare(library, op, problem, None)
+    outcome = check(library, case, op, problem, first, None, first.run())
+    again = prepare(library, op, problem, None)
+    with stream() as handle:
+        status = again.run(handle)
+        cuda_check(runtime.cudaStreamSynchronize(handle))
+    check(library, case, op, problem, again, None, status, outcome)
+
+
+@pytest.mark.parametrize(("op", "form", "extents"), CALLS)
+def test_product(library, op, form, extents):
+    run(library, op, FORMS[form][1](Draw(OPS[op][1], f"{op} {form}"), EXTENTS[extents]))
+
+
+@pytest.mark.parametrize("extents", ["wide", "narrow"])
+@pytest.mark.parametrize("op", BYTES)
+def test_bytes(library, op, extents):
+    run(library, op, of_bytes(Draw(OPS[op][1], op), EXTENTS[extents], "bias" in op))
+
+
+@pytest.mark.parametrize("op", [op for op in OPS if op.startswith("gemm_dense_") and op.endswith("8_i32")])
+def test_sums_of_bytes(library, op):
+    run(
+        library,
+        op,
+        batched(Draw(OPS[op][1], op), 1064, 2064, 160, 2, layout=1, dense=True, sums=True, gap=16, apart=32),
+    )
