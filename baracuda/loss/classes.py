@@ -119,6 +119,31 @@ class WeightedCrossEntropyBackwardPlan(WeightedCrossEntropyPlan):
 
 
 @dataclasses.dataclass(frozen=True)
+class CrossEntropyWithGradientDescriptor(WeightedCrossEntropyDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class CrossEntropyWithGradientArgs(Args):
+    """dinput may be the input. dy is what the gradient is multiplied by, 1 where it is None."""
+
+    input: Viewable
+    target: Viewable
+    out: Viewable
+    divisor: Viewable
+    dinput: Viewable
+    weight: Viewable | None = None
+    dy: Viewable | None = None
+
+
+class CrossEntropyWithGradientPlan(WeightedCrossEntropyPlan):
+    """The loss and the gradient of the logits in one pass."""
+
+    __slots__ = ()
+    op = "loss_cross_entropy_with_gradient{I}_{T}"
+
+
+@dataclasses.dataclass(frozen=True)
 class WeightedNllDescriptor(ClassItemsDescriptor):
     ignore_index: int = descriptor.checked(as_integer, default=-100)
 

@@ -2,6 +2,9 @@
 
 The forward's alpha, and its workspace, the losses of the samples, are what the gradient reads. It is the gradient of
 the logits of which log_probs is the log-softmax. mean_denom is the sum of the target lengths for MEAN, else 1.
+
+Ragged plans take targets in either form, of 32 or 64 bits; their MEAN is that of losses over the lengths of their
+targets, and their gradient needs no number from the host.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda._scalars import as_integer
 from baracuda.descriptor import Descriptor
+from baracuda.dtypes import ElementKind
 from baracuda.kinds import LossKind, LossReduction, OpCategory
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
@@ -34,6 +38,11 @@ class CtcLossDescriptor(Descriptor):
     @property
     def states(self) -> int:
         return 2 * self.max_target_len + 1
+
+    def alpha_workspace_size(self) -> int:
+        """Bytes of alpha."""
+        wide = 8 if self.element is ElementKind.F64 else 4
+        return self.max_time * self.batch_size * self.states * wide
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,3 +87,68 @@ class CtcLossPlan(Plan):
 class CtcLossBackwardPlan(CtcLossPlan):
     __slots__ = ()
     op = "loss_ctc_backward_{T}"
+
+
+@dataclasses.dataclass(frozen=True)
+class RaggedCtcLossDescriptor(CtcLossDescriptor):
+    """concatenated is the number of targets, one sample's behind another's; None: they are padded to
+    (batch_size, max_target_len).
+    """
+
+    concatenated: int | None = descriptor.checked(
+        lambda name, value: None if value is None else as_integer(name, value, 0), default=None
+    )
+
+    @property
+    def is_concatenated(self) -> int:
+        return int(self.concatenated is not None)
+
+    @property
+    def targets_numel(self) -> int:
+        return self.batch_size * self.max_target_len if self.concatenated is None else self.concatenated
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        return (self.batch_size, self.max_target_len) if self.concatenated is None else (self.concatenated,)
+
+
+@dataclasses.dataclass(frozen=True)
+class RaggedCtcLossBackwardDescriptor(RaggedCtcLossDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class RaggedCtcLossArgs(Args):
+    log_probs: Viewable
+    targets: Viewable
+    input_lengths: Viewable
+    target_lengths: Viewable
+    alpha: Viewable
+    per_sample_loss: Viewable
+    loss: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class RaggedCtcLossBackwardArgs(Args):
+    log_probs: Viewable
+    targets: Viewable
+    input_lengths: Viewable
+    target_lengths: Viewable
+    alpha: Viewable
+    per_sample_loss: Viewable
+    dloss: Viewable
+    dlog_probs: Viewable
+
+
+class RaggedCtcLossPlan(Plan):
+    __slots__ = ()
+    op = "loss_ctc_ragged{I}_{T}"
+    category = OpCategory.LOSS
+    kind = LossKind.CTC
+    names: ClassVar = {"reduction_mode": "reduction", "out": "loss"}
+    shapes: ClassVar = {"targets": "target_shape"}
+
+
+class RaggedCtcLossBackwardPlan(RaggedCtcLossPlan):
+    __slots__ = ()
+    op = "loss_ctc_ragged_backward{I}_{T}"

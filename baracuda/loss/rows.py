@@ -15,7 +15,6 @@ from baracuda.descriptor import Descriptor
 from baracuda.kinds import CrossEntropyTargetKind, LossKind, LossReduction, OpCategory
 from baracuda.loss.elementwise import ParamPlan
 from baracuda.operands import Args, Viewable
-from baracuda.plan import Plan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -380,18 +379,19 @@ class CrossEntropyInPlaceDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class CrossEntropyInPlaceArgs(Args):
-    """The gradient overwrites logits; losses are f32."""
+    """The gradient overwrites logits; losses are f32, of f64 they are f64."""
 
     logits: Viewable
     target: Viewable
     losses: Viewable
 
 
-class CrossEntropyInPlacePlan(Plan):
+class CrossEntropyInPlacePlan(ParamPlan):
     """Cross entropy and its gradient in one pass over the logits."""
 
     __slots__ = ()
     op = "loss_flce_per_row_{T}"
+    others = ("loss_flce_per_row_param_{T}",)
     category = OpCategory.LOSS
     kind = LossKind.FUSED_LINEAR_CROSS_ENTROPY
     names: ClassVar = {

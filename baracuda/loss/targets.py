@@ -10,8 +10,15 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda.kinds import LossKind
-from baracuda.loss.elementwise import GaussianNllDescriptor, LossDescriptor, LossPlan, PoissonNllDescriptor
+from baracuda.loss.elementwise import (
+    GaussianNllDescriptor,
+    LossDescriptor,
+    LossPlan,
+    MarginRankingDescriptor,
+    PoissonNllDescriptor,
+)
 from baracuda.loss.logits import KlDivBatchDescriptor, WeightedBceWithLogitsDescriptor
+from baracuda.loss.rows import MultilabelSoftMarginDescriptor, RowLossPlan
 from baracuda.operands import Args, Viewable
 
 
@@ -110,3 +117,42 @@ class GaussianNllVarBackwardPlan(LossPlan):
     __slots__ = ()
     op = "loss_gaussian_nll_var_backward_{T}"
     kind = LossKind.GAUSSIAN_NLL
+
+
+@dataclasses.dataclass(frozen=True)
+class MarginRankingTargetBackwardDescriptor(MarginRankingDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MarginRankingTargetBackwardArgs(Args):
+    x1: Viewable
+    x2: Viewable
+    t: Viewable
+    dy: Viewable
+    dt: Viewable
+
+
+class MarginRankingTargetBackwardPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_margin_ranking_target_backward_{T}"
+    kind = LossKind.MARGIN_RANKING
+
+
+@dataclasses.dataclass(frozen=True)
+class MultilabelSoftMarginTargetBackwardDescriptor(MultilabelSoftMarginDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class MultilabelSoftMarginTargetBackwardArgs(Args):
+    input: Viewable
+    dy: Viewable
+    dtarget: Viewable
+
+
+class MultilabelSoftMarginTargetBackwardPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_multilabel_soft_margin_target_backward_{T}"
+    kind = LossKind.MULTILABEL_SOFT_MARGIN
+    names: ClassVar = {**RowLossPlan.names, "row_stride": "class_extent"}

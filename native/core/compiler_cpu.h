@@ -34,7 +34,7 @@
 #define BK_FUSE_PRODUCTS
 #endif
 
-// Beside those: short loops that copy stay loops, which GCC would make slow string instructions.
+// BK_KEEPS_COPIES: short loops that copy stay loops, which GCC would make slow string instructions.
 #if defined(__clang__)
 #define BK_KEEPS_COPIES
 #else

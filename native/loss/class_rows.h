@@ -146,14 +146,13 @@ struct WeightedCrossEntropyRows : RowDefaults {
     const C* weight = nullptr;  // w; null: 1
     const double* divisor = nullptr;
     C own = 1, each = 0, penalty = 0;
-    bool has_high_words = true;
+    bool has_high_words = true, has_dy = true;
 
     BK_HD Row start(int64_t target, C dy = C(1)) const {
-        const ClassWeights<C> weights{classes, ignored, weight};
+        const ClassWeights<C> weights{classes, ignored, weight, divisor};
         const bool valid = weights.counts(target);
-        const C by = divisor == nullptr ? C(1) : C(1) / static_cast<C>(*divisor);
         return {valid ? static_cast<int32_t>(target) : -1,
-                dy * factor * by,
+                (has_dy ? dy : C(1)) * factor * weights.share(),
                 valid ? own * weights.of(target) : C(0),
                 0,
                 0,
@@ -206,7 +205,8 @@ struct WeightedCrossEntropyRows : RowDefaults {
         row.max = base_of(all.max);
         const C shares = row.own + each * all.weights, logarithm = math::log<T>(all.sum), lse = logarithm + row.max;
         const C term = shares * logarithm + (shares * row.max - all.picked) + penalty * lse * lse;
-        row.term = (row.target < 0 ? C(0) : term) * (divisor == nullptr ? C(1) : row.scale);  // NaN where nothing counts
+        const ClassWeights<C> weights{classes, ignored, weight, divisor};
+        row.term = (row.target < 0 ? C(0) : term) * weights.share();  // NaN where nothing counts
         row.factor = row.scale * (shares + C(2) * penalty * lse) / all.sum;
         row.off = weight == nullptr ? row.scale * each : C(0);
         row.on = row.scale * row.own + row.off;

@@ -12,13 +12,14 @@
 
 namespace bk {
 
-template <class T>
+// Losses and the factor of gradients are of dtype L: f32, or f64 for f64.
+template <class T, class L = float>
 struct FlcePerRow {
     int32_t n_rows;
     int32_t v;
     int64_t row_stride;
     int64_t target_ignore;
-    float scale_per_row;
+    L scale_per_row;
 
     Status check() const {
         BK_TRY(require_non_negative({{"n_rows", n_rows}, {"v", v}, {"row_stride", row_stride}}));
@@ -26,7 +27,7 @@ struct FlcePerRow {
         return Status::kOk;
     }
     Work work() const { return all_or_none(n_rows); }
-    Status run(T* logits, const int64_t* target, float* loss_1d, const Launch& launch) const {
+    Status run(T* logits, const int64_t* target, L* loss_1d, const Launch& launch) const {
         RowAxes<2, 2> axes;
         axes.outer.append(n_rows, {row_stride, row_stride, 1, 1});
         axes.inner.append(v, {1, 1});
@@ -51,10 +52,10 @@ struct FlceCast {
     }
 };
 
-template <class T>
+template <class T, class L = float>
 struct FlceScale {
     int64_t numel;
-    float scalar;
+    L scalar;
 
     struct Fn {
         compute_t<T> factor;

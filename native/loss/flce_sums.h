@@ -15,8 +15,8 @@ BK_COLD inline ReduceAxes<1, 1> axes_of_rows(int64_t rows) {
     return axes;
 }
 
-// The sum of f32 losses, in f64 for f64, times a factor.
-template <class T>
+// The sum of losses of dtype L, in f64 for f64, times a factor of that dtype.
+template <class T, class L = float>
 struct FlceFinalize {
     using C = compute_t<T>;
     struct Sum {
@@ -26,18 +26,18 @@ struct FlceFinalize {
         static constexpr bool ignores_index = true;
         C factor;
         BK_HD Acc identity() const { return {0, 0}; }
-        BK_HD void add(Acc& acc, int64_t, float x) const { acc.recent += static_cast<C>(x); }
+        BK_HD void add(Acc& acc, int64_t, L x) const { acc.recent += static_cast<C>(x); }
         BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
         BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
         BK_HD C finish(const Acc& acc, int64_t) const { return acc.sum * factor; }
     };
 
     int64_t n_rows;
-    float denom_inv;
+    L denom_inv;
 
     Status check() const { return require_non_negative({{"n_rows", n_rows}}); }
     Work work() const { return n_rows == 0 ? Work::kZeros : Work::kAll; }
-    Status run(const float* loss_1d, T* out, const Launch& launch) const {
+    Status run(const L* loss_1d, T* out, const Launch& launch) const {
         if (n_rows == 0) return write_zeros(launch, 1, out);
         return reduce(launch, axes_of_rows(n_rows), Sum{static_cast<C>(denom_inv)}, outputs(out), inputs(loss_1d));
     }

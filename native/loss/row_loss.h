@@ -12,6 +12,7 @@
 #include "core/rows/row_terms.h"
 #include "loss/class_rows.h"
 #include "loss/class_weights.h"
+#include "loss/flce_sums.h"
 #include "loss/reduction.h"
 #include "loss/vector_rows.h"
 
@@ -35,27 +36,37 @@ size_t row_loss_workspace(int64_t rows, int32_t reduction_mode) {
     return reduction_mode == kEachTerm ? 0 : row_terms_workspace<compute_t<T>>(rows);
 }
 
-// Gradients have the strides of the first input. The last of the inputs of one value a row is dy.
-template <class F, class... In, class... RowIn, class... Out, size_t... I, size_t... R, size_t... O>
+// Gradients have the strides of the first input. The last of the inputs of one value a row is dy. `saved` gets what F saves.
+template <class F, class... In, class... RowIn, class... Out, class... Saved, size_t... I, size_t... R, size_t... O,
+          size_t... S>
 Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
                      const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out,
-                     std::index_sequence<I...>, std::index_sequence<R...>, std::index_sequence<O...>) {
+                     const Outputs<Saved...>& saved, std::index_sequence<I...>, std::index_sequence<R...>,
+                     std::index_sequence<O...>, std::index_sequence<S...>) {
     constexpr size_t kLast = sizeof...(R) - 1;
-    RowAxes<sizeof...(In) + sizeof...(Out), sizeof...(RowIn)> axes;
+    RowAxes<sizeof...(In) + sizeof...(Out), sizeof...(RowIn) + sizeof...(Saved)> axes;
     const int64_t of_dy = reduction_mode == kEachTerm ? 1 : 0, beside = rows.neighbours, step = rows.column_step;
-    axes.outer.append(rows.rows / beside, {rows.stride[I]..., (static_cast<void>(O), rows.stride[0])...,
-                                           (R == kLast ? of_dy * beside : rows.row_step * beside)...});
+    axes.outer.append(rows.rows / beside,
+                      {rows.stride[I]..., (static_cast<void>(O), rows.stride[0])...,
+                       (R == kLast ? of_dy * beside : rows.row_step * beside)..., (static_cast<void>(S), beside)...});
     if (beside > 1)
-        axes.outer.append(
-            beside, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)..., (R == kLast ? of_dy : rows.row_step)...});
+        axes.outer.append(beside, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)...,
+                                   (R == kLast ? of_dy : rows.row_step)..., (static_cast<void>(S), 1)...});
     axes.inner.append(rows.columns, {(static_cast<void>(I), step)..., (static_cast<void>(O), step)...});
-    return map_rows(launch, axes, f, x, inputs(), row_inputs, out, outputs());
+    return map_rows(launch, axes, f, x, inputs(), row_inputs, out, saved);
+}
+template <class F, class... In, class... RowIn, class... Out, class... Saved>
+Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
+                     const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out,
+                     const Outputs<Saved...>& saved) {
+    return row_gradients(launch, reduction_mode, rows, f, x, row_inputs, out, saved, std::index_sequence_for<In...>{},
+                         std::index_sequence_for<RowIn...>{}, std::index_sequence_for<Out...>{},
+                         std::index_sequence_for<Saved...>{});
 }
 template <class F, class... In, class... RowIn, class... Out>
 Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
                      const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out) {
-    return row_gradients(launch, reduction_mode, rows, f, x, row_inputs, out, std::index_sequence_for<In...>{},
-                         std::index_sequence_for<RowIn...>{}, std::index_sequence_for<Out...>{});
+    return row_gradients(launch, reduction_mode, rows, f, x, row_inputs, out, outputs());
 }
 
 // The members that follow from the fields n_rows, an extent, and reduction_mode.
@@ -301,6 +312,14 @@ struct TripletMarginBackward {
     }
 };
 
+// A kernel of its own for the gradient alone would save nothing but the test of two pointers a row.
+template <class T>
+Status weighted_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<1>& rows,
+                          const WeightedCrossEntropyRows<T>& f, const T* input, const Inputs<int32_t, int32_t, T>& row_inputs,
+                          T* dinput, T* each, compute_t<T>* wide) {
+    return row_gradients(launch, reduction_mode, rows, f, inputs(input), row_inputs, outputs(dinput), outputs(each, wide));
+}
+
 // With weights of the classes, an index that is ignored, label smoothing and a penalty of the normalizer. divisor[0] is the sum
 // of the weights of the rows that count.
 template <class I, class T>
@@ -368,8 +387,48 @@ struct WeightedCrossEntropyBackward : WeightedCrossEntropyBase<I, T> {
     Work work() const { return this->terms() == 0 || this->class_extent == 0 ? Work::kNone : Work::kAll; }
     Status run(const T* input, const I* target, const C* weight, const double* divisor, const T* dy, T* dinput,
                const Launch& launch) const {
-        return row_gradients(launch, this->reduction_mode, this->term_rows(), this->functor(weight, divisor), inputs(input),
-                             words_of(target, dy), outputs(dinput));
+        return weighted_gradients<T>(launch, this->reduction_mode, this->term_rows(), this->functor(weight, divisor), input,
+                                     words_of(target, dy), dinput, nullptr, nullptr);
+    }
+};
+
+// The loss and its gradient. Logits are read once, but for a mean or sum without a workspace, in which the terms lie.
+template <class I, class T>
+struct CrossEntropyWithGradient : WeightedCrossEntropyBase<I, T> {
+    using typename WeightedCrossEntropyBase<I, T>::C;
+
+    Work work() const { return this->terms() == 0 ? Work::kZeros : Work::kAll; }
+    bool is_each() const { return this->reduction_mode == kEachTerm; }
+    size_t workspace_size() const {
+        const int64_t terms = this->terms();
+        if (terms == 0) return 0;
+        Carver of_terms;
+        if (!is_each()) of_terms.take<C>(terms);
+        return std::max(of_terms.bytes(), sum_of_terms_workspace<double, ClassWeights<C>, I>(terms));
+    }
+    Status run(const T* input, const I* target, const C* weight, const T* dy, T* out, double* divisor, T* dinput,
+               const Launch& launch) const {
+        const int32_t mode = this->reduction_mode;
+        if (this->terms() == 0) {
+            BK_TRY(write_zeros(launch, 1, divisor));
+            return is_each() ? Status::kOk : write_empty_loss(launch, mode, out);
+        }
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const ClassWeights<C> counted{this->class_extent, this->ignore_index, weight};
+        BK_TRY(sum_of_terms(launch, this->terms(), counted, 1, inputs(target), divisor));
+        const TermRows<1> rows = this->term_rows();
+        auto f = this->functor(weight, divisor);
+        f.has_dy = dy != nullptr;
+        const Launch bare{nullptr, 0, launch.stream};
+        if (!found && !is_each()) BK_TRY(row_loss(bare, kSumOfTerms, rows, f, inputs(input), words_of(target), out));
+        Carver carver(launch.workspace);
+        C* const terms = found && !is_each() ? carver.take<C>(this->terms()) : nullptr;  // the order of sums follows alignments
+        BK_TRY(
+            weighted_gradients<T>(bare, mode, rows, f, input, words_of(target, dy), dinput, is_each() ? out : nullptr, terms));
+        if (terms == nullptr) return Status::kOk;
+        return reduce(bare, axes_of_rows(rows.rows), typename FlceFinalize<T, C>::Sum{C(1)}, outputs(out),
+                      inputs(static_cast<const C*>(terms)));
     }
 };
 

@@ -6,6 +6,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/math/math.h"
+#include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "loss/elementwise_loss.h"
 #include "loss/likelihood.h"
@@ -77,6 +78,25 @@ struct GaussianVarianceGradient {
         const C v = math::max(var, least), d = x - target;
         return C(0.5) * (C(1) - d * (d / v)) / v * (dy * factor);
     }
+};
+
+// x2 - x1 where the loss is above 0.
+template <class T>
+struct RankingTargetGradient {
+    using C = compute_t<T>;
+    C factor, margin;
+    BK_HD C operator()(C x1, C x2, C target, C dy) const {
+        const C d = x2 - x1;
+        return math::select(margin + target * d > C(0), d * (dy * factor), C(0));
+    }
+};
+
+// -x: of targets of the mean over independent classes.
+template <class T>
+struct SoftMarginTargetGradient {
+    using C = compute_t<T>;
+    C factor;
+    BK_HD C operator()(C x, C dy) const { return -x * (dy * factor); }
 };
 
 template <class T>
@@ -156,6 +176,44 @@ struct GaussianNllVarBackward {
     Status run(const T* input, const T* target, const T* var, const T* dy, T* dvar, const Launch& launch) const {
         const GaussianVarianceGradient<T> gradient{factor_of_loss<C>(numel, reduction_mode), static_cast<C>(eps)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dvar), inputs(input, target, var, dy));
+    }
+};
+
+template <class T>
+struct MarginRankingTargetBackward {
+    using C = compute_t<T>;
+    int64_t numel;
+    int32_t reduction_mode;
+    double margin;
+
+    Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dt, const Launch& launch) const {
+        const RankingTargetGradient<T> gradient{factor_of_loss<C>(numel, reduction_mode), static_cast<C>(margin)};
+        return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dt), inputs(x1, x2, t, dy));
+    }
+};
+
+template <class T>
+struct MultilabelSoftMarginTargetBackward {
+    using C = compute_t<T>;
+    int64_t n_rows;
+    int32_t class_extent;
+    int64_t row_stride;
+    int32_t reduction_mode;
+
+    Status check() const {
+        return check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"row_stride", row_stride}}, reduction_mode);
+    }
+    Work work() const { return n_rows == 0 || class_extent == 0 ? Work::kNone : Work::kAll; }
+    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    Status run(const T* input, const T* dy, T* dtarget, const Launch& launch) const {
+        Layout<3> layout;
+        layout.append(n_rows, {row_stride, row_stride, reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(class_extent, {1, 1, 0});
+        const C factor = factor_of_loss<C>(n_rows, reduction_mode) / static_cast<C>(class_extent);
+        return pointwise_strided(launch, layout, SoftMarginTargetGradient<T>{factor}, outputs(dtarget), inputs(input, dy));
     }
 };
 

@@ -15,6 +15,7 @@ struct AddNormForward : NormForward<T> {
     using typename NormForward<T>::C;
     using typename NormForward<T>::Row;
     using typename NormForward<T>::Held;
+    static constexpr int kHeldBytes = sizeof(T) < 4 ? 128 : 64;  // words of two inputs are under way before they are one
 
     bool has_residual;
     C gamma_offset;

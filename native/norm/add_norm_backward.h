@@ -6,6 +6,7 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
+#include "norm/fused_rows.h"
 #include "norm/norm_columns.h"
 #include "norm/norm_row.h"
 #include "norm/row_shape.h"
@@ -87,7 +88,8 @@ struct AddNormGradient {
     }
 
     size_t workspace_size() const {
-        return std::max(map_rows_workspace<Function>(axes(true, true)), reduce_workspace<Columns, T, T, C, C>(columns()));
+        return std::max({fused_workspace(), map_rows_workspace<Function>(axes(true, true)),
+                         reduce_workspace<Columns, T, T, C, C>(columns())});
     }
 
     Status run(const Launch& launch, const T* dy, const T* dsum, const T* sum, const T* gamma, const C* mean,
@@ -99,6 +101,12 @@ struct AddNormGradient {
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
         const C* const center = mean == nullptr ? statistic : mean;
+        FusedRows dense{};
+        const FusedOperands<T, C, true> fused{
+            is_centered, static_cast<C>(gamma_offset), dy, sum, dsum, gamma, center, statistic, dx, dgamma, dbeta};
+        if (found && (dgamma != nullptr || dbeta != nullptr) && fused_workspace() > 0 && is_dense(dsum != nullptr, &dense) &&
+            can_fuse_rows(dense, fused))
+            return fused_rows(launch, dense, fused);
         // Before dx, which may lie on dy or sum.
         if (dgamma != nullptr || dbeta != nullptr) BK_TRY(sum_columns(launch, dy, sum, center, statistic, dgamma, dbeta));
         Function f{};
@@ -117,6 +125,29 @@ private:
         return shape.axes(
             {stride_dy, has_dsum ? stride_dsum : stride_dy, stride_sum, has_gamma ? nullptr : stride_sum, stride_dx},
             {nullptr, nullptr});
+    }
+
+    BK_COLD bool is_dense(bool has_dsum, FusedRows* rows) const {
+        const auto given = axes(has_dsum, true);
+        const auto inner = merge_axes(given.inner);
+        const auto outer = merge_axes(given.outer);
+        if (inner.rank != 1 || outer.rank > 1) return false;
+        for (int k = 0; k < 5; ++k)
+            if (inner.stride[k][0] != 1) return false;
+        *rows = {shape.rows(), shape.row_extent, 0, 0, 0, 0, 0};
+        if (outer.rank == 0) return true;
+        rows->step_dy = outer.stride[0][0];
+        rows->step_extra = outer.stride[1][0];
+        rows->step_x = outer.stride[2][0];
+        rows->step_dx = outer.stride[4][0];
+        rows->step_saved = outer.stride[5][0];
+        return true;
+    }
+
+    // Depends on the rows' numbers alone, whichever operands there are when it runs.
+    size_t fused_workspace() const {
+        FusedRows rows{};
+        return is_dense(true, &rows) ? fused_rows_workspace<T>(rows) : 0;
     }
 
     // Apart, so that its buffers and those of the rows are not on the stack together.

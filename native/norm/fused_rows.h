@@ -1,5 +1,5 @@
-// One pass over dy and x for all gradients of rms_norm and layer_norm: dx, and parts of the sums over rows that are dgamma and
-// dbeta, which a second, small pass adds up. For dense rows that fit on the chip.
+// One pass over dy and x for all gradients of rms_norm and layer_norm, also of a sum: dx, and parts of the sums over rows that
+// are dgamma and dbeta, which a second, small pass adds up. For dense rows that fit on the chip.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,18 @@ namespace bk {
 // Rows of n neighbours, `step` elements from one to the next.
 struct FusedRows {
     int64_t rows, n;
-    int64_t step_dy, step_x, step_dx, step_saved;
+    int64_t step_dy, step_x, step_dx, step_saved, step_extra;
+};
+
+// gamma, dgamma and dbeta may be null. A row's statistics are S. Where kIsOfSum its factors are gamma + gamma_offset, and
+// `extra`, if it is not null, is added to dx; else there is neither.
+template <class T, class S, bool kIsOfSum>
+struct FusedOperands {
+    bool is_centered;  // dx has no mean, and the saved statistic is scale, not 1 / scale
+    compute_t<T> gamma_offset;
+    const T *dy, *x, *extra, *gamma;
+    const S *mean, *statistic;
+    T *dx, *dgamma, *dbeta;
 };
 
 // Adds up parts[0] and parts[1], of each row's elements.
@@ -49,12 +60,17 @@ template <class T>
 size_t fused_rows_workspace(const FusedRows& rows);
 
 // Whether the pointers are aligned for it.
-template <class T>
-bool can_fuse_rows(const FusedRows& rows, const T* dy, const T* x, const T* gamma, const T* dx);
+template <class T, class S, bool kIsOfSum>
+bool can_fuse_rows(const FusedRows& rows, const FusedOperands<T, S, kIsOfSum>& operands);
 
-// gamma, dgamma and dbeta may be null. The workspace is as long as it must be.
-template <class T>
-Status fused_rows(const Launch& launch, const FusedRows& rows, bool is_centered, const T* dy, const T* x, const T* gamma,
-                  const T* mean, const T* statistic, T* dx, T* dgamma, T* dbeta);
+// The workspace is as long as it must be.
+template <class T, class S, bool kIsOfSum>
+Status fused_rows(const Launch& launch, const FusedRows& rows, const FusedOperands<T, S, kIsOfSum>& operands);
 
 }  // namespace bk
+
+#if BK_CUDA
+#include "norm/fused_rows_cuda.cuh"
+#else
+#include "norm/fused_rows_cpu.h"
+#endif

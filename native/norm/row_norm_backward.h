@@ -51,8 +51,9 @@ struct RowNormBackward {
         BK_TRY(find_workspace(launch, workspace_size(), &found));
         const T* const center = mean == nullptr ? statistic : mean;
         FusedRows dense{};
-        if (found && (dgamma != nullptr || dbeta != nullptr) && is_dense(&dense) && can_fuse_rows(dense, dy, x, gamma, dx))
-            return fused_rows(launch, dense, is_centered, dy, x, gamma, center, statistic, dx, dgamma, dbeta);
+        const FusedOperands<T, T, false> fused{is_centered, 0, dy, x, nullptr, gamma, center, statistic, dx, dgamma, dbeta};
+        if (found && (dgamma != nullptr || dbeta != nullptr) && is_dense(&dense) && can_fuse_rows(dense, fused))
+            return fused_rows(launch, dense, fused);
         // Before dx, which may lie on dy or x.
         if (dgamma != nullptr || dbeta != nullptr) {
             const NormSums<T> sums{nullptr, nullptr, dgamma, dbeta};
@@ -80,7 +81,7 @@ private:
         if (inner.rank != 1 || outer.rank > 1) return false;
         for (int k = 0; k < 4; ++k)
             if (inner.stride[k][0] != 1) return false;
-        *rows = {shape.rows(), shape.row_extent, 0, 0, 0, 0};
+        *rows = {shape.rows(), shape.row_extent, 0, 0, 0, 0, 0};
         if (outer.rank == 0) return true;
         rows->step_dy = outer.stride[0][0];
         rows->step_x = outer.stride[1][0];

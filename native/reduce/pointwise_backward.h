@@ -40,7 +40,10 @@ struct ReduceNormPBackward {
         if (p == C(0)) return C(0);
         const C ratio = x / y, size = math::fabs<C>(ratio);
         const C sign = math::select(x < C(0), -dy, math::select(x > C(0), dy, x));
-        const C slope = p == C(1) ? sign : p == C(2) ? dy * ratio : sign * math::pow<T>(size, less);
+        const C slope = p == C(1)   ? sign
+                        : p == C(2) ? dy * ratio
+                        : p == C(3) ? sign * (size * size)
+                                    : sign * math::pow<T>(size, less);
         return math::select(x == C(0), C(0), slope);
     }
 };

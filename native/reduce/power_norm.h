@@ -1,4 +1,4 @@
-// The p-norm along any set of axes.
+// The p-norm along any set of axes, and to a shape.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "core/types/dtype.h"
 #include "reduce/axes_reduction.h"
 #include "reduce/functions.h"
+#include "reduce/reduce_to.h"
 
 namespace bk {
 
@@ -25,8 +26,9 @@ struct NormPReducer {
     static constexpr bool ignores_index = true;
     static NormPReducer of(double p) { return {static_cast<C>(p), static_cast<C>(1 / p)}; }
     BK_HD Acc identity() const { return {0, 0}; }
+    BK_HD C power(C x) const { return p == C(3) ? x * x * x : math::pow<T>(x, p); }
     BK_HD Acc merge(const Acc& low, const Acc& high) const {
-        const C ratio = math::select(low.largest == high.largest, C(1), math::pow<T>(low.largest / high.largest, p));
+        const C ratio = math::select(low.largest == high.largest, C(1), power(low.largest / high.largest));
         return {high.largest, high.sum + math::select(low.sum == C(0), C(0), low.sum * ratio)};
     }
     BK_HD void add(Acc& acc, int64_t, C x) const {
@@ -55,7 +57,23 @@ struct ReduceNormP : ReduceToOne<T> {
 
 }  // namespace op
 
+inline Status require_power(double p) {
+    if (!(p >= 0)) return fail(Status::kInvalidProblem, "p is %g, must be >= 0", p);
+    return Status::kOk;
+}
+
 // For p = 2 by the reducer that has no power.
+template <class T>
+size_t power_norm_workspace(const ReduceAxes<1, 1>& axes, double p) {
+    return p == 2 ? reduction_workspace<op::ReduceNorm2<T>>(axes) : reduction_workspace<op::ReduceNormP<T>>(axes, p);
+}
+
+template <class T>
+Status power_norm(const Launch& launch, const ReduceAxes<1, 1>& axes, double p, const T* x, T* y) {
+    if (p == 2) return run_reduction<op::ReduceNorm2<T>>(launch, axes, op::ReduceNorm2<T>::reducer(), x, y);
+    return run_reduction<op::ReduceNormP<T>>(launch, axes, op::ReduceNormP<T>::reducer(p), x, y);
+}
+
 template <class T>
 struct ReducePowerNormOverAxes {
     int64_t numel;
@@ -69,24 +87,46 @@ struct ReducePowerNormOverAxes {
     Work work() const { return plain().work(); }
     Status check() const {
         BK_TRY(plain().check());
-        if (!(p >= 0)) return fail(Status::kInvalidProblem, "p is %g, must be >= 0", p);
-        return Status::kOk;
+        return require_power(p);
     }
     Status locate_y(Operand* y, const char* name, Role role, int64_t size) const {
         return plain().locate_y(y, name, role, size);
     }
-    size_t workspace_size() const {
-        const auto axes = plain().template axes<1>();
-        return p == 2 ? reduction_workspace<op::ReduceNorm2<T>>(axes) : reduction_workspace<op::ReduceNormP<T>>(axes, p);
-    }
+    size_t workspace_size() const { return power_norm_workspace<T>(plain().template axes<1>(), p); }
     Status run(const T* x, T* y, const Launch& launch) const {
-        const auto axes = plain().template axes<1>();
-        if (p == 2) return run_reduction<op::ReduceNorm2<T>>(launch, axes, op::ReduceNorm2<T>::reducer(), x, y);
-        return run_reduction<op::ReduceNormP<T>>(launch, axes, op::ReduceNormP<T>::reducer(p), x, y);
+        return power_norm<T>(launch, plain().template axes<1>(), p, x, y);
     }
 
 private:
     ReducedAxes plain() const { return {numel, rank, shape, stride_x, stride_y, reduce_axes_mask}; }
+};
+
+template <class T>
+struct ReducePowerNormTo {
+    const int32_t* input_shape;
+    const int64_t* input_stride;
+    int32_t rank_in;
+    const int32_t* output_shape;
+    double p;
+
+    Work work() const { return plain().work(); }
+    Status check() const {
+        BK_TRY(plain().check());
+        return require_power(p);
+    }
+    Status locate_src(Operand* src, const char* name, Role role, int64_t size) const {
+        return plain().locate_src(src, name, role, size);
+    }
+    Status locate_dst(Operand* dst, const char* name, Role role, int64_t size) const {
+        return plain().locate_dst(dst, name, role, size);
+    }
+    size_t workspace_size() const { return power_norm_workspace<T>(plain().template axes<1>(), p); }
+    Status run(const T* src, T* dst, const Launch& launch) const {
+        return power_norm<T>(launch, plain().template axes<1>(), p, src, dst);
+    }
+
+private:
+    ShapeReduction plain() const { return {input_shape, input_stride, rank_in, output_shape}; }
 };
 
 }  // namespace bk

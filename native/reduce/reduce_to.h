@@ -90,10 +90,10 @@ private:
 };
 
 // Op is a class of reduce/functions.h.
-template <class Op, class T>
+template <class Op, class T, class U = T>
 struct ReduceTo : ShapeReduction {
     size_t workspace_size() const { return reduction_workspace<Op>(axes<Op::kOutputs>()); }
-    Status run(const T* src, T* dst, const Launch& launch) const {
+    Status run(const T* src, U* dst, const Launch& launch) const {
         return run_reduction<Op>(launch, axes<Op::kOutputs>(), Op::reducer(), src, dst);
     }
 };

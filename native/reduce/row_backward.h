@@ -120,14 +120,14 @@ struct ReduceVarianceOverAxesBackward {
                            {{"stride_dx", stride_dx}});
     }
     Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
-        RowAxes<3, 1> rows;
+        RowAxes<2, 2> rows;
         for (int32_t d = 0; d < rank; ++d) {
             if (stride_dy[d] == 0)
-                rows.inner.append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d]});
+                rows.inner.append(shape[d], {stride_x[d], stride_dx[d]});
             else
-                rows.outer.append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d], stride_x[d]});
+                rows.outer.append(shape[d], {stride_x[d], stride_dx[d], stride_x[d], stride_dy[d]});
         }
-        return map_rows(launch, rows, op::VarianceGradientRows<T>{{}, correction, is_root}, inputs(x, dy), inputs(), inputs(x),
+        return map_rows(launch, rows, op::VarianceGradientRows<T>{{}, correction, is_root}, inputs(x), inputs(), inputs(x, dy),
                         outputs(dx), outputs());
     }
 };
@@ -162,20 +162,26 @@ struct ReduceVarianceBackward {
         return Status::kOk;
     }
     Status run(const T* dy, const T* x, const T*, T* dx, const Launch& launch) const {
-        return map_rows(launch, rows(), op::VarianceGradientRows<T>{{}, correction, is_root}, inputs(x, dy), inputs(),
-                        inputs(x), outputs(dx), outputs());
-    }
-
-private:
-    RowAxes<3, 1> rows() const {
-        RowAxes<3, 1> axes;
+        if (stride_dy[reduce_axis] == 0) {
+            RowAxes<2, 2> rows;
+            for (int32_t d = 0; d < rank; ++d) {
+                if (d == reduce_axis)
+                    rows.inner.append(shape[d], {stride_x[d], stride_dx[d]});
+                else
+                    rows.outer.append(shape[d], {stride_x[d], stride_dx[d], stride_x[d], stride_dy[d]});
+            }
+            return map_rows(launch, rows, op::VarianceGradientRows<T>{{}, correction, is_root}, inputs(x), inputs(),
+                            inputs(x, dy), outputs(dx), outputs());
+        }
+        RowAxes<3, 1> rows;
         for (int32_t d = 0; d < rank; ++d) {
             if (d == reduce_axis)
-                axes.inner.append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d]});
+                rows.inner.append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d]});
             else
-                axes.outer.append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d], stride_x[d]});
+                rows.outer.append(shape[d], {stride_x[d], stride_dy[d], stride_dx[d], stride_x[d]});
         }
-        return axes;
+        return map_rows(launch, rows, op::VarianceGradientRows<T, true>{{}, correction, is_root}, inputs(x, dy), inputs(),
+                        inputs(x), outputs(dx), outputs());
     }
 };
 

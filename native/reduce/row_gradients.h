@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/math/math.h"
 #include "core/platform.h"
@@ -94,32 +95,35 @@ struct ProductGradientRows : RowDefaults {
 };
 
 // dy 2 (x - mean) / m, or dy (x - mean) / (m std), with m = n - correction; 0 where the deviation is. The mean is found from
-// the row's distances from its first element, which are 0 in a row of equal ones.
-template <class T>
+// the row's distances from its first element, which are 0 in a row of equal ones. dy is one of the row or, where it moves
+// along the row, is held beside x.
+template <class T, bool kMovesWithX = false>
 struct VarianceGradientRows : RowDefaults {
     using C = compute_t<T>;
     using Acc = C;
-    struct Held {
+    struct Pair {
         C x, dy;
     };
+    using Held = std::conditional_t<kMovesWithX, Pair, C>;
     struct Row {
-        C mean, factor;
+        C mean, factor, dy;
         bool has_mean;
     };
 
     int64_t correction;
     bool is_root;
 
-    BK_HD Row start(C first) const { return {first, 0, false}; }
+    BK_HD Row start(C first, C dy = C(1)) const { return {first, 0, dy, false}; }
+    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held hold(const Row&, int64_t, C x, C dy) const { return {x, dy}; }
-    BK_HD Held pad() const { return {0, 0}; }
+    BK_HD Held pad() const { return {}; }
     BK_HD Acc identity() const { return 0; }
     template <class W, int N>
     BK_HD Acc sum_up(const Row& row, Held (&held)[N], const W& where) const {
         C term[N];
         BK_UNROLL
         for (int i = 0; i < N; ++i) {
-            const C difference = held[i].x - row.mean;
+            const C difference = x_of(held[i]) - row.mean;
             term[i] = math::select(where.has(i), row.has_mean ? difference * difference : difference, C(0));
         }
         return sum_of(term);
@@ -128,7 +132,7 @@ struct VarianceGradientRows : RowDefaults {
     BK_HD bool finish(Row& row, Acc all, int64_t n) const {
         const C divisor = n > correction ? static_cast<C>(n - correction) : C(NAN);
         if (!row.has_mean) {
-            row = {row.mean + all / static_cast<C>(n), C(2) / divisor, true};
+            row = {row.mean + all / static_cast<C>(n), C(2) / divisor, row.dy, true};
             return is_root;
         }
         const C deviation = math::sqrt<C>(all / divisor);
@@ -136,8 +140,14 @@ struct VarianceGradientRows : RowDefaults {
         return false;
     }
     BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Held& held) const {
-        return pack(held.dy * ((held.x - row.mean) * row.factor));
+        return pack(dy_of(row, held) * ((x_of(held) - row.mean) * row.factor));
     }
+
+private:
+    BK_HD static C x_of(const Pair& held) { return held.x; }
+    BK_HD static C x_of(C held) { return held; }
+    BK_HD static C dy_of(const Row&, const Pair& held) { return held.dy; }
+    BK_HD static C dy_of(const Row& row, C) { return row.dy; }
 };
 
 }  // namespace bk::op

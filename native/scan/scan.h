@@ -23,7 +23,7 @@ struct Cumsum {
 template <class T>
 struct Cumprod {
     static RunningProduct<T> running(bool exclusive = false) { return {exclusive}; }
-    static ProductTail<T> tail() { return {}; }
+    static ProductTail<T> tail(bool exclusive = false) { return {exclusive}; }
 };
 
 template <class T>
@@ -41,7 +41,7 @@ struct Cummin {
 template <class T>
 struct LogCumsumExp {
     static RunningLogSumExp<T> running(bool exclusive = false) { return {exclusive}; }
-    static LogSumExpTail<T> tail() { return {}; }
+    static LogSumExpTail<T> tail(bool exclusive = false) { return {exclusive}; }
 };
 
 }  // namespace op
@@ -135,7 +135,7 @@ private:
 };
 
 // The gradient of a sum is a sum from the other end.
-template <class T>
+template <class T, bool kExclusive = false>
 struct CumsumBackward {
     int64_t numel;
     int32_t rank;
@@ -153,7 +153,7 @@ struct CumsumBackward {
     }
     size_t workspace_size() const { return scan_workspace<T, RunningSum<T>>(axes()); }
     Status run(const T* dy, T* dx, const Launch& launch) const {
-        return scan(launch, axes(), op::Cumsum<T>::running(), outputs(dx), inputs(dy), reverse == 0);
+        return scan(launch, axes(), op::Cumsum<T>::running(kExclusive), outputs(dx), inputs(dy), reverse == 0);
     }
 
 private:
@@ -161,7 +161,7 @@ private:
 };
 
 // `reverse` is the op's: its gradient is a scan from the other end.
-template <template <class> class F, class T>
+template <template <class> class F, class T, bool kExclusive = false>
 struct ScanBackward {
     int64_t numel;
     int32_t rank;
@@ -183,7 +183,10 @@ struct ScanBackward {
     }
     size_t workspace_size() const { return scan_workspace<T, decltype(F<T>::tail())>(axes()); }
     Status run(const T* dy, const T* x, const T* y, T* dx, const Launch& launch) const {
-        return scan(launch, axes(), F<T>::tail(), outputs(dx), inputs(dy, x, y), reverse == 0);
+        const auto tail = F<T>::tail(kExclusive);
+        // An exclusive result is read in its own place, which is ahead of the one before; the first, of no terms, is 1.
+        if (kExclusive && tail.kAhead == 2) y += reverse == 0 ? stride_y[scan_axis] : -stride_y[scan_axis];
+        return scan(launch, axes(), tail, outputs(dx), inputs(dy, x, y), reverse == 0);
     }
 
 private:
@@ -191,7 +194,7 @@ private:
 };
 
 // dx holds, between the two scans, where x is a new extreme.
-template <template <class> class F, class T>
+template <template <class> class F, class T, bool kExclusive = false>
 struct ExtremeScanBackward {
     int64_t numel;
     int32_t rank;
@@ -214,7 +217,8 @@ struct ExtremeScanBackward {
     }
     Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
         BK_TRY(scan(launch, records(), IsRecord<T>{F<T>::champion()}, outputs(dx), inputs(x), reverse != 0));
-        return scan(launch, tails(), RecordTail<T>{}, outputs(dx), inputs(dy, static_cast<const T*>(dx)), reverse == 0);
+        return scan(launch, tails(), RecordTail<T>{kExclusive}, outputs(dx), inputs(dy, static_cast<const T*>(dx)),
+                    reverse == 0);
     }
 
 private:

@@ -17,7 +17,7 @@ def values(draw, shape, kind, strides):
     "spiked": one number in eight is NaN or infinite, in some rows none, in others of one sort only; "far": far from 0,
     compared to their differences; "sparse": one number in a hundred is not 0, and zeros have either sign; "ties": few
     values, each often; "lowest": nothing is less; "extreme": squares overflow or vanish; "holes": a 0 a row
-    or so."""
+    or so; "alternating": large numbers of one sign and the other in turn."""
     rng, real = draw.rng, is_float(draw.dtype)
     if not real:
         low, high = LIMITS[draw.dtype]
@@ -28,11 +28,14 @@ def values(draw, shape, kind, strides):
             "factors": (max(low, -3), min(high, 3)),
         }
         if kind not in own:
-            return draw.values(shape, "special" if kind in ("spiked", "far", "extreme") else kind, strides)
+            extremes = ("spiked", "far", "extreme", "alternating")
+            return draw.values(shape, "special" if kind in extremes else kind, strides)
         found = rng.integers(*own[kind], shape, endpoint=True)
         return draw.array(np.where(rng.random(shape) < 0.01, found, 0) if kind == "sparse" else found, strides=strides)
     x = rng.standard_normal(shape)
-    if kind == "factors":
+    if kind == "alternating" and draw.function != "prod":
+        return draw.array(alternating(draw, shape), strides=strides)
+    if kind in ("factors", "alternating"):
         x = np.exp(x / 64) * rng.choice([1, -1], shape)
     elif kind == "far":
         x = x + 100
@@ -53,6 +56,12 @@ def values(draw, shape, kind, strides):
     else:
         return draw.values(shape, kind, strides)
     return draw.array(round_to(x, draw.dtype).reshape(shape), strides=strides)
+
+
+def alternating(draw, shape):
+    """Large numbers, whose squares have sums, of one sign and the other in turn along each axis."""
+    size = (3e4 if draw.dtype == "f16" else 1e15) * (1 + draw.rng.random(shape) / 2)
+    return round_to(size * (1 - 2 * (np.indices(shape).sum(0) % 2)), draw.dtype)
 
 
 def along(draw, shape, axis, kind="normal", x=None, y=None, null=(), output="", **scalars):
@@ -100,11 +109,13 @@ SHAPES = {
     "padded_columns": ((66, 8), 0, {"x": {"pad": 8}}),
     "still": ((9, 65), 1, {"x": {"broadcast": (1,)}}),
     "still_rows": ((9, 64), 1, {"x": {"broadcast": (0,)}}),
-    **{f"row{n}": ((3, n), 1, {}) for n in (2, 31, 32, 33, 127, 128, 129, 255, 1000, 1024, 4099)},
+    **{f"row{n}": ((3, n), 1, {}) for n in (1, 2, 31, 32, 33, 127, 128, 129, 255, 1000, 1023, 1024, 1025, 4099, 12001)},
     "long": ((70001,), 0, {}),
     "long_rows": ((3, 20000), 1, {}),
     "long_columns": ((5003, 20), 0, {}),
     "large": ((33, 1030), 1, {}),
+    "alternating": ((5, 1025), 1, {"kind": "alternating"}),
+    "alternating_columns": ((1025, 5), 0, {"kind": "alternating"}),
     "spiked": ((40, 37), 1, {"kind": "spiked"}),
     "spiked_columns": ((37, 40), 0, {"kind": "spiked"}),
 }
@@ -168,18 +179,18 @@ def case(row, kind="normal", tolerance="reduction", *, full=is_thorough, bad=(),
 # --- to a shape ------------------------------------------------------------------------------------------------------
 
 
-def to_shape(draw, shape, out, kind="factors", src=None, null=(), **scalars):
+def to_shape(draw, shape, out, kind="factors", src=None, null=(), output="", function="", **scalars):
     strides = strides_for(shape, **src or {})
     host = {"input_shape": tuple(shape), "input_stride": strides, "output_shape": tuple(out)}
-    arrays = {"src": values(draw, shape, kind, strides), "dst": draw.output(out)}
-    return Problem({"rank_in": len(shape), **scalars}, arrays, host, null, draw.function)
+    arrays = {"src": values(draw, shape, kind, strides), "dst": draw.output(out, dtype=output)}
+    return Problem({"rank_in": len(shape), **scalars}, arrays, host, null, draw.function or function)
 
 
 def to_reference(problem):
     src, out = problem.arrays["src"], problem.host["output_shape"]
     axes = [d for d, (have, want) in enumerate(zip(src.shape, out)) if want == 1 and have != 1]
-    correction = {key: problem.scalars[key] for key in ("correction",) if key in problem.scalars}
-    found = reduced(problem.function, src.values, axes, src.dtype, **correction)
+    parameters = {key: problem.scalars[key] for key in ("correction", "p") if key in problem.scalars}
+    found = reduced(problem.function, src.values, axes, src.dtype, **parameters)
     for name in ("value", "terms"):
         setattr(found, name, np.broadcast_to(getattr(found, name), out))
     return {"dst": found}
@@ -258,14 +269,14 @@ TRACE_BAD = (
 )
 
 
-def to_case(row, kind="factors", **scalars):
+def to_case(row, kind="factors", more=None, bad=(), full=is_thorough, **scalars):
     def made(shape, out, options):
         return lambda d: to_shape(d, shape, out, **{"kind": kind, **scalars, **options})
 
     return Case(
-        row=row, problems={name: made(*given) for name, given in TO.items()}, reference=to_reference,
-        tolerance={"dst": "reduction"}, plain="plain", large="large", bad=TO_BAD, full=is_thorough,
-        brief=("plain", "all", "ends", "nothing", "large", "long"),
+        row=row, problems={name: made(*given) for name, given in {**TO, **(more or {})}.items()},
+        reference=to_reference, tolerance={"dst": "reduction"}, plain="plain", large="large", full=full,
+        bad=(*TO_BAD, *bad), brief=("plain", "all", "ends", "nothing", "large", "long"),
         idle=(Idle("no_results", {}, {"output_shape": (3, 1, 0), "input_shape": (3, 5, 0)}),),
     )  # fmt: skip
 
@@ -277,6 +288,10 @@ FAR = {
     "uncorrected": ((9, 1), 1, {}),
     "population": ((9, 50), 1, {"correction": 0}),
 }
+BAD_POWERS = (
+    Bad("p_negative", 2, r"p is -1, must be >= 0", {"p": -1.0}, can=2),
+    Bad("p_nan", 2, r"p is -?nan, must be >= 0", {"p": math.nan}, can=2),
+)
 NO_ARG = (Bad("nothing_null_y", 2, r"reduce_extent is 0, must be >= 1", {"reduce_extent": 0}, can=2),)
 
 CASES = (
@@ -291,6 +306,13 @@ CASES = (
     case("reduce_{F}_{T} truth", "sparse", output="bool", more=MORE),
     case("reduce_count_nonzero_{T}", "sparse", output="i64", more=MORE),
     to_case("reduce_{F}_to_{T}"),
+    to_case("reduce_{F}_to_{T} integers", full=lambda slots: slots == {"F": "sum", "T": "i32"}),
+    to_case("reduce_{F}_to_{T} numbers", full=lambda slots: slots == {"F": "fmax", "T": "f32"}),
+    to_case("reduce_{F}_to_{T} truth", "sparse", output="bool"),
+    to_case("reduce_count_nonzero_to_{T}", "sparse", output="i64", function="count_nonzero"),
+    to_case("reduce_norm_p_to_{T}", "normal", function="norm_p", p=3.0, bad=BAD_POWERS, more={
+        f"p_{p}".replace(".", "_"): ((9, 5, 64), (9, 1, 1), {"p": p}) for p in (0.0, 0.5, 1.0, 2.0, math.inf)
+    }),
     to_case("reduce_{F}_to_{T} floats", "normal"),
     to_case("reduce_{F}_to_{T} moments", "normal", correction=1),
     Case(

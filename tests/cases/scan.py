@@ -1,5 +1,6 @@
 """Scans along an axis and their gradients."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from tools.oracle.numerics import round_to
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
+from .reduce import alternating
 
 SAVES = ("cumprod", "log_cumsum_exp")  # whose gradients read y
 
@@ -17,8 +19,8 @@ def running_extreme(x, sign):
     """The largest of sign * x so far, and its place: the first of equals, the first NaN."""
     value, place = np.array(x), np.zeros(x.shape, np.int64)
     for k in range(1, len(x)):
-        new, old = sign * x[k], sign * value[k - 1]
-        wins = (new > old) | (np.isnan(new) & ~np.isnan(old))
+        new, old = x[k], value[k - 1]
+        wins = (new > old if sign > 0 else new < old) | (np.isnan(new) & ~np.isnan(old))
         value[k] = np.where(wins, x[k], value[k - 1])
         place[k] = np.where(wins, k, place[k - 1])
     return value, place
@@ -26,7 +28,8 @@ def running_extreme(x, sign):
 
 def along(axis, reverse, *arrays):
     """The arrays with the axis in front, in the order of the scan; a scalar array has none."""
-    moved = [np.moveaxis(np.asarray(a, np.float64), axis, 0) for a in arrays]
+    wide = [a if np.issubdtype(np.asarray(a).dtype, np.integer) else np.asarray(a, np.float64) for a in arrays]
+    moved = [np.moveaxis(a, axis, 0) for a in wide]
     return [a[::-1] if reverse else a for a in moved]
 
 
@@ -54,20 +57,42 @@ def of_integers(problem):
     return {"y": Expected(back(axis, reverse, value.astype(width).astype(np.int64)))}
 
 
+def shifted(array, axis, reverse, first):
+    """Each element a place later in the order of the scan."""
+    moved = np.moveaxis(np.asarray(array), axis, 0)
+    ends = np.full_like(moved[:1], first)
+    moved = np.concatenate([moved[1:], ends] if reverse else [ends, moved[:-1]])
+    return np.moveaxis(moved, 0, axis)
+
+
 def exclusive_reference(problem):
     """What was there a place before."""
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
     whole = forward_reference(problem)["y"]
     start = {"cumsum": 0.0, "cumprod": 1.0, "cummin": np.inf}.get(problem.function, -np.inf)
-
-    def shifted(array, first):
-        moved = np.moveaxis(array, axis, 0)
-        ends = np.full_like(moved[:1], first)
-        moved = np.concatenate([moved[1:], ends] if reverse else [ends, moved[:-1]])
-        return np.moveaxis(moved, 0, axis)
-
     fields = (whole.value, whole.count, whole.terms, whole.divided)
-    return {"y": Expected(*[shifted(a, start if k == 0 else 0) for k, a in enumerate(fields)])}
+    return {"y": Expected(*[shifted(a, axis, reverse, start if k == 0 else 0) for k, a in enumerate(fields)])}
+
+
+def exclusive_integers_reference(problem):
+    info = np.iinfo(np.int32 if problem.arrays["x"].dtype == "i32" else np.int64)
+    start = {"cumsum": 0, "cumprod": 1, "cummin": info.max, "cummax": info.min}[problem.function]
+    whole = of_integers(problem)["y"].value
+    return {"y": Expected(shifted(whole, problem.scalars["scan_axis"], problem.scalars["reverse"], start))}
+
+
+def exclusive_gradient_reference(problem):
+    """That of the inclusive scan, of which the exclusive one gives all results but that of all terms, which then has no
+    dy, and may be anything."""
+    axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
+    arrays = {name: problem.arrays[name] for name in ("dy", "x", "y") if name in problem.arrays}
+    moved = {
+        name: dataclasses.replace(array, values=shifted(array.values, axis, not reverse, 0))
+        for name, array in arrays.items()
+        if name != "x"
+    }
+    inclusive = Problem(problem.scalars, arrays | moved, function=problem.function or "cumsum")
+    return (cumsum_backward_reference if "x" not in arrays else backward_reference)(inclusive)
 
 
 def indices_reference(problem):
@@ -152,8 +177,11 @@ def scalars_of(shape, axis, reverse):
 
 
 def terms(draw, shape, kind, strides):
-    """kind: of draw.floats; "ties", of few values; "zeros", one in ten; "infinite", also NaN; "least", also -infinity.
+    """kind: of draw.floats; "ties", of few values; "zeros", one in ten; "infinite", also NaN; "least", also -infinity;
+    "alternating", large ones of one sign and the other in turn.
     Products of many terms stay in the range of 16 bits, and partial products in that of f64: they are near 1."""
+    if draw.dtype in ("i32", "i64"):
+        return integer_terms(draw, shape, kind, strides)
     product = draw.function == "cumprod"
     x = draw.floats(shape, kind if kind in ("special", "positive") else "normal", strides)
     rng, values = draw.rng, x.values
@@ -163,6 +191,8 @@ def terms(draw, shape, kind, strides):
     chosen = rng.random(shape)
     if kind == "ties":
         values = rng.integers(-3, 4, shape).astype(np.float64)
+    elif kind == "alternating" and not product:
+        values = round_to(alternating(draw, shape), draw.dtype)
     elif kind == "zeros":
         values = np.where(chosen < 0.1, 0, values)
     elif kind == "infinite":
@@ -173,17 +203,14 @@ def terms(draw, shape, kind, strides):
     return draw.array(values, draw.dtype, strides)
 
 
+def integer_terms(draw, shape, kind, strides):
+    kind = "special" if kind == "special" else "small" if kind in ("ties", "zeros") else "normal"
+    return draw.integers(shape, kind, strides)
+
+
 def forward(draw, shape, axis, reverse=False, kind="normal", x=None, y=None):
     x, y = strides_for(shape, **x or {}), strides_for(shape, **y or {})
     arrays = {"x": terms(draw, shape, kind, x), "y": draw.output(shape, y)}
-    scalars = scalars_of(shape, axis, reverse) | {"scan_stride_x": x[axis]}
-    return Problem(scalars, arrays, {"shape": tuple(shape), "stride_x": x, "stride_y": y}, function=draw.function)
-
-
-def integers(draw, shape, axis, reverse=False, kind="normal", x=None, y=None):
-    x, y = strides_for(shape, **x or {}), strides_for(shape, **y or {})
-    kind = "special" if kind == "special" else "small" if kind in ("ties", "zeros") else "normal"
-    arrays = {"x": draw.integers(shape, kind, x), "y": draw.output(shape, y)}
     scalars = scalars_of(shape, axis, reverse) | {"scan_stride_x": x[axis]}
     return Problem(scalars, arrays, {"shape": tuple(shape), "stride_x": x, "stride_y": y}, function=draw.function)
 
@@ -204,7 +231,8 @@ def cumsum_backward(draw, shape, axis, reverse=False, kind="normal", x=None, dx=
     return Problem(scalars_of(shape, axis, reverse), arrays, host)
 
 
-def backward(draw, shape, axis, reverse=False, kind="normal", dy=None, x=None, y=None, dx=None):
+def backward(draw, shape, axis, reverse=False, kind="normal", dy=None, x=None, y=None, dx=None, results=None):
+    """results: the reference of the scan whose results are saved; the inclusive one's where there is none."""
     layouts = {"dy": dy, "x": x, "y": y, "dx": dx}
     strides = {name: strides_for(shape, **layout or {}) for name, layout in layouts.items()}
     saves = draw.function in SAVES
@@ -214,12 +242,17 @@ def backward(draw, shape, axis, reverse=False, kind="normal", dy=None, x=None, y
     }
     if saves:
         given = Problem(scalars_of(shape, axis, reverse), {"x": arrays["x"]}, function=draw.function)
-        arrays["y"] = draw.array(round_to(forward_reference(given)["y"].value, draw.dtype), draw.dtype, strides["y"])
+        value = (results or forward_reference)(given)["y"].value
+        arrays["y"] = draw.array(round_to(value, draw.dtype), draw.dtype, strides["y"])
     else:
         del strides["y"]
     arrays["dx"] = draw.output(shape, strides["dx"])
     host = {"shape": tuple(shape)} | {f"stride_{name}": value for name, value in strides.items()}
     return Problem(scalars_of(shape, axis, reverse), arrays, host, function=draw.function)
+
+
+def exclusive_backward(draw, shape, axis, **options):
+    return backward(draw, shape, axis, results=exclusive_reference, **options)
 
 
 CUBE = (5, 7, 9)
@@ -240,6 +273,7 @@ SHAPES = {  # shape, axis, options
     "single": ((9, 1, 5), 1, {}),
     "columns": ((70, 40), 0, {}),
     "columns_back": ((70, 40), 0, {"reverse": True}),
+    **{f"rows_{n}": ((3, n), 1, {}) for n in (31, 32, 1023, 1025)},
     "rows_513": ((3, 513), 1, {}),
     "rows_1024": ((3, 1024), 1, {"reverse": True}),
     "long_columns": ((1030, 5), 0, {}),
@@ -260,14 +294,18 @@ SHAPES = {  # shape, axis, options
     "infinite_columns": ((30, 40), 0, {"kind": "infinite", "reverse": True}),
     "least": ((40, 30), 1, {"kind": "least"}),
     "positive": ((3, 700), 1, {"kind": "positive"}),
+    "alternating": ((3, 1025), 1, {"kind": "alternating"}),
 }
-ROWS = {"long": ((2, 9001), 1, {}), "large": ((37, 1003), 1, {}), "tall": ((2100, 33), 0, {})}
+ROWS = {
+    "long": ((2, 9001), 1, {}), "rows_12001": ((2, 12001), 1, {}), "large": ((37, 1003), 1, {}),
+    "tall": ((2100, 33), 0, {}),
+}  # fmt: skip
 UNSAFE = ("special", "infinite", "infinite_columns")  # infinities and NaN, which products of sums cannot be held to
 
 
 def problems(make, shapes):
     def renamed(options):  # what is y of the op itself is dx of its gradient
-        if make not in (backward, cumsum_backward):
+        if make not in (backward, exclusive_backward, cumsum_backward):
             return options
         return {"dx" if name == "y" else name: value for name, value in options.items()}
 
@@ -333,7 +371,8 @@ CASES = (
             bad=(*bad_calls(("stride_x", "stride_y"), ("x", "y")), SHORT), idle=IDLE,
         )
         for row, make, reference, tolerance in (
-            ("scan_{F}_{T} integers", integers, of_integers, "exact"),
+            ("scan_{F}_{T} integers", forward, of_integers, "exact"),
+            ("scan_exclusive_{F}_{T} integers", forward, exclusive_integers_reference, "exact"),
             ("scan_exclusive_{F}_{T}", forward, exclusive_reference, "scan"),
         )
     ),
@@ -342,20 +381,43 @@ CASES = (
         tolerance={"y": "exact", "indices": "exact"}, plain="plain", large="large",
         bad=(*bad_calls(("stride_x", "stride_y", "stride_indices"), ("x", "y", "indices")), SHORT), idle=IDLE,
     ),
-    Case(
-        row="scan_cumsum_backward_{T}", problems=problems(cumsum_backward, FEW), reference=cumsum_backward_reference,
-        tolerance={"dx": "scan"}, plain="plain", large="large",
-        bad=(*bad_calls(("stride_dy", "stride_dx"), ("dy", "dx")), SHORT), idle=IDLE,
+    *(
+        Case(
+            row=row, problems=problems(cumsum_backward, FEW), reference=reference, tolerance={"dx": "scan"},
+            plain="plain", large="large", bad=(*bad_calls(("stride_dy", "stride_dx"), ("dy", "dx")), SHORT), idle=IDLE,
+        )
+        for row, reference in (
+            ("scan_cumsum_backward_{T}", cumsum_backward_reference),
+            ("scan_exclusive_cumsum_backward_{T}", exclusive_gradient_reference),
+        )
     ),
-    Case(
-        row="scan_{F}_backward_{T} saved",
-        problems=problems(backward, SAVED), reference=backward_reference,
-        tolerance={"dx": "scan"}, plain="plain", large="large", brief=brief(SAVED),
-        bad=(*bad_calls(("stride_dy", "stride_x", "stride_y", "stride_dx"), ("dy", "x", "y", "dx")), SHORT), idle=IDLE,
+    *(
+        Case(
+            row=row, problems=problems(make, SAVED), reference=reference, tolerance={"dx": "scan"}, plain="plain",
+            large="large", brief=brief(SAVED), idle=IDLE,
+            bad=(*bad_calls(("stride_dy", "stride_x", "stride_y", "stride_dx"), ("dy", "x", "y", "dx")), SHORT),
+        )
+        for row, make, reference in (
+            ("scan_{F}_backward_{T} saved", backward, backward_reference),
+            ("scan_exclusive_{F}_backward_{T} saved", exclusive_backward, exclusive_gradient_reference),
+        )
     ),
-    Case(
-        row="scan_{F}_backward_{T}", problems=problems(backward, SHAPES | ROWS), reference=backward_reference,
-        tolerance={"dx": "scan"}, plain="plain", large="large", brief=brief(SHAPES | ROWS),
-        bad=(*bad_calls(("stride_dy", "stride_x", "stride_dx"), ("dy", "x", "dx")), SHORT), idle=IDLE,
+    *(
+        Case(
+            row=row, problems=problems(backward, shapes), reference=reference, tolerance={"dx": "scan"}, plain="plain",
+            large="large", brief=brief(shapes), idle=IDLE,
+            bad=(*bad_calls(("stride_dy", "stride_x", "stride_dx"), ("dy", "x", "dx")), SHORT),
+        )
+        for row, shapes, reference in (
+            ("scan_{F}_backward_{T}", SHAPES | ROWS, backward_reference),
+            ("scan_exclusive_{F}_backward_{T}", FEW, exclusive_gradient_reference),
+        )
     ),
 )  # fmt: skip
+
+# function -> row of the gradient of its exclusive scan, and what makes a problem of that
+EXCLUSIVE = {
+    "cumsum": ("scan_exclusive_cumsum_backward_{T}", cumsum_backward),
+    **dict.fromkeys(SAVES, ("scan_exclusive_{F}_backward_{T} saved", exclusive_backward)),
+    **dict.fromkeys(("cummax", "cummin"), ("scan_exclusive_{F}_backward_{T}", backward)),
+}

@@ -25,7 +25,7 @@ struct Operand {
     Role role = Role::kInput;
     int64_t size = 0;           // bytes of an element, and its alignment
     int64_t low = 0, high = 0;  // the bytes [low, high) from `pointer` on have all elements
-    bool has_gaps = false;      // and others
+    bool has_gaps = false;      // the range has bytes of no element
     bool is_summed = false;     // several indices name one element
     int32_t rank = 0;
     const int32_t* shape = nullptr;
@@ -89,7 +89,7 @@ BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role,
     return Status::kOk;
 }
 
-// Its extents are those of `shape`, each times `repeats` where that is not null.
+// An operand of strides: its extents are those of `shape`, each times `repeats` where that is not null.
 BK_COLD inline Status locate_strided(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
                                      int32_t rank, const int32_t* shape, const int64_t* strides, const int32_t* repeats) {
     *operand = {name, role, size};

@@ -30,11 +30,11 @@ struct StridedPlan {
     FastDiv<uint32_t> outer_extent[kMostAxes - kWalkedAxes];
     uint32_t outer_step[kMostAxes - kWalkedAxes][Operands] = {};
     uint32_t count = 0;         // elements or vectors of the walk
-    unsigned broadcast = 0;     // vectors: a bit for each operand that stands still along them,
-    unsigned single = 0;        // and for each that must be accessed one by one
+    unsigned broadcast = 0;     // vectors: a bit for each operand that stands still along them
+    unsigned single = 0;        // vectors: a bit for each operand whose elements are accessed one by one
     uint32_t inner = 0;         // elements along the vectors, where these do not cover them exactly; else 0
     int shift = 0;              // elements by which the first vector begins before the row
-    FastDiv<uint32_t> per_row;  // vectors along them
+    FastDiv<uint32_t> per_row;  // vectors of a row
     unsigned staged = 0;        // tiles: a bit for each input that goes through shared memory; 0: none
     FastDiv<uint32_t> row_tiles, column_tiles;
     bool pairs = false;  // tiles of 16-bit operands are accessed by pairs of neighbours

@@ -73,7 +73,7 @@ void transpose_block(const Block<Bits>& b) {
             for (int64_t c = 0; c < columns; c += kSide) {
                 Square<Bits, kSide> square;
                 square.load(b.from + c * b.from_step + r, b.from_step);
-                // The next ones; hardware does not look ahead beyond a page, and more than these may have one place in a cache.
+                // Lines of the next square; hardware does not look ahead beyond a page, and more may have one place in a cache.
                 for (int i = 0; i < kSide; ++i) __builtin_prefetch(b.from + (c + kSide + i) * b.from_step + r);
                 square.transpose();
                 square.store(b.to + r * b.to_step + c, b.to_step);

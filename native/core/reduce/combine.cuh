@@ -27,9 +27,10 @@ constexpr int kReduceRoundOf = N == 1 || Each::count == 0 ? kReduceRound
 template <class Each>
 constexpr int kReduceResident = Each::count > 0 ? 2 : 0;
 // Blocks that fill a large chip, and bytes that are worth a block. Constants, so that the order of additions is the same on
-// every chip. Of blocks that store fewer are resident, so twice as many leave no more of them to the last.
+// every chip. Those that only read are about eight a multiprocessor of an H200; of blocks that store fewer are resident, and
+// many leave less to the last of them.
 template <class Each>
-constexpr int64_t kReduceBlocks = Each::count > 0 ? 4096 : 2048;
+constexpr int64_t kReduceBlocks = Each::count > 0 ? 4096 : 1024;
 constexpr int kReduceLeast = 8;                           // threads of a result of neighbouring terms
 constexpr int64_t kReduceManyThreads = int64_t{1} << 19;  // more than a large chip holds
 constexpr int64_t kReduceBlockBytes = 32768;
@@ -80,35 +81,69 @@ struct ReduceWalk {
     }
 };
 
-// Of the `deep` threads that share a result, the Acc of all; the thread of depth 0 has it. Every thread of the block calls it,
-// whose threads may be more than kReduceThreads where those of a result are `neighbours`.
+// Of the `deep` neighbouring threads that share a result, a power of two, the Acc of all; the thread of depth 0 has it. Every
+// thread of the block calls it.
 template <class R>
-BK_DEVICE typename R::Acc combine_threads(const R& reducer, typename R::Acc acc, int deep, int across, int depth,
-                                          bool neighbours) {
+BK_DEVICE typename R::Acc combine_neighbours(const R& reducer, typename R::Acc acc, int deep, int depth) {
     using Acc = typename R::Acc;
-    __shared__ Acc shared[kReduceThreads];
-    if (neighbours) {
-        for (int distance = 1; distance < min(deep, 32); distance *= 2) {
-            const Acc other = shuffle_xor(acc, distance);
-            // The earlier thread's comes first on both sides.
-            acc = depth & distance ? reducer.combine(other, acc) : reducer.combine(acc, other);
+    __shared__ Acc of_warp[32];
+    for (int distance = 1; distance < min(deep, 32); distance *= 2) {
+        const Acc other = shuffle_xor(acc, distance);
+        // The earlier thread's comes first on both sides.
+        acc = depth & distance ? reducer.combine(other, acc) : reducer.combine(acc, other);
+    }
+    if (deep <= 32) return acc;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = acc;
+    __syncthreads();
+    if (depth == 0)
+        for (int warp = 1; warp < deep / 32; ++warp) acc = reducer.combine(acc, of_warp[threadIdx.x / 32 + warp]);
+    return acc;
+}
+
+// Accs of a thread that go through shared memory together: of all threads they take 16 KiB at most.
+template <int N, class Acc>
+constexpr int kLanesAtOnce = [] {
+    int lanes = 1;
+    while (2 * lanes <= N && 2 * lanes * kReduceThreads * sizeof(Acc) <= 16384) lanes *= 2;
+    return lanes;
+}();
+
+// Of the `deep` threads that share N results and lie `across` apart, the Accs of all; the threads of depth 0 have them. Warps
+// shuffle what they have of a result, then a thread a result joins what the warps have: three barriers for many results.
+template <int N, class R>
+BK_DEVICE void combine_depths(const R& reducer, typename R::Acc (&acc)[N], int deep, int across, int depth) {
+    using Acc = typename R::Acc;
+    constexpr int kAtOnce = kLanesAtOnce<N, Acc>;
+    __shared__ Acc shared[kAtOnce][kReduceThreads];
+    if (deep == 1) return;
+#pragma unroll 1
+    for (int distance = across; distance < 32; distance *= 2)
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane) {
+            const Acc other = shuffle_xor(acc[lane], distance);
+            acc[lane] = threadIdx.x & distance ? reducer.combine(other, acc[lane]) : reducer.combine(acc[lane], other);
         }
-        if (deep <= 32) return acc;
+    const int apart = max(across, 32), levels = kReduceThreads / apart;
+    const int thread = static_cast<int>(threadIdx.x), slot = thread % across, level = thread / apart;
+#pragma unroll
+    for (int first = 0; first < N; first += kAtOnce) {
         __syncthreads();
-        if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = acc;
+        if (thread % apart < across)
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) shared[i][level * across + slot] = acc[first + i];
+        __syncthreads();
+        for (int i = thread; i < kAtOnce * across; i += kReduceThreads) {
+            Acc* const of_result = shared[i / across] + i % across;
+            Acc all = of_result[0];
+            for (int l = 1; l < levels; ++l) all = reducer.combine(all, of_result[l * across]);
+            of_result[0] = all;
+        }
         __syncthreads();
         if (depth == 0)
-            for (int warp = 1; warp < deep / 32; ++warp) acc = reducer.combine(acc, shared[threadIdx.x / 32 + warp]);
-        return acc;
+#pragma unroll
+            for (int i = 0; i < kAtOnce; ++i) acc[first + i] = shared[i][slot];
     }
-    if (deep == 1) return acc;
-    __syncthreads();
-    shared[threadIdx.x] = acc;
-    for (int half = deep / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (depth < half) shared[threadIdx.x] = reducer.combine(shared[threadIdx.x], shared[threadIdx.x + half * across]);
-    }
-    return shared[threadIdx.x];
 }
 
 // `deep` threads, a power of two, share a result.
@@ -121,13 +156,21 @@ __global__ void __launch_bounds__(kReduceThreads)
     const int64_t i = int64_t{blockIdx.x} * across + threadIdx.x % across;
     Acc acc = reducer.identity();
     if (i < results)
-        for (int64_t split = depth; split < splits; split += deep)
-            acc = split == depth ? parts[split * results + i] : reducer.combine(acc, parts[split * results + i]);
-    acc = combine_threads(reducer, acc, deep, across, depth, false);
+        for (int64_t split = depth; split < splits; split += kReduceRound * deep) {
+            Acc part[kReduceRound];
+#pragma unroll
+            for (int u = 0; u < kReduceRound; ++u)
+                if (split + u * deep < splits) part[u] = parts[(split + u * deep) * results + i];
+#pragma unroll
+            for (int u = 0; u < kReduceRound; ++u)
+                if (split + u * deep < splits) acc = u == 0 && split == depth ? part[u] : reducer.combine(acc, part[u]);
+        }
+    Acc all[1] = {acc};
+    combine_depths<1>(reducer, all, deep, across, depth);
     if (depth != 0 || i >= results) return;
     int64_t offset[Out::count] = {};
     kept(i, offset);
-    store_result(reducer, out.pointer, offset, acc, count, 0);
+    store_result(reducer, out.pointer, offset, all[0], count, 0);
 }
 
 inline int shared_by(int64_t n, int most) {
@@ -137,7 +180,9 @@ inline int shared_by(int64_t n, int most) {
 }
 
 // Parts that each result of so many blocks is worth, where it takes `bytes` a block and a thread has `rounds` of its terms.
+// Blocks that are a quarter of the most keep the memory busy by themselves, and parts would cost them a launch and more starts.
 inline int64_t reduce_splits(int64_t blocks, int64_t most_blocks, int64_t bytes, int64_t rounds) {
+    if (4 * blocks >= most_blocks) return 1;
     return std::max<int64_t>(
         1, std::min({most_blocks / std::max<int64_t>(blocks, 1), bytes / kReduceBlockBytes, kReduceMostSplits, rounds}));
 }

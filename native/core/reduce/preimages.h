@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <utility>
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
@@ -14,16 +16,17 @@
 
 namespace bk {
 
-// To which index of y an index p of x is sent: p - low, which the last three bring into y as the modes of pad do (Beyond of
-// core/pointwise/copies.h) and the first one leaves out where it is outside; of windows, index j of window w to w * step + j.
+// To which index of y an index p of x is sent: p - low, which reflect, replicate and circular bring into y as the modes of pad
+// do (Beyond of core/pointwise/copies.h) and shift leaves out where it is outside; of windows, index j of window w to
+// w * step + j * dilation - low, with low >= 0, which is left out where it is outside.
 enum class Folding { kShift, kReflect, kReplicate, kCircular, kWindows };
 
 struct FoldedAxis {
     Folding folding = Folding::kShift;
     int64_t extent = 1, source = 1;  // of y; and of x, or the number of windows
     int64_t low = 0;
-    int64_t stride_y = 0, stride_x = 0;  // stride_x within a window
-    int64_t window = 1, step = 1, stride_window = 0;
+    int64_t stride_y = 0, stride_x = 0;  // of windows stride_x is that of j
+    int64_t window = 1, step = 1, dilation = 1, stride_window = 0;
 
     bool is_plain() const { return folding == Folding::kShift && low == 0 && extent == source; }
 };
@@ -47,30 +50,51 @@ struct FoldTerms {
     BK_HD int64_t offset(int64_t k) const { return k < count ? first + k * step : second + (k - count) * step; }
 };
 
+// The number below `modulus` whose product with `number`, which has no factor in common with it, leaves 1 (Euclid).
+inline int64_t inverse_of(int64_t number, int64_t modulus) {
+    int64_t left = modulus, right = number, of_left = 0, of_right = 1;
+    while (right > 0) {
+        const int64_t quotient = left / right;
+        left = std::exchange(right, left - quotient * right);
+        of_left = std::exchange(of_right, of_left - quotient * of_right);
+    }
+    return of_left < 0 ? of_left + modulus : of_left % modulus;
+}
+
 // Index is unsigned; period + phase + extent and x's extent fit its signed form.
 template <class Index>
 struct FoldMap {
     Folding folding = Folding::kShift;
     FastDiv<Index> period;
-    Index phase = 0, window = 1;
+    Index phase = 0, reach = 1;  // from the first element of a window to behind its last one
     int64_t extent = 1, source = 1, low = 0;
+    Index dilation = 1, common = 1, apart = 1, inverse = 0;  // see dilated()
+    int64_t stride_window = 0;
     int64_t stride = 0, step = 0;
     int64_t bulk = 0, bulk_end = 0;  // the indices from bulk on, before bulk_end, have the one term (index + low) * stride
 
     FoldMap() = default;
     explicit FoldMap(const FoldedAxis& axis)
         : folding(axis.folding),
-          window(static_cast<Index>(axis.window)),
+          reach(static_cast<Index>((axis.window - 1) * axis.dilation + 1)),
           extent(axis.extent),
           source(axis.source),
           low(axis.low),
+          dilation(static_cast<Index>(axis.dilation)),
+          stride_window(axis.stride_window),
           stride(axis.stride_x) {
         int64_t every = 1;
         if (folding == Folding::kReflect && extent == 1) folding = Folding::kCircular;
         if (folding == Folding::kReflect) every = 2 * (extent - 1);
         if (folding == Folding::kCircular) every = extent;
         if (folding == Folding::kWindows) every = axis.step;
-        step = folding == Folding::kWindows ? axis.stride_window - axis.step * stride : every * stride;
+        step = every * stride;
+        if (folding == Folding::kWindows) {
+            const int64_t both = std::gcd(axis.step, axis.dilation), left = axis.dilation / both, ahead = axis.step / both;
+            common = static_cast<Index>(both), apart = static_cast<Index>(left);
+            inverse = static_cast<Index>(inverse_of(ahead % left, left));
+            step = left * axis.stride_window - ahead * stride;
+        }
         period = FastDiv<Index>(every);
         phase = static_cast<Index>((low % every + every) % every);
         bulk = std::max<int64_t>(0, -low), bulk_end = std::min(extent, source - low);
@@ -95,9 +119,11 @@ struct FoldMap {
             return {from * stride, until < from ? 0 : until - from + 1, 0, 0, stride};
         }
         if (folding == Folding::kWindows) {
-            const int64_t last = static_cast<int64_t>(period(i).quotient), until = last < source ? last + 1 : source;
-            const int64_t from = i < window ? 0 : static_cast<int64_t>(period(i - window).quotient) + 1;
-            return {index * stride + from * step, until < from ? 0 : until - from, 0, 0, step};
+            const Index place = i + static_cast<Index>(low);
+            const int64_t last = static_cast<int64_t>(period(place).quotient), until = last < source ? last + 1 : source;
+            const int64_t from = place < reach ? 0 : static_cast<int64_t>(period(place - reach).quotient) + 1;
+            if (dilation > 1) return dilated(place, from, until);
+            return {at * stride + from * step, until < from ? 0 : until - from, 0, 0, step};
         }
         const Index a = period(i + phase).remainder;
         FoldTerms terms{static_cast<int64_t>(a) * stride, count_from(a), 0, 0, step};
@@ -109,6 +135,17 @@ struct FoldMap {
     }
 
 private:
+    // Of the windows [from, until), whose elements lie around `place`, those that have it: place - w * step is a multiple of
+    // the dilation, so that w modulo apart = dilation / common is that of place / common times the inverse of step / common.
+    BK_HD FoldTerms dilated(Index place, int64_t from, int64_t until) const {
+        const Index wanted = place / common % apart * inverse % apart, first = static_cast<Index>(from) % apart;
+        from += static_cast<int64_t>(wanted < first ? wanted + apart - first : wanted - first);
+        if (place % common != 0 || until <= from) return {0, 0};
+        const Index element = (place - static_cast<Index>(from) * period.divisor()) / dilation;
+        const int64_t count = static_cast<int64_t>(static_cast<Index>(until - from - 1) / apart) + 1;
+        return {static_cast<int64_t>(element) * stride + from * stride_window, count, 0, 0, step};
+    }
+
     BK_HD int64_t count_from(Index a) const {
         const Index all = static_cast<Index>(source);
         return a < all ? static_cast<int64_t>(period(all - 1 - a).quotient) + 1 : 0;

@@ -105,11 +105,35 @@ private:
 
     void add_windows(const T* from, int64_t first, int64_t end, C* total) const {
         const FoldedAxis& axis = sum.axis[sum.rank - 1];
-        const int64_t begin = first < axis.window ? 0 : (first - axis.window) / axis.step + 1;
-        for (int64_t w = begin; w < axis.source && w * axis.step < end; ++w) {
-            const int64_t low = std::max(first, w * axis.step), high = std::min(end, w * axis.step + axis.window);
-            add_span(from + w * axis.stride_window + (low - w * axis.step) * axis.stride_x, axis.stride_x, high - low,
-                     total + (low - first));
+        if (axis.window < axis.source) return add_elements(from, first, end, total);
+        const int64_t reach = (axis.window - 1) * axis.dilation + 1, place = first + axis.low;
+        const int64_t begin = place < reach ? 0 : (place - reach) / axis.step + 1;
+        for (int64_t w = begin; w < axis.source && w * axis.step - axis.low < end; ++w) {
+            const int64_t from_here = w * axis.step - axis.low, before = std::max<int64_t>(first - from_here, 0);
+            const int64_t low = ceil_div(before, axis.dilation);  // the elements [low, high) of the window
+            const int64_t high = std::min(axis.window, ceil_div(end - from_here, axis.dilation));
+            const T* const source = from + w * axis.stride_window + low * axis.stride_x;
+            C* const target = total + (from_here + low * axis.dilation - first);
+            if (axis.dilation == 1)
+                add_span(source, axis.stride_x, high - low, target);
+            else
+                for (int64_t j = 0; j < high - low; ++j) target[j * axis.dilation] += widen(source[j * axis.stride_x]);
+        }
+    }
+
+    // Element by element of all windows: the last one first, so that the windows of an index go up.
+    void add_elements(const T* from, int64_t first, int64_t end, C* total) const {
+        const FoldedAxis& axis = sum.axis[sum.rank - 1];
+        for (int64_t j = axis.window; j-- > 0;) {
+            const int64_t place = j * axis.dilation - axis.low;
+            const int64_t low = first > place ? ceil_div(first - place, axis.step) : 0;
+            const int64_t high = end > place ? std::min(axis.source, ceil_div(end - place, axis.step)) : 0;
+            const T* const source = from + j * axis.stride_x + low * axis.stride_window;
+            C* const target = total + (low * axis.step + place - first);
+            if (axis.step == 1)
+                add_span(source, axis.stride_window, high - low, target);
+            else
+                for (int64_t w = 0; w < high - low; ++w) target[w * axis.step] += widen(source[w * axis.stride_window]);
         }
     }
 

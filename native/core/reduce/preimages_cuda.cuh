@@ -200,7 +200,9 @@ Status sum_preimages(const Launch& launch, const FoldedSum& given, const T* x, T
     for (int d = 0; d < sum.rank; ++d) {
         const FoldedAxis& axis = sum.axis[d];
         numel *= axis.extent;
-        is_short = is_short && 4 * axis.extent + axis.source < kShort && axis.window < kShort && axis.step < kShort;
+        is_short = is_short && 4 * axis.extent + axis.source < kShort && axis.step < kShort &&
+                   axis.extent + axis.low < kShort && (axis.window - 1) * axis.dilation < kShort &&
+                   axis.dilation < (int64_t{1} << 16);
     }
     return is_short && numel < kShort ? launch_preimages<T, uint32_t>(launch, sum, numel, x, y)
                                       : launch_preimages<T, uint64_t>(launch, sum, numel, x, y);

@@ -214,13 +214,12 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceResident<Each>)
         }
     }
     const int width = grid.along_terms ? 1 : N;  // results a thread
-    if (grid.along_terms)
+    if (grid.along_terms) {
 #pragma unroll
         for (int lane = 1; lane < N; ++lane) acc[0] = reducer.combine(acc[0], acc[lane]);
-#pragma unroll
-    for (int lane = 0; lane < N; ++lane) {
-        if (lane >= width) break;
-        acc[lane] = combine_threads(reducer, acc[lane], grid.deep, grid.across, depth, grid.along_terms);
+        acc[0] = combine_neighbours(reducer, acc[0], grid.deep, depth);
+    } else {
+        combine_depths<N>(reducer, acc, grid.deep, grid.across, depth);
     }
     if (depth != 0 || !exists) return;
     if constexpr (kFinishes<R> && N > 1 && N * Out::widest <= kVectorBytes) {

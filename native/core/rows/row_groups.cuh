@@ -80,7 +80,7 @@ BK_DEVICE void group_search(int64_t (&low)[2], int64_t (&high)[2], int group, in
 template <int N, class T, class C>
 BK_DEVICE void add_row(C (&sum)[N], const Vec<T, N>& row) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) sum[i] += widen(row.lane[i]);
+    for (int i = 0; i < N; ++i) sum[i] += widen_lane(row, i);
 }
 
 template <int N, class T, class C>

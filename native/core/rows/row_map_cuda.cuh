@@ -287,7 +287,9 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
     const int last = outer.rank - 1;
     const bool across = last >= 0 && n > 1 && magnitude(outer.stride[0][last]) < magnitude(inner.stride[0][inner.rank - 1]);
     constexpr int kSingles = kRowSingles<F>;
-    const RowGrid grid = across ? share_across(rows, n, kSingles) : share_rows(rows, n, kSingles, 1, has_clusters, in_passing);
+    // Many long rows are read twice by a block each: a thread has too few single elements to be worth its start in a cluster.
+    const bool by_clusters = has_clusters && rows * kMostRowThreads < kRowTargetThreads;
+    const RowGrid grid = across ? share_across(rows, n, kSingles) : share_rows(rows, n, kSingles, 1, by_clusters, in_passing);
     return run_rows<1, kSingles>(launch, grid, f, operands);
 }
 

@@ -79,14 +79,39 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
             return start_row(f, row_inputs, offsets_of<Full, kRowIn>(r).of, inputs);
     }
 
-    // Offset of operand k at position j.
-    BK_DEVICE void offsets(int j, int64_t (&offset)[Full]) const {
+    // Calls body(i, offsets) for the elements that a thread has of a row, one to a vector, with the offset of each operand at
+    // each. Along one axis they are steps of each operand from the first.
+    template <int V, class Body>
+    BK_DEVICE void each_element(const RowTile<1, V>& where, const Body& body) const {
+        int64_t offset[Full] = {};
         if (inner.rank <= 1) {
+            int64_t step[Full];
 #pragma unroll
-            for (int k = 0; k < Full; ++k) offset[k] = j * inner.stride[0][k];
+            for (int k = 0; k < Full; ++k) {
+                offset[k] = where.first * inner.stride[0][k];
+                step[k] = where.step * inner.stride[0][k];
+            }
+#pragma unroll
+            for (int i = 0; i < V; ++i) {
+                if (where.has(i)) body(i, offset);
+#pragma unroll
+                for (int k = 0; k < Full; ++k) offset[k] += step[k];
+            }
             return;
         }
+#pragma unroll
+        for (int i = 0; i < V; ++i) {
+            if (!where.has(i)) continue;
+            offsets_along(where.position(i), offset);
+            body(i, offset);
+        }
+    }
+
+    // Of position j of rows of several axes.
+    BK_DEVICE void offsets_along(int j, int64_t (&offset)[Full]) const {
         uint32_t rest = static_cast<uint32_t>(j);
+#pragma unroll
+        for (int k = 0; k < Full; ++k) offset[k] = 0;
 #pragma unroll 1
         for (int d = 0; d < inner.rank; ++d) {
             const DivMod<uint32_t> split = inner.extent[d](rest);
@@ -142,13 +167,9 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
             }
         } else {
             Pack<In...> cell[V];
-#pragma unroll
-            for (int i = 0; i < V; ++i) {
-                if (!where.has(i)) continue;
-                int64_t offset[Full] = {};
-                offsets(where.position(i), offset);
+            each_element(where, [&](int i, const int64_t (&offset)[Full]) {
                 ((get<I>(cell[i]) = get<I>(x)[signed_offset(at.of[I]) + offset[I]]), ...);
-            }
+            });
 #pragma unroll
             for (int i = 0; i < V; ++i)
                 held[i] = where.has(i) ? f.hold(row, near_of(f, row, where.at(i)), widen(get<I>(cell[i]))...) : f.pad();
@@ -190,11 +211,18 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part,
                        const RowTile<N, V>& where, const typename F::Held (&held)[N * V], std::index_sequence<K...>,
                        std::index_sequence<O...> outs) const {
+        if constexpr (N == 1) {
+            each_element(where, [&](int i, const int64_t (&offset)[Full]) {
+                store_each(at, offset,
+                           f.map(row, part, near_of(f, row, where.at(i)), held[i],
+                                 widen(load_column(get<K>(columns), where, i).lane[0])...),
+                           outs);
+            });
+        } else {
 #pragma unroll
-        for (int v = 0; v < V; ++v) {
-            [[maybe_unused]] Pack<Vec<Column, N>...> column;
-            ((get<K>(column) = load_column(get<K>(columns), where, v)), ...);
-            if constexpr (N > 1) {
+            for (int v = 0; v < V; ++v) {
+                [[maybe_unused]] Pack<Vec<Column, N>...> column;
+                ((get<K>(column) = load_column(get<K>(columns), where, v)), ...);
                 Pack<Vec<Out, N>...> cell;
                 auto near = near_of(f, row, where.at(v * N));
 #pragma unroll
@@ -206,11 +234,6 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                 ((get<O>(y) == nullptr ? (void)0
                                        : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, v, get<O>(cell))),
                  ...);
-            } else if (where.has(v)) {
-                int64_t offset[Full] = {};
-                offsets(where.position(v), offset);
-                store_each(at, offset,
-                           f.map(row, part, near_of(f, row, where.at(v)), held[v], widen(get<K>(column).lane[0])...), outs);
             }
         }
     }

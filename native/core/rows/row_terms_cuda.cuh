@@ -54,13 +54,34 @@ struct OneCell {
     BK_DEVICE int position(int) const { return static_cast<int>(place); }
 };
 
+// One sum after another, in runs of 64 and of 64 runs, so that the error grows with the roots of as many.
+template <class C>
+class RunningSum {
+    static constexpr int kRun = 64;
+    C own_ = 0, runs_ = 0, all_ = 0;
+    int terms_ = 0;
+
+public:
+    BK_DEVICE void add(C term) {
+        own_ += term;
+        if (++terms_ % kRun != 0) return;
+        runs_ += own_;
+        own_ = 0;
+        if (terms_ != kRun * kRun) return;
+        all_ += runs_;
+        runs_ = 0;
+        terms_ = 0;
+    }
+    BK_DEVICE C result() const { return all_ + runs_ + own_; }
+};
+
 // One block, row after row.
 template <class F, class T, class C, class In, class RowIn, size_t... I, size_t... R>
 BK_DEVICE void sum_each_row(const F& f, const TermRows<sizeof...(I)>& given, const In& x, const RowIn& row_inputs, C factor,
                             T* out, std::index_sequence<I...>, std::index_sequence<R...>) {
     using Acc = typename F::Acc;
     __shared__ RowExchange<Acc> exchange;
-    C sum = 0;
+    RunningSum<C> sum;
     int turn = 0;
     for (int64_t r = 0; r < given.rows; ++r) {
         auto row = f.start(widen(get<R>(row_inputs.pointer)[r * given.row_step])...);
@@ -74,9 +95,9 @@ BK_DEVICE void sum_each_row(const F& f, const TermRows<sizeof...(I)>& given, con
             }
             all = combine_block(f, all, exchange, turn++);
         } while (f.finish(row, all, given.columns));
-        sum += get<1>(f.saved(row));
+        sum.add(get<1>(f.saved(row)));
     }
-    if (threadIdx.x == 0) *out = narrow<T>(sum * factor);
+    if (threadIdx.x == 0) *out = narrow<T>(sum.result() * factor);
 }
 
 template <class F, class T, class C, class In, class RowIn, int N>

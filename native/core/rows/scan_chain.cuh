@@ -3,6 +3,10 @@
 // Pieces take tickets, so that those before one are under way or done. Each leaves what it comes to; the last of a batch of
 // kFan pieces what the batch comes to, and the last of a batch of batches what comes before the next one. A piece joins what
 // it finds in that order, whatever was there first: the bits are the same every time.
+//
+// What is left goes as words of 64 bits, of which one half is a mark that it is there: a reader that sees the marks of all
+// words has the whole state, and neither side needs a fence, whose wait would be longer than the look itself (the words of
+// the decoupled look-back of Merrill and Garland, 2016, have such marks).
 #pragma once
 
 #include <cstdint>
@@ -17,9 +21,11 @@ namespace bk {
 // `kSlots` rows side by side have a chain together: 1, or one for each lane.
 template <class State>
 struct ScanChain {
-    uint32_t* ticket = nullptr;    // of the next piece; null where rows are scanned whole
-    uint32_t* is_there = nullptr;  // [group of rows][node]
-    State* state = nullptr;        // [group of rows][node][slot]
+    static constexpr int kWords = sizeof(State) / 4;
+    static_assert(sizeof(State) % 4 == 0, "a state is words");
+    uint32_t* ticket = nullptr;  // of the next piece; null where rows are scanned whole
+    uint64_t* left = nullptr;    // [group of rows][node][word of a state][slot]
+    int64_t size = 0;            // words of 64 bits of the ticket and of all that is left, which are 0 at first
     uint32_t groups = 0;
     int pieces = 0, batches = 0, nodes = 0;  // of a row; nodes are the pieces, the batches, and batches of batches
 };
@@ -34,10 +40,17 @@ ScanChain<State> carve_chain(Carver* carver, uint32_t groups, int64_t pieces) {
     chain.pieces = static_cast<int>(pieces);
     chain.batches = static_cast<int>(ceil_div<int64_t>(pieces, kFan<kSlots>));
     chain.nodes = chain.pieces + chain.batches + ceil_div(chain.batches, kFan<kSlots>);
-    chain.ticket = carver->take<uint32_t>(1 + int64_t{groups} * chain.nodes);
-    chain.is_there = chain.ticket == nullptr ? nullptr : chain.ticket + 1;
-    chain.state = carver->take<State>(int64_t{groups} * chain.nodes * kSlots);
+    chain.size = 1 + int64_t{groups} * chain.nodes * kSlots * chain.kWords;
+    uint64_t* const words = carver->take<uint64_t>(chain.size);
+    if (words == nullptr) return chain;  // measured, not taken
+    chain.ticket = reinterpret_cast<uint32_t*>(words);
+    chain.left = words + 1;
     return chain;
+}
+
+template <class State>
+Status clear_chain(const Launch& launch, const ScanChain<State>& chain) {
+    return fill_bytes(launch, chain.ticket, 0, sizeof(uint64_t) * static_cast<size_t>(chain.size));
 }
 
 // x of another lane.
@@ -77,21 +90,33 @@ BK_DEVICE State join_lanes(const S& scan, State state, int at, int width) {
 // By a whole warp: of its lanes' states one, or all.
 template <int kSlots, class State>
 BK_DEVICE void leave(const ScanChain<State>& chain, int64_t node, int lane, const State& state) {
-    if (kSlots > 1 || lane == 0) chain.state[node * kSlots + (kSlots > 1 ? lane : 0)] = state;
-    __threadfence();
-    __syncwarp();
-    if (lane == 0) *static_cast<volatile uint32_t*>(chain.is_there + node) = 1;
+    constexpr int kWords = ScanChain<State>::kWords;
+    if (kSlots == 1 && lane > 0) return;
+    uint32_t word[kWords];
+    memcpy(word, &state, sizeof(State));
+    volatile uint64_t* const left = chain.left + node * kWords * kSlots + (kSlots > 1 ? lane : 0);
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) left[w * kSlots] = uint64_t{1} << 32 | word[w];
 }
 
 // Waits until it is there.
 template <int kSlots, class State>
 BK_DEVICE State meet(const ScanChain<State>& chain, int64_t node, int slot) {
-    while (*static_cast<volatile const uint32_t*>(chain.is_there + node) == 0) {
-    }
-    __threadfence();
-    const auto* const words = reinterpret_cast<const volatile uint32_t*>(chain.state + node * kSlots + slot);
-    uint32_t word[sizeof(State) / 4];
-    for (int w = 0; w < static_cast<int>(sizeof(State) / 4); ++w) word[w] = words[w];
+    constexpr int kWords = ScanChain<State>::kWords;
+    const volatile uint64_t* const left = chain.left + node * kWords * kSlots + slot;
+    uint32_t word[kWords];
+    bool is_there;
+    do {
+        uint64_t found[kWords];
+#pragma unroll
+        for (int w = 0; w < kWords; ++w) found[w] = left[w * kSlots];
+        is_there = true;
+#pragma unroll
+        for (int w = 0; w < kWords; ++w) {
+            is_there &= found[w] >> 32 != 0;
+            word[w] = static_cast<uint32_t>(found[w]);
+        }
+    } while (!is_there);
     State state;
     memcpy(&state, word, sizeof(State));
     return state;

@@ -19,6 +19,10 @@ constexpr int kScanThreads = 256, kScanWarps = kScanThreads / 32;
 constexpr int kScanTerms = 16;  // of a thread in a tile
 // Blocks that fill a large chip. A constant, so that the order of joins is the same on every one.
 constexpr int64_t kScanBlocks = 1056;
+// Threads that are enough for it: of more rows each takes no more of them than hold it in registers, so that each thread has
+// several vectors under way.
+constexpr int64_t kScanManyThreads = int64_t{1} << 18;
+constexpr int kScanLeast = 2;  // threads of a row, whose vectors are a sector of memory
 
 template <int Operands>
 struct ScanGrid {
@@ -31,13 +35,28 @@ struct ScanGrid {
     bool is_dense;         // vectors may be loaded and stored as such
 };
 
-// N terms from `place` on, of which `exist` do.
+// Whether N terms, of which `exist` do, are a vector of memory.
 template <int N, bool kIsAhead, class T>
-BK_DEVICE Vec<T, N> load_terms(const T* row, int64_t step, int64_t place, int exist, int64_t length, bool is_dense) {
+BK_DEVICE bool is_vector(int exist, bool is_dense) {
+    return !kIsAhead && sizeof(Vec<T, N>) <= kVectorBytes && is_dense && exist == N;
+}
+
+// That vector: what is done with its elements waits until the loads of all vectors are under way.
+template <int N, bool kIsAhead, class T>
+BK_DEVICE Vec<T, N> load_terms(const T* row, int64_t step, int64_t place, int exist, bool is_dense) {
+    if constexpr (kIsAhead || sizeof(Vec<T, N>) > kVectorBytes)
+        return {};
+    else
+        return load_if<N>(is_vector<N, kIsAhead, T>(exist, is_dense), step < 0 ? row - (place + N - 1) : row + place);
+}
+
+// N terms from `place` on, of which `exist` do, in the order of the scan; `found` is what load_terms() gave.
+template <int N, bool kIsAhead, class T>
+BK_DEVICE Vec<T, N> ordered_terms(const Vec<T, N>& found, const T* row, int64_t step, int64_t place, int exist, int64_t length,
+                                  bool is_dense) {
     Vec<T, N> x{};
-    if (!kIsAhead && is_dense && exist == N) {
+    if (is_vector<N, kIsAhead, T>(exist, is_dense)) {
         const bool turned = step < 0;
-        const Vec<T, N> found = load<N>(turned ? row - (place + N - 1) : row + place);
 #pragma unroll
         for (int i = 0; i < N; ++i) x.lane[i] = turned ? found.lane[N - 1 - i] : found.lane[i];
         return x;
@@ -101,14 +120,22 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     int buffer = 0;
     for (int64_t tile = begin; tile < stop; tile += span * grid.deep, buffer ^= 1) {
         const int64_t first = tile + level * span + at * N;
-        Pack<Vec<In, N>...> x[U];
+        Pack<Vec<In, N>...> found[U], x[U];
+#pragma unroll
+        for (int u = 0; u < U; ++u) {
+            const int64_t place = first + u * grid.width * N;
+            const int exist = u < grid.vectors ? existing<N>(place, end) : 0;
+            found[u] = pack(load_terms<N, S::kAhead == static_cast<int>(I)>(
+                get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], place, exist, grid.is_dense)...);
+        }
 #pragma unroll
         for (int u = 0; u < U; ++u)
             if (u < grid.vectors) {
                 const int64_t place = first + u * grid.width * N;
                 const int exist = existing<N>(place, end);
-                x[u] = pack(load_terms<N, S::kAhead == static_cast<int>(I)>(
-                    get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], place, exist, grid.length, grid.is_dense)...);
+                x[u] = pack(ordered_terms<N, S::kAhead == static_cast<int>(I)>(
+                    get<I>(found[u]), get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], place, exist, grid.length,
+                    grid.is_dense)...);
             }
         State before[U];
         State sum = grid.deep == 1 ? carry : scan.identity();
@@ -163,8 +190,14 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     }
 }
 
+// Blocks of a multiprocessor: what several inputs have under way takes registers of its own.
+template <int U, class In>
+constexpr int kScanResident = In::count > 2              ? 2
+                              : In::count == 2 || U == 1 ? 3
+                                                         : 4;
+
 template <int N, int U, class S, class Out, class In>
-__global__ void __launch_bounds__(kScanThreads, U > 1 ? 4 : 3)
+__global__ void __launch_bounds__(kScanThreads, kScanResident<U, In>)
     scan_kernel(S scan, Out out, In in, const __grid_constant__ ScanGrid<Out::count + In::count> grid,
                 ScanChain<typename S::State> chain) {
     scan_rows<N, U>(scan, out, in, grid, chain, typename Out::Indices{}, typename In::Indices{});
@@ -184,16 +217,17 @@ ScanShape plan_scan(const ScanAxes<Operands>& axes, int lanes) {
     ScanShape shape{};
     shape.is_along = axes.runs_along();
     const int n = shape.is_along ? lanes : kScanTerms, most = kScanTerms / n;
-    const int64_t pieces = ceil_div<int64_t>(axes.length, n);
+    const int64_t pieces = ceil_div<int64_t>(axes.length, n), rows = axes.rows.numel();
     shape.width = shape.deep = 1;
+    const auto wants_more = [&](int threads) {
+        return threads < pieces && (threads * most < pieces || threads < kScanLeast || rows * threads < kScanManyThreads);
+    };
     if (shape.is_along)
-        while (shape.width < 32 && shape.width < pieces) shape.width *= 2;
-    const int64_t one_warp = int64_t{shape.width} * (shape.is_along ? most : 1);
-    if (pieces > one_warp)
-        while (shape.deep < kScanWarps && int64_t{shape.width} * shape.deep < pieces) shape.deep *= 2;
+        while (shape.width < 32 && wants_more(shape.width)) shape.width *= 2;
+    if (pieces > int64_t{shape.width} * most)
+        while (shape.deep < kScanWarps && wants_more(shape.width * shape.deep)) shape.deep *= 2;
     shape.vectors = static_cast<int>(std::min<int64_t>(most, ceil_div<int64_t>(pieces, int64_t{shape.width} * shape.deep)));
     shape.tile = int64_t{shape.width} * shape.deep * shape.vectors * n;
-    const int64_t rows = axes.rows.numel();
     shape.row_blocks = ceil_div<int64_t>(rows, int64_t{kScanWarps / shape.deep} * (32 / shape.width));
     const int64_t tiles = ceil_div(axes.length, shape.tile);
     shape.pieces = 2 * shape.row_blocks <= kScanBlocks && tiles * shape.row_blocks <= INT32_MAX ? tiles : 1;
@@ -262,7 +296,7 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
         chain = carve_pieces<State>(&carver, shape);
         grid.part = shape.tile;
         blocks *= shape.pieces;
-        BK_TRY(fill_bytes(launch, chain.ticket, 0, sizeof(uint32_t) * (1 + size_t{chain.groups} * chain.nodes)));
+        BK_TRY(clear_chain(launch, chain));
     }
     const Grid all{dim3(static_cast<unsigned>(blocks)), dim3(kScanThreads)};
     using To = Outputs<Out...>;

@@ -7,9 +7,15 @@
 // A Write is told of each, and in the end how many there are:
 //   void operator()(int64_t number, int64_t place) const
 //   void total(int64_t count) const
+// and, where it moves a value, may have its steps, so that a thread reads many before it waits for one:
+//   using Value
+//   Value read(int64_t number, int64_t place) const
+//   void put(int64_t number, int64_t place, Value) const
+//   static constexpr bool reads_places                whether read() looks at the place alone
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
@@ -75,7 +81,7 @@ private:
     FastDiv<uint32_t> divide_[8];
 };
 
-// Of elements that lie anywhere.
+// The truth of elements that lie anywhere.
 template <class Bits>
 struct StridedTruth {
     static constexpr int kLanes = 1;
@@ -94,6 +100,16 @@ struct StridedTruth {
     }
     BK_HD uint32_t operator()(int64_t place, int) const { return at(place); }
 };
+
+template <class Write, class = void>
+constexpr bool kReads = false;
+template <class Write>
+constexpr bool kReads<Write, std::void_t<typename Write::Value>> = true;
+
+template <class Write, class = void>
+constexpr bool kReadsPlaces = false;
+template <class Write>
+constexpr bool kReadsPlaces<Write, std::enable_if_t<Write::reads_places>> = true;
 
 // Bytes with which many blocks look for places; without, one does.
 size_t select_workspace(int64_t places);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/rows/scan_chain.cuh"
 #include "core/rows/select_places.h"
@@ -17,6 +18,30 @@ struct CountScan {
     using State = int64_t;
     BK_HD int64_t identity() const { return 0; }
     BK_HD int64_t join(int64_t earlier, int64_t later) const { return earlier + later; }
+};
+
+// What a thread's places of a tile have, all read before the first is put.
+template <class Write, class = void>
+struct SelectedValues {};
+
+template <class Write>
+struct SelectedValues<Write, std::enable_if_t<kReads<Write>>> {
+    typename Write::Value value[kSelectItems];
+
+    BK_DEVICE void read(const Write& write, int64_t before, int64_t first, const uint16_t* found, int total) {
+#pragma unroll
+        for (int i = 0; i < kSelectItems; ++i) {
+            const int k = static_cast<int>(threadIdx.x) + i * kSelectThreads;
+            if (k < total) value[i] = write.read(before + k, first + found[k]);
+        }
+    }
+    BK_DEVICE void put(const Write& write, int64_t before, int64_t first, const uint16_t* found, int total) const {
+#pragma unroll
+        for (int i = 0; i < kSelectItems; ++i) {
+            const int k = static_cast<int>(threadIdx.x) + i * kSelectThreads;
+            if (k < total) write.put(before + k, first + found[k], value[i]);
+        }
+    }
 };
 
 template <class Truth, class Write>
@@ -72,10 +97,20 @@ __global__ void __launch_bounds__(kSelectThreads)
             for (int k = 0; k < N; ++k)
                 if (bits[u] >> k & 1) found[at++] = static_cast<uint16_t>(local + k);
         }
+        [[maybe_unused]] SelectedValues<Write> values;
+        if constexpr (kReadsPlaces<Write>) {  // which wait for no other tile
+            __syncthreads();
+            values.read(write, 0, first, found, total);
+        }
         if (chain.ticket != nullptr)
             carry = find_before<1>(CountScan{}, chain, 0, static_cast<int>(tile), int64_t{total}, of_chain);
         __syncthreads();
-        for (int k = static_cast<int>(threadIdx.x); k < total; k += kSelectThreads) write(carry + k, first + found[k]);
+        if constexpr (kReads<Write>) {
+            if constexpr (!kReadsPlaces<Write>) values.read(write, carry, first, found, total);
+            values.put(write, carry, first, found, total);
+        } else {
+            for (int k = static_cast<int>(threadIdx.x); k < total; k += kSelectThreads) write(carry + k, first + found[k]);
+        }
         const bool is_last = first + kSelectTile >= places;
         if (is_last && threadIdx.x == 0) write.total(carry + total);
         if (is_last || chain.ticket != nullptr) return;
@@ -105,7 +140,7 @@ Status select_places(const Launch& launch, int64_t places, const Truth& truth, c
         Carver carver(launch.workspace);
         chain = carve_selection(&carver, places);
         blocks = static_cast<unsigned>(chain.pieces);
-        BK_TRY(fill_bytes(launch, chain.ticket, 0, sizeof(uint32_t) * (1 + static_cast<size_t>(chain.nodes))));
+        BK_TRY(clear_chain(launch, chain));
     }
     return launch_kernel(launch, Grid{dim3(blocks), dim3(kSelectThreads)}, select_kernel<Truth, Write>, truth, write, places,
                          chain);

@@ -79,6 +79,35 @@ def case(name, more=(), bad=(), extents=(), optional=()):
     )  # fmt: skip
 
 
+def rows(draw, count, classes, mode, *, gap=0, kind="normal"):
+    shape, strides = (count, classes), (classes + gap, 1)
+    scalars = {"n_rows": count, "class_extent": classes, "row_stride": classes + gap, "reduction_mode": mode}
+    arrays = {
+        "input": draw.floats(shape, kind, strides), "dy": draw.floats((count if mode == NONE else 1,)),
+        "dtarget": draw.output(shape, strides),
+    }  # fmt: skip
+    return Problem(scalars, arrays)
+
+
+def rows_problems():
+    table = {f"classes{c}": lambda d, c=c: rows(d, 5, c, c % 3) for c in (1, 2, 31, 32, 33, 1025)}
+    for label, mode in MODES.items():
+        table[label] = lambda d, mode=mode: rows(d, 9, 7, mode)
+        table[f"padded_{label}"] = lambda d, mode=mode: rows(d, 6, 13, mode, gap=4)
+    table["special"] = lambda d: rows(d, 20, 9, NONE, kind="special")
+    table["large"] = lambda d: rows(d, 700, 70, MEAN)
+    return table
+
+
+def rows_reference(problem):
+    x, dy, s = problem.arrays["input"].values, problem.arrays["dy"].values, problem.scalars
+    with np.errstate(all="ignore"):
+        share = (dy[:, None] if s["reduction_mode"] == NONE else dy) / s["class_extent"]
+        share = share / s["n_rows"] if s["reduction_mode"] == MEAN else share
+        value = -x * share
+    return {"dtarget": Expected(value, 8, np.abs(value), divided=np.abs(x))}
+
+
 WEIGHTED = {
     "classes": {"weight_extent": 1, "pos_weight_extent": 12}, "each": {"weight_extent": 240, "pos_weight_extent": 8},
     "without_weight": {"pos_weight_extent": 12, "null": ("weight",)}, "without_either": {"null": WEIGHTS},
@@ -96,4 +125,14 @@ CASES = (
     ),
     case("poisson_nll_target", {"rates": {"log_input_flag": 0}}),
     case("gaussian_nll_var", {"bounded": {"eps": 0.5}}),
+    case("margin_ranking_target", {"without_margin": {"margin": 0.0}}),
+    Case(
+        row="loss_multilabel_soft_margin_target_backward_{T}", problems=rows_problems(), reference=rows_reference,
+        tolerance={"dtarget": "loss"}, plain="none", large="large",
+        bad=(
+            *negative(("n_rows", "class_extent", "row_stride")), *pointers(("input", "dy", "dtarget")),
+            Bad("rows_overlap", 2, r"row_stride is 6, must be >= class_extent, 7", {"row_stride": 6}, can=2),
+        ),
+        idle=(Idle("no_rows", {"n_rows": 0}), Idle("no_classes", {"class_extent": 0})),
+    ),
 )  # fmt: skip

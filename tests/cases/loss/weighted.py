@@ -15,9 +15,10 @@ from tools.oracle.losses import (
 from tools.oracle.numerics import COMPUTE, round_to
 
 from ..model import Bad, Case, Expected, Idle, Problem
-from .common import MEAN, MODES, NONE, SUM, negative, pointers, reduced
+from .common import MEAN, MODES, NONE, SHORT, SUM, negative, pointers, reduced
 
 IGNORED = -100
+LENGTHS = (31, 32, 1023, 1024, 1025, 12_001, 131_072)
 COLUMNS = (1, 2, 5, 8, 33, 64, 100, 129, 1000, 3001)
 
 
@@ -51,7 +52,7 @@ def weights_of(problem):
 
 
 def made(draw, rows, columns, mode, *, inner=1, gap=0, smoothing=0.0, z=0.0, ignored=IGNORED, weighted=True,
-         backward=False, kind="normal", share=0.2, null=()):  # fmt: skip
+         forward=True, backward=False, scaled=True, kind="normal", share=0.2, null=()):  # fmt: skip
     stride = columns * inner + gap
     scalars = {
         "n_rows": rows, "class_extent": columns, "inner_extent": inner, "row_stride_input": stride,
@@ -62,15 +63,16 @@ def made(draw, rows, columns, mode, *, inner=1, gap=0, smoothing=0.0, z=0.0, ign
         "input": draw.floats(shape, kind, strides), "target": targets(draw, rows, columns, inner, ignored, share),
         "weight": class_weights(draw, columns),
     }  # fmt: skip
-    null = (*null, *(() if weighted else ("weight",)))
+    null = (*null, *(() if weighted else ("weight",)), *(() if scaled else ("dy",)))
     problem = Problem(scalars, arrays, null=null)
     results = rows * inner if mode == NONE else 1
     if backward:
-        arrays["divisor"] = draw.array(np.array([divisor_of(problem) or 1.0]), "f64")
         arrays["dy"] = draw.floats((results,))
         arrays["dinput"] = draw.output(shape, strides)
-    else:
+    if forward:
         arrays |= {"out": draw.output((results,)), "divisor": draw.output((1,), dtype="f64")}
+    else:
+        arrays["divisor"] = draw.array(np.array([divisor_of(problem) or 1.0]), "f64")
     return problem
 
 
@@ -101,10 +103,11 @@ def forward(problem):
 
 
 def backward(problem):
-    mode, dy = problem.scalars["reduction_mode"], problem.arrays["dy"].values
+    mode = problem.scalars["reduction_mode"]
+    dy = np.ones(1) if "dy" in problem.null else problem.arrays["dy"].values
     with np.errstate(all="ignore"):
         value, magnitude = weighted_cross_entropy_slope(*arguments(problem))
-        s = dy / problem.arrays["divisor"].values[0] if mode == MEAN else dy
+        s = dy / (divisor_of(problem) or 1.0) if mode == MEAN else dy
     s = np.broadcast_to(s, (len(value),))[:, None]
     count = problem.scalars["class_extent"] + 8
     found = (items_of(each, problem) for each in (value * s, magnitude * np.abs(s), magnitude))
@@ -112,11 +115,19 @@ def backward(problem):
     return {"dinput": Expected(value, count, terms, divided=divided)}
 
 
-def problems(*, gradient):
+def both(problem):
+    """The loss and its gradient."""
+    found = forward(problem)
+    if "dinput" not in problem.null:
+        found |= backward(problem)
+    return found
+
+
+def problems(*, gradient, value=True):
     table = {}
 
     def add(label, *args, **options):
-        table[label] = lambda draw: made(draw, *args, backward=gradient, **options)
+        table[label] = lambda draw: made(draw, *args, forward=value, backward=gradient, **options)
 
     for k, columns in enumerate(COLUMNS):
         add(f"columns{columns}", 5 if columns < 1000 else 2, columns, k % 3, smoothing=(0.0, 0.1)[k % 2])
@@ -135,12 +146,19 @@ def problems(*, gradient):
     of_places(add)
     add("places_padded", 3, 7, SUM, inner=5, gap=4)
     add("places_long", 2, 1030, MEAN, inner=3, smoothing=0.1)
-    if not gradient:
+    for k, columns in enumerate(() if value and gradient else LENGTHS):
+        add(f"length{columns}", 3, columns, k % 3, smoothing=(0.0, 0.1)[k % 2])
+    add("vocabulary", 2, 256_000, MEAN, weighted=False, z=1e-4)
+    if value:
+        unread = ("dy", "dinput") if gradient else ()
         add("nothing_counts", 3, 5, MEAN, share=1.0, weighted=False)
-        add("no_rows_mean", 0, 5, MEAN, null=("input", "target"))
-        add("no_rows_none", 0, 5, NONE, null=("input", "target", "out"))
-        add("no_places_sum", 3, 5, SUM, inner=0, null=("input", "target"))
-        add("no_columns", 4, 0, NONE, null=("input",))
+        add("no_rows_mean", 0, 5, MEAN, null=("input", "target", *unread))
+        add("no_rows_none", 0, 5, NONE, null=("input", "target", "out", *unread))
+        add("no_places_sum", 3, 5, SUM, inner=0, null=("input", "target", *unread))
+        add("no_columns", 4, 0, NONE, null=("input", *unread))
+    if value and gradient:
+        for label, mode in MODES.items():
+            add(f"unscaled_{label}", 9, 40, mode, scaled=False)
     return table
 
 
@@ -324,7 +342,8 @@ CASES = (
         ),
     ),
     Case(
-        row="loss_cross_entropy_weighted_backward{I}_{T}", problems=problems(gradient=True), reference=backward,
+        row="loss_cross_entropy_weighted_backward{I}_{T}", problems=problems(gradient=True, value=False),
+        reference=backward,
         tolerance={"dinput": "loss"}, plain="none", large="large",
         bad=(
             *negative(EXTENTS), *SMOOTHING,
@@ -333,6 +352,16 @@ CASES = (
                 {"row_stride_input": 22}, can=2),
         ),
         idle=(Idle("no_rows", {"n_rows": 0}), Idle("no_columns", {"class_extent": 0})),
+    ),
+    Case(
+        row="loss_cross_entropy_with_gradient{I}_{T}", problems=problems(gradient=True), reference=both,
+        tolerance={"out": "loss", "divisor": "reduction", "dinput": "loss"}, plain="none", large="large", idle=(),
+        bad=(
+            *negative(EXTENTS), *SMOOTHING, SHORT,
+            *pointers(("input", "target", "weight", "dy", "out", "divisor", "dinput"), ("weight", "dy")),
+            Bad("rows_overlap", 2, r"row_stride_input is 22, must be >= class_extent \* inner_extent, 23",
+                {"row_stride_input": 22}, can=2),
+        ),
     ),
     Case(
         row="loss_nll_weighted{I}_{T}", problems=nll_problems(gradient=False), reference=nll_forward,

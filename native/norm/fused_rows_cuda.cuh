@@ -59,12 +59,11 @@ BK_DEVICE FusedPair<C> add_across(FusedPair<C> mine, int across, FusedPair<C> (&
     return mine;
 }
 
-// parts_beta may be null.
-template <class T>
+// parts_beta may be null. Of a residual's gradient, which is added to dx, the loads are under way while threads add up.
+template <class T, class S, bool kIsOfSum>
 __global__ void __launch_bounds__(kFusedMostThreads)
-    fused_rows_kernel(FusedRows rows, bool is_centered, int across, const T* dy, const T* x, const T* BK_RESTRICT gamma,
-                      const T* BK_RESTRICT mean, const T* BK_RESTRICT statistic, T* dx, compute_t<T>* BK_RESTRICT parts_gamma,
-                      compute_t<T>* BK_RESTRICT parts_beta) {
+    fused_rows_kernel(const FusedRows rows, const FusedOperands<T, S, kIsOfSum> operands, int across,
+                      compute_t<T>* BK_RESTRICT parts_gamma, compute_t<T>* BK_RESTRICT parts_beta) {
     using C = compute_t<T>;
     constexpr int N = kVectorLanes<T>, kColumns = kFusedColumns<T>, kVectors = kColumns / N;
     __shared__ FusedPair<C> exchange[2][32];
@@ -78,16 +77,17 @@ __global__ void __launch_bounds__(kFusedMostThreads)
         const bool exists = row < rows.rows;
         C h[kColumns], xh[kColumns];
         Vec<T, N> given_dy[kVectors], given_x[kVectors];
+        [[maybe_unused]] Vec<T, N> extra[kIsOfSum ? kVectors : 1];
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
             const int element = (column + v * across) * N;
             if (!exists || element >= n) continue;
-            given_dy[v] = load<N>(dy + row * rows.step_dy + element);
-            given_x[v] = load<N>(x + row * rows.step_x + element);
+            given_dy[v] = load<N>(operands.dy + row * rows.step_dy + element);
+            given_x[v] = load<N>(operands.x + row * rows.step_x + element);
         }
-        const C center = exists && is_centered ? widen(mean[row * rows.step_saved]) : C(0);
-        C scale = exists ? widen(statistic[row * rows.step_saved]) : C(1);
-        if (!is_centered) scale = C(1) / scale;
+        const C center = exists && operands.is_centered ? widen(operands.mean[row * rows.step_saved]) : C(0);
+        C scale = exists ? widen(operands.statistic[row * rows.step_saved]) : C(1);
+        if (!operands.is_centered) scale = C(1) / scale;
         FusedPair<C> sums{0, 0};
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
@@ -98,30 +98,43 @@ __global__ void __launch_bounds__(kFusedMostThreads)
                 continue;
             }
             Vec<T, N> weight;
-            if (gamma != nullptr) weight = load<N>(gamma + element);
+            if (operands.gamma != nullptr) weight = load<N>(operands.gamma + element);
 #pragma unroll
             for (int i = 0; i < N; ++i) {
                 const int k = v * N + i;
                 const C slope = widen(given_dy[v].lane[i]);
                 xh[k] = (widen(given_x[v].lane[i]) - center) * scale;
-                h[k] = gamma != nullptr ? slope * widen(weight.lane[i]) : slope;
+                C factor = widen(weight.lane[i]);
+                if (kIsOfSum) factor += operands.gamma_offset;
+                h[k] = operands.gamma != nullptr ? slope * factor : slope;
                 sum_gamma[k] += slope * xh[k];
                 sum_beta[k] += slope;
                 sums.h += h[k];
                 sums.product += h[k] * xh[k];
             }
         }
+        const bool has_extra = kIsOfSum && operands.extra != nullptr;
+        if (has_extra) {
+#pragma unroll
+            for (int v = 0; v < kVectors; ++v) {
+                const int element = (column + v * across) * N;
+                if (exists && element < n) extra[kIsOfSum ? v : 0] = load<N>(operands.extra + row * rows.step_extra + element);
+            }
+        }
         sums = add_across(sums, across, exchange[turn]);
         turn ^= 1;
-        const C level = is_centered ? sums.h / static_cast<C>(n) : C(0), slope = sums.product / static_cast<C>(n);
+        const C level = operands.is_centered ? sums.h / static_cast<C>(n) : C(0), slope = sums.product / static_cast<C>(n);
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
             const int element = (column + v * across) * N;
             if (!exists || element >= n) continue;
             Vec<T, N> y;
 #pragma unroll
-            for (int i = 0; i < N; ++i) y.lane[i] = narrow<T>(scale * (h[v * N + i] - level - xh[v * N + i] * slope));
-            store<N>(dx + row * rows.step_dx + element, y);
+            for (int i = 0; i < N; ++i) {
+                const C dx = scale * (h[v * N + i] - level - xh[v * N + i] * slope);
+                y.lane[i] = narrow<T>(has_extra ? widen(extra[kIsOfSum ? v : 0].lane[i]) + dx : dx);
+            }
+            store<N>(operands.dx + row * rows.step_dx + element, y);
         }
     }
     const auto store_sums = [&](C* part, const C(&sum)[kColumns]) {
@@ -165,31 +178,31 @@ FusedParts<T> carve_fused_parts(Carver* carver, const FusedRows& rows) {
 template <class T>
 size_t fused_rows_workspace(const FusedRows& rows) {
     constexpr int N = kVectorLanes<T>;
-    const bool steps = rows.step_dy % N == 0 && rows.step_x % N == 0 && rows.step_dx % N == 0;
+    const bool steps = rows.step_dy % N == 0 && rows.step_x % N == 0 && rows.step_dx % N == 0 && rows.step_extra % N == 0;
     if (rows.n % N != 0 || rows.n > kFusedMostThreads * kFusedColumns<T> || (rows.rows > 1 && !steps)) return 0;
     Carver carver;
     carve_fused_parts<T>(&carver, rows);
     return carver.bytes();
 }
 
-template <class T>
-bool can_fuse_rows(const FusedRows& rows, const T* dy, const T* x, const T* gamma, const T* dx) {
-    return fused_rows_workspace<T>(rows) > 0 && is_aligned(dy, kVectorBytes) && is_aligned(x, kVectorBytes) &&
-           is_aligned(gamma, kVectorBytes) && is_aligned(dx, kVectorBytes);
+template <class T, class S, bool kIsOfSum>
+bool can_fuse_rows(const FusedRows& rows, const FusedOperands<T, S, kIsOfSum>& operands) {
+    return fused_rows_workspace<T>(rows) > 0 && is_aligned(operands.dy, kVectorBytes) && is_aligned(operands.x, kVectorBytes) &&
+           is_aligned(operands.extra, kVectorBytes) && is_aligned(operands.gamma, kVectorBytes) &&
+           is_aligned(operands.dx, kVectorBytes);
 }
 
-template <class T>
-Status fused_rows(const Launch& launch, const FusedRows& rows, bool is_centered, const T* dy, const T* x, const T* gamma,
-                  const T* mean, const T* statistic, T* dx, T* dgamma, T* dbeta) {
+template <class T, class S, bool kIsOfSum>
+Status fused_rows(const Launch& launch, const FusedRows& rows, const FusedOperands<T, S, kIsOfSum>& operands) {
     const FusedGrid grid = fused_grid<T>(rows);
     Carver carver(launch.workspace);
     FusedParts<T> parts = carve_fused_parts<T>(&carver, rows);
-    if (dbeta == nullptr) parts.beta = nullptr;
+    if (operands.dbeta == nullptr) parts.beta = nullptr;
     const Grid blocks{dim3(static_cast<unsigned>(grid.blocks)), dim3(static_cast<unsigned>(grid.threads))};
-    BK_TRY(launch_kernel(launch, blocks, fused_rows_kernel<T>, rows, is_centered, grid.across, dy, x, gamma, mean, statistic,
-                         dx, parts.gamma, parts.beta));
+    BK_TRY((launch_kernel(launch, blocks, fused_rows_kernel<T, S, kIsOfSum>, rows, operands, grid.across, parts.gamma,
+                          parts.beta)));
     return add_fused_parts(launch, grid.blocks, rows.n, static_cast<const compute_t<T>*>(parts.gamma),
-                           static_cast<const compute_t<T>*>(parts.beta), dgamma, dbeta);
+                           static_cast<const compute_t<T>*>(parts.beta), operands.dgamma, operands.dbeta);
 }
 
 }  // namespace bk

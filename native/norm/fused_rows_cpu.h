@@ -10,13 +10,13 @@ size_t fused_rows_workspace(const FusedRows&) {
     return 0;
 }
 
-template <class T>
-bool can_fuse_rows(const FusedRows&, const T*, const T*, const T*, const T*) {
+template <class T, class S, bool kIsOfSum>
+bool can_fuse_rows(const FusedRows&, const FusedOperands<T, S, kIsOfSum>&) {
     return false;
 }
 
-template <class T>
-Status fused_rows(const Launch&, const FusedRows&, bool, const T*, const T*, const T*, const T*, const T*, T*, T*, T*) {
+template <class T, class S, bool kIsOfSum>
+Status fused_rows(const Launch&, const FusedRows&, const FusedOperands<T, S, kIsOfSum>&) {
     return Status::kOk;
 }
 

@@ -1,0 +1,327 @@
+"""The last layer of a language model fused with its cross entropy: logits = input weight^T are made part by part.
+
+For each chunk a product makes the logits, one pass over them replaces them by their gradient, and two products add what
+it gives to the gradients of input and weight. These plans launch the plans of those steps; their workspace holds the
+chunk and the losses.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+from baracuda import descriptor, memory
+from baracuda._lib import Library, default_library, load, symbol_name
+from baracuda._scalars import as_integer
+from baracuda._scratch import workspace_view
+from baracuda.descriptor import Descriptor
+from baracuda.dtypes import ElementKind
+from baracuda.errors import InvalidProblemError, WorkspaceTooSmallError, naming
+from baracuda.gemm import DenseGemmArgs, DenseGemmDescriptor, DenseGemmPlan
+from baracuda.guarantee import PlanPreference, PrecisionGuarantee
+from baracuda.kinds import DenseLayout, LossReduction
+from baracuda.loss.rows import CrossEntropyInPlaceArgs, CrossEntropyInPlaceDescriptor, CrossEntropyInPlacePlan
+from baracuda.operands import Args, Operand, Viewable, check_overlaps, check_view
+from baracuda.stream import stream_handle
+from baracuda.tensor import TensorRef
+
+MOST_ROWS = 2048  # of a chunk
+_ALIGNMENT = 256
+
+
+def _reduction(name: str, value: object) -> LossReduction:
+    if not isinstance(value, LossReduction):
+        raise InvalidProblemError(f"{name} is {value!r}, must be a LossReduction")
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class FusedLinearCrossEntropyDescriptor(Descriptor):
+    """bt rows of h features, v classes. The mean is that of the rows whose target is not ignore_index."""
+
+    bt: int = descriptor.extent()
+    h: int = descriptor.extent()
+    v: int = descriptor.checked(lambda name, value: as_integer(name, value, 1, 2**31 - 1))
+    reduction: LossReduction = descriptor.checked(_reduction, default=LossReduction.MEAN)
+    ignore_index: int = descriptor.checked(as_integer, default=-100)
+
+    @property
+    def chunk_rows(self) -> int:
+        """As many as make the logits of a chunk about as large as the input, a power of two."""
+        shares = max(-(-self.v // max(self.h, 1)), 1)
+        return min(1 << max(-(-self.bt // shares) - 1, 0).bit_length(), MOST_ROWS)
+
+
+@dataclasses.dataclass(frozen=True)
+class FusedLinearCrossEntropyBackwardDescriptor(FusedLinearCrossEntropyDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class FusedLinearCrossEntropyArgs(Args):
+    """input (bt, h), weight (v, h), target i64 (bt,), out (bt,) of NONE, else (1,). Gradients, of the shapes of input
+    and weight, are overwritten; those of NONE are of the sum. Either may be None.
+    """
+
+    input: Viewable
+    weight: Viewable
+    target: Viewable
+    out: Viewable
+    grad_input: Viewable | None = None
+    grad_weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class FusedLinearCrossEntropyBackwardArgs(Args):
+    """The gradients of the forward plan, which are multiplied by dy_scalar of the run. Either may be None."""
+
+    grad_input: Viewable | None = None
+    grad_weight: Viewable | None = None
+
+
+class _Plan:
+    """Base of both: selection, and the checks of operands."""
+
+    __slots__ = ("descriptor", "library", "preference")
+
+    descriptor_type: type[Any]
+    args_type: type[Args]
+    name: str
+
+    def __init__(self, descriptor: Any, preference: PlanPreference, library: Library) -> None:
+        self.descriptor, self.preference, self.library = descriptor, preference, library
+
+    @classmethod
+    def select(
+        cls, stream: object, descriptor: Any, preference: PlanPreference | None = None, *,
+        library: Library | None = None, backend: str | None = None,
+    ) -> Any:  # fmt: skip
+        """As that of every plan."""
+        with naming(cls.__name__):
+            stream_handle(stream)
+            if type(descriptor) is not cls.descriptor_type:
+                wanted = cls.descriptor_type.__name__
+                raise InvalidProblemError(f"descriptor is of type {type(descriptor).__name__}, must be {wanted}")
+        with naming(cls.name):
+            if library is None:
+                library = default_library() if backend is None else load(backend=backend)
+            return cls(descriptor.validated(), preference or PlanPreference(), library)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.descriptor, self.preference, self.library)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.descriptor} on {self.library.backend}>"
+
+    @property
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], ElementKind]]:
+        """Of each operand its shape and dtype."""
+        d = self.descriptor
+        whole = {"grad_input": (d.bt, d.h), "grad_weight": (d.v, d.h)}
+        return {name: (shape, d.element) for name, shape in whole.items()}
+
+    def can_implement(self, args: Args) -> None:
+        """Raise what `run` would raise for these operands; no device work."""
+        with naming(self.name):
+            self._checked(args)
+
+    def _checked(self, args: Args) -> dict[str, TensorRef | None]:
+        if type(args) is not self.args_type:
+            raise InvalidProblemError(f"args is of type {type(args).__name__}, must be {self.args_type.__name__}")
+        operands: list[Operand] = []
+        views: dict[str, TensorRef | None] = {}
+        for name, (shape, dtype) in self.shapes.items():
+            output, view = name.startswith(("grad_", "out")), getattr(args, name)
+            operand = Operand(name, shape, "shape", (dtype,), output, False, False, None, ())
+            if view is not None:
+                check_view(operand, view, self.library.backend)
+            elif not name.startswith("grad_"):
+                raise InvalidProblemError(f"{name} is None, but is needed")
+            operands.append(operand)
+            views[name] = view
+        check_overlaps(operands, views, lambda *_: False)
+        return views
+
+    def _call(self, op: str, stream: object, *arguments: Any) -> None:
+        ffi = self.library.ffi
+        pointers = [ffi.cast("void *", a.ptr) if isinstance(a, TensorRef) else a for a in arguments]
+        status = self.library.function(op)(*pointers, ffi.cast("void *", stream_handle(stream)))
+        self.library.check(symbol_name(op), status)
+
+
+class FusedLinearCrossEntropyPlan(_Plan):
+    """The loss, and the gradients of input and weight. A run of MEAN waits for the number of rows that count, unless it
+    is told `count`; it cannot be captured in a graph without.
+    """
+
+    __slots__ = ("__dict__",)
+    descriptor_type = FusedLinearCrossEntropyDescriptor
+    args_type = FusedLinearCrossEntropyArgs
+    name = "fused_linear_cross_entropy"
+
+    @property
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], ElementKind]]:
+        d = self.descriptor
+        results = (d.bt,) if d.reduction is LossReduction.NONE else (1,)
+        given = {"input": ((d.bt, d.h), d.element), "weight": ((d.v, d.h), d.element)}
+        return {**given, "target": ((d.bt,), ElementKind.I64), "out": (results, d.element), **super().shapes}
+
+    @property
+    def precision_guarantee(self) -> PrecisionGuarantee:
+        return self._product(DenseLayout.RCR, 1, self.descriptor.v, self.descriptor.h).precision_guarantee
+
+    @property
+    def _wide(self) -> ElementKind:
+        """The dtype of the losses."""
+        return ElementKind.F64 if self.descriptor.element is ElementKind.F64 else ElementKind.F32
+
+    @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        """Where each part of the workspace begins, and where it ends."""
+        d, wide = self.descriptor, self._wide.itemsize
+        products = [plan.workspace_size for rows in self._sizes() for plan in self._products(rows)]
+        sizes = {
+            "logits": min(d.chunk_rows, d.bt) * d.v * d.element.itemsize, "losses": d.bt * wide, "count": 8,
+            "product": max(products, default=0), "end": 0,
+        }  # fmt: skip
+        places: dict[str, int] = {}
+        at = 0
+        for name, size in sizes.items():
+            places[name] = at
+            at += -(-size // _ALIGNMENT) * _ALIGNMENT
+        return places
+
+    @property
+    def workspace_size(self) -> int:
+        """Bytes that a run needs, beside what aligns their start."""
+        return self._places["end"] + _ALIGNMENT
+
+    def workspace_size_for(self, args: Args) -> int:
+        return self.workspace_size
+
+    def run(
+        self, stream: object, workspace: object, args: FusedLinearCrossEntropyArgs, count: int | None = None
+    ) -> None:
+        """Enqueue the steps. `count` is the number of targets that are not ignore_index."""
+        with naming(self.name):
+            views = self._checked(args)
+            scratch = workspace_view(workspace, views, self.library.backend)
+            given = 0 if scratch is None else scratch.nbytes
+            if scratch is None or given < self.workspace_size:
+                raise WorkspaceTooSmallError(
+                    f"workspace has {given} bytes, needs {self.workspace_size}", needed=self.workspace_size, got=given
+                )
+            start = -(-scratch.ptr // _ALIGNMENT) * _ALIGNMENT
+            parts = {name: start + place for name, place in self._places.items()}
+            self._run(stream, parts, views, as_integer("count", count, 0) if count is not None else None)
+
+    def _run(self, stream: object, parts: dict[str, int], views: dict[str, Any], count: int | None) -> None:
+        d, device = self.descriptor, self.library.backend
+        mean, none = d.reduction is LossReduction.MEAN, d.reduction is LossReduction.NONE
+        if mean and count is None:
+            where = TensorRef(parts["count"], (1,), ElementKind.I64, device=device)
+            count = self._count(stream, where, views["target"])
+        share = 1 / max(count or 0, 1) if mean else 1.0
+        losses = TensorRef(parts["losses"], (d.bt,), self._wide, device=device)
+        if none and losses.dtype is d.element:
+            losses = views["out"]
+        scratch = (parts["product"], parts["end"] - parts["product"])
+        for first, rows in self._chunks():
+            x = _rows(views["input"], first, rows)
+            logits = TensorRef(parts["logits"], (rows, d.v), d.element, device=device)
+            product = self._product(DenseLayout.RCR, rows, d.v, d.h)
+            product.run(stream, scratch, DenseGemmArgs(a=_batch(x), b=_batch(views["weight"]), d=_batch(logits)))
+            given = CrossEntropyInPlaceArgs(logits, _rows(views["target"], first, rows), _rows(losses, first, rows))
+            self._gradient(rows, share).run(stream, None, given)
+            if views["grad_input"] is not None:
+                dx = _batch(_rows(views["grad_input"], first, rows))
+                product = self._product(DenseLayout.RRR, rows, d.h, d.v)
+                product.run(stream, scratch, DenseGemmArgs(a=_batch(logits), b=_batch(views["weight"]), d=dx))
+            if views["grad_weight"] is not None:
+                dw = _batch(views["grad_weight"])
+                product = self._product(DenseLayout.CRR, d.v, d.h, rows, beta=float(first > 0))
+                product.run(stream, scratch, DenseGemmArgs(a=_batch(logits), b=_batch(x), d=dw))
+        if not none:
+            form = "_param" if self._wide is ElementKind.F64 else ""
+            self._call(f"loss_flce_scalar_finalize{form}_{d.element.symbol}", stream, d.bt, share, losses, views["out"])
+        elif losses is not views["out"]:
+            self._call(f"loss_flce_per_row_cast_{d.element.symbol}", stream, d.bt, losses, views["out"])
+
+    def _count(self, stream: object, where: TensorRef, target: TensorRef) -> int:
+        d = self.descriptor
+        self._call("loss_flce_count_non_ignore", stream, d.bt, d.ignore_index, target, where)
+        return int(memory.download(where, stream=stream, library=self.library)[0])
+
+    def _sizes(self) -> list[int]:
+        """How many rows chunks have."""
+        return sorted({rows for _, rows in self._chunks()})
+
+    def _chunks(self) -> Iterator[tuple[int, int]]:
+        """First row and rows of each; one chunk where there are no rows, whose gradients are 0."""
+        d = self.descriptor
+        yield from ((first, min(d.chunk_rows, d.bt - first)) for first in range(0, max(d.bt, 1), d.chunk_rows))
+
+    def _products(self, rows: int) -> list[DenseGemmPlan]:
+        d = self.descriptor
+        of_input = self._product(DenseLayout.RRR, rows, d.h, d.v)
+        return [
+            self._product(DenseLayout.RCR, rows, d.v, d.h),
+            of_input,
+            self._product(DenseLayout.CRR, d.v, d.h, rows),
+        ]
+
+    def _product(self, layout: DenseLayout, m: int, n: int, k: int, beta: float = 0.0) -> DenseGemmPlan:
+        return _product(self.library, self.preference, self.descriptor.element, layout, m, n, k, beta)
+
+    def _gradient(self, rows: int, scale: float) -> CrossEntropyInPlacePlan:
+        d = self.descriptor
+        of = CrossEntropyInPlaceDescriptor(rows, d.v, scale, d.ignore_index, element=d.element)
+        return CrossEntropyInPlacePlan.select(None, of, self.preference, library=self.library)
+
+
+class FusedLinearCrossEntropyBackwardPlan(_Plan):
+    """What the gradients are multiplied by, where that is not 1."""
+
+    __slots__ = ()
+    descriptor_type = FusedLinearCrossEntropyBackwardDescriptor
+    args_type = FusedLinearCrossEntropyBackwardArgs
+    name = "fused_linear_cross_entropy_backward"
+    workspace_size = 0
+
+    def workspace_size_for(self, args: Args) -> int:
+        return 0
+
+    def run(
+        self, stream: object, workspace: object, args: FusedLinearCrossEntropyBackwardArgs, dy_scalar: float
+    ) -> None:
+        """Multiply both in place."""
+        with naming(self.name):
+            element = self.descriptor.element
+            form = "_param" if element is ElementKind.F64 else ""
+            for view in self._checked(args).values():
+                if view is not None:
+                    op = f"loss_flce_inplace_scale{form}_{element.symbol}"
+                    self._call(op, stream, view.numel, float(dy_scalar), view)
+
+
+@functools.lru_cache(maxsize=64)
+def _product(
+    library: Library, preference: PlanPreference, element: ElementKind, layout: DenseLayout, m: int, n: int, k: int,
+    beta: float,
+) -> DenseGemmPlan:  # fmt: skip
+    of = DenseGemmDescriptor(m, n, k, 1, layout, beta=beta, element=element)
+    return DenseGemmPlan.select(None, of, preference, library=library)
+
+
+def _rows(view: TensorRef, first: int, rows: int) -> TensorRef:
+    """Rows of a dense view."""
+    shape = (rows, *view.shape[1:])
+    step = view.strides[0] if len(view.shape) > 0 else 1
+    return TensorRef(view.ptr + first * step * view.dtype.itemsize, shape, view.dtype, device=view.device, owner=view)
+
+
+def _batch(view: TensorRef) -> TensorRef:
+    """One matrix of a batch."""
+    return TensorRef(view.ptr, (1, *view.shape), view.dtype, device=view.device, readonly=view.readonly, owner=view)
