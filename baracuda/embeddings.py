@@ -5,7 +5,7 @@ Its backward adds dout[n] to dweight[indices[n]].
 
 embedding_renorm: a table, of which the rows that indices name are cut to a norm of max_norm; output may be weight.
 
-embedding_bag_max: the greatest of a bag's rows in each column, the first of equal ones, and its row, i32; 0 and row -1
+embedding_bag_max: the greatest of a bag's rows in each column, the first of equal ones, and its row; 0 and row -1
 for a bag without indices. Its backward adds dout[b, d] to dweight[output_index[b, d], d].
 
 embedding_bag: out[b] = sum (SUM) or mean (MEAN) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1], the last
@@ -13,7 +13,10 @@ bag ending at total_indices. Indices equal to padding_idx or outside [0, num_emb
 count too; a bag without indices gives 0. The backward adds dout[b] (MEAN: over the number of kept indices) to
 dweight[indices[k]]. embedding_bag_last_offset has one more offset, where the last bag ends. embedding_bag_weighted is
 the sum of per_sample_weights[k] * weight[indices[k]], with gradients of the table and of the weights. The caller zeroes
-gradients of tables. indices are i32 or i64, offsets i32.
+gradients of tables. embedding_dense_backward and embedding_bag_dense_backward are the gradients of tables with every
+option in one, among them scale_grad_by_freq; embedding_sparse_backward and embedding_bag_sparse_backward give the rows
+that are named, ascending and each once, their sums, and how many there are. indices and offsets are i32 or i64 each,
+and rows of maxima of the type of the offsets.
 """
 
 from __future__ import annotations
@@ -52,6 +55,22 @@ class EmbeddingDescriptor(_PaddedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingBackwardDescriptor(EmbeddingDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingDenseBackwardDescriptor(_PaddedDescriptor):
+    """With scale_grad_by_freq each row's gradient is over the number of times that the indices name the row."""
+
+    num_embeddings: int = descriptor.extent()
+    embedding_dim: int = descriptor.extent()
+    num_indices: int = descriptor.extent()
+    scale_grad_by_freq: bool = descriptor.flag()
+    padding_idx: int | None = descriptor.checked(_optional_index, default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingSparseBackwardDescriptor(EmbeddingDenseBackwardDescriptor):
     pass
 
 
@@ -122,12 +141,42 @@ class EmbeddingBagWeightsBackwardDescriptor(EmbeddingBagWeightedDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
+class EmbeddingBagDenseBackwardDescriptor(EmbeddingBagDescriptor):
+    """Of every kind of bags. With include_last_offset offsets have num_bags + 1 entries, the last of which ends the
+    last bag; with scale_grad_by_freq each row's gradient is over the number of times that the indices name the row.
+    """
+
+    include_last_offset: bool = descriptor.flag()
+    scale_grad_by_freq: bool = descriptor.flag()
+
+    @property
+    def offset_count(self) -> int:
+        return self.num_bags + self.include_last_offset
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagSparseBackwardDescriptor(EmbeddingBagDenseBackwardDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
 class EmbeddingBagMaxDescriptor(_PaddedDescriptor):
     num_embeddings: int = descriptor.extent()
     embedding_dim: int = descriptor.extent()
     num_bags: int = descriptor.extent()
     total_indices: int = descriptor.extent()
     padding_idx: int | None = descriptor.checked(_optional_index, default=None)
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingBagMaxLastOffsetDescriptor(EmbeddingBagMaxDescriptor):
+    """With include_last_offset offsets have num_bags + 1 entries, the last of which ends the last bag."""
+
+    include_last_offset: bool = descriptor.flag()
+
+    @property
+    def offset_count(self) -> int:
+        return self.num_bags + self.include_last_offset
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,6 +200,26 @@ class EmbeddingBackwardArgs(Args):
     dout: Viewable
     indices: Viewable
     dweight: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingDenseBackwardArgs(Args):
+    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
+    dout: Viewable
+    indices: Viewable
+    dweight: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingSparseBackwardArgs(Args):
+    """Behind the first `count` of them rows is -1 and values 0."""
+
+    dout: Viewable
+    indices: Viewable
+    rows: Viewable
+    values: Viewable
+    count: Viewable
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -226,7 +295,40 @@ class EmbeddingBagWeightsBackwardArgs(Args):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagDenseBackwardArgs(Args):
+    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
+
+    dout: Viewable
+    indices: Viewable
+    offsets: Viewable
+    per_sample_weights: Viewable | None
+    dweight: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagSparseBackwardArgs(Args):
+    """Behind the first `count` of them rows is -1 and values 0."""
+
+    dout: Viewable
+    indices: Viewable
+    offsets: Viewable
+    per_sample_weights: Viewable | None
+    rows: Viewable
+    values: Viewable
+    count: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class EmbeddingBagMaxArgs(Args):
+    weight: Viewable
+    indices: Viewable
+    offsets: Viewable
+    output: Viewable
+    output_index: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class EmbeddingBagMaxLastOffsetArgs(Args):
     weight: Viewable
     indices: Viewable
     offsets: Viewable
@@ -259,6 +361,22 @@ class EmbeddingBackwardPlan(Plan):
     names: ClassVar = {"padding_idx": "padding"}
 
 
+class EmbeddingDenseBackwardPlan(Plan):
+    __slots__ = ()
+    op = "embedding_dense_backward{I}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_DENSE_BACKWARD
+    names: ClassVar = {"padding_idx": "padding"}
+
+
+class EmbeddingSparseBackwardPlan(Plan):
+    __slots__ = ()
+    op = "embedding_sparse_backward{I}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_SPARSE_BACKWARD
+    names: ClassVar = {"padding_idx": "padding"}
+
+
 class EmbeddingRenormPlan(Plan):
     __slots__ = ()
     op = "embedding_renorm{I}_{T}"
@@ -271,7 +389,7 @@ class EmbeddingRenormPlan(Plan):
 
 class EmbeddingBagPlan(Plan):
     __slots__ = ()
-    op = "embedding_bag{I}_{T}"
+    op = "embedding_bag{I}{O}_{T}"
     category = OpCategory.EMBEDDING
     names: ClassVar = {"padding_idx": "padding", "out": "output"}
 
@@ -283,7 +401,7 @@ class EmbeddingBagPlan(Plan):
 
 class EmbeddingBagBackwardPlan(Plan):
     __slots__ = ()
-    op = "embedding_bag_backward{I}_{T}"
+    op = "embedding_bag_backward{I}{O}_{T}"
     category = OpCategory.EMBEDDING
     names: ClassVar = {"padding_idx": "padding"}
 
@@ -295,21 +413,21 @@ class EmbeddingBagBackwardPlan(Plan):
 
 class EmbeddingBagLastOffsetPlan(EmbeddingBagPlan):
     __slots__ = ()
-    op = "embedding_bag_last_offset{I}_{T}"
+    op = "embedding_bag_last_offset{I}{O}_{T}"
     descriptor_type = EmbeddingBagLastOffsetDescriptor
     args_type = EmbeddingBagLastOffsetArgs
 
 
 class EmbeddingBagLastOffsetBackwardPlan(EmbeddingBagBackwardPlan):
     __slots__ = ()
-    op = "embedding_bag_last_offset_backward{I}_{T}"
+    op = "embedding_bag_last_offset_backward{I}{O}_{T}"
     descriptor_type = EmbeddingBagLastOffsetBackwardDescriptor
     args_type = EmbeddingBagLastOffsetBackwardArgs
 
 
 class EmbeddingBagWeightedPlan(Plan):
     __slots__ = ()
-    op = "embedding_bag_weighted{I}_{T}"
+    op = "embedding_bag_weighted{I}{O}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTED
     names: ClassVar = {"padding_idx": "padding", "out": "output"}
@@ -317,7 +435,7 @@ class EmbeddingBagWeightedPlan(Plan):
 
 class EmbeddingBagWeightedBackwardPlan(Plan):
     __slots__ = ()
-    op = "embedding_bag_weighted_backward{I}_{T}"
+    op = "embedding_bag_weighted_backward{I}{O}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTED_BACKWARD
     names: ClassVar = {"padding_idx": "padding"}
@@ -325,23 +443,47 @@ class EmbeddingBagWeightedBackwardPlan(Plan):
 
 class EmbeddingBagWeightsBackwardPlan(Plan):
     __slots__ = ()
-    op = "embedding_bag_weights_backward{I}_{T}"
+    op = "embedding_bag_weights_backward{I}{O}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTS_BACKWARD
     names: ClassVar = {"padding_idx": "padding"}
 
 
+class EmbeddingBagDenseBackwardPlan(Plan):
+    __slots__ = ()
+    op = "embedding_bag_dense_backward{I}{O}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_BAG_DENSE_BACKWARD
+    names: ClassVar = {"padding_idx": "padding"}
+
+
+class EmbeddingBagSparseBackwardPlan(Plan):
+    __slots__ = ()
+    op = "embedding_bag_sparse_backward{I}{O}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_BAG_SPARSE_BACKWARD
+    names: ClassVar = {"padding_idx": "padding"}
+
+
 class EmbeddingBagMaxPlan(Plan):
     __slots__ = ()
-    op = "embedding_bag_max{I}_{T}"
+    op = "embedding_bag_max{I}{O}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_MAX
     names: ClassVar = {"padding_idx": "padding", "out": "output", "out_index": "output_index"}
 
 
+class EmbeddingBagMaxLastOffsetPlan(Plan):
+    __slots__ = ()
+    op = "embedding_bag_max_last_offset{I}{O}_{T}"
+    category = OpCategory.EMBEDDING
+    kind = EmbeddingKind.EMBEDDING_BAG_MAX_LAST_OFFSET
+    names: ClassVar = {"padding_idx": "padding", "out": "output", "out_index": "output_index"}
+
+
 class EmbeddingBagMaxBackwardPlan(Plan):
     __slots__ = ()
-    op = "embedding_bag_max_backward_{T}"
+    op = "embedding_bag_max_backward{I}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_MAX_BACKWARD
     names: ClassVar = {"out_index": "output_index"}

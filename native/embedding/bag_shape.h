@@ -5,15 +5,22 @@
 
 #include "core/abi/checks.h"
 #include "core/platform.h"
+#include "core/rows/folds.h"
 
 namespace bk {
 
 enum class BagMode : int32_t { kSum = 0, kMean = 1 };
 
+// What stands where there is no row, as a functor of the pointwise skeleton.
+struct NoRow {
+    BK_HD int32_t operator()() const { return -1; }
+};
+
 struct BagShape {
     int32_t total_indices, num_embeddings, embedding_dim, num_bags, mode;
     int64_t padding_idx;
     bool has_last_offset = false;  // offsets has one more entry, where the last bag ends
+    bool is_by_frequency = false;  // gradients of a row are divided by the number of indices that name it
 
     Status check() const {
         BK_TRY(require_non_negative({{"total_indices", total_indices},
@@ -30,17 +37,32 @@ struct BagShape {
     BK_HD bool keeps(int64_t index) const { return index >= 0 && index < num_embeddings && index != padding_idx; }
 
     // Positions [first, last) of bag b. Offsets outside [0, total_indices] are clamped: they may not reach foreign memory.
+    // Without offsets, null, every index is a bag.
     struct Range {
         int32_t first, last;
     };
     // Where the last bag ends, within the indices.
-    BK_HD int64_t end(const int32_t* offsets) const {
+    BK_HD int64_t end(IdArray offsets) const {
         return has_last_offset && offsets[num_bags] < total_indices ? offsets[num_bags] : total_indices;
     }
-    BK_HD Range bag(const int32_t* offsets, int64_t b) const {
-        const int32_t first = offsets[b], last = b + 1 < num_bags || has_last_offset ? offsets[b + 1] : total_indices;
-        const int32_t low = first < 0 ? 0 : first, high = last > total_indices ? total_indices : last;
-        return {low, high > low ? high : low};
+    BK_HD Range bag(IdArray offsets, int64_t b) const {
+        if (offsets.ids == nullptr) return {static_cast<int32_t>(b), static_cast<int32_t>(b + 1)};
+        const int64_t first = offsets[b], last = b + 1 < num_bags || has_last_offset ? offsets[b + 1] : total_indices;
+        const int64_t low = first < 0 ? 0 : first > total_indices ? total_indices : first;
+        const int64_t high = last > total_indices ? total_indices : last;
+        return {static_cast<int32_t>(low), static_cast<int32_t>(high > low ? high : low)};
+    }
+    // Bags that begin at or before position k; offsets are sorted.
+    BK_HD int64_t bags_until(IdArray offsets, int64_t k) const {
+        int64_t low = 0, high = num_bags;
+        while (low < high) {
+            const int64_t middle = (low + high) / 2;
+            if (offsets[middle] <= k)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        return low;
     }
 };
 

@@ -33,8 +33,8 @@ struct Embedding {
     Work work() const { return !shape().has_rows() ? Work::kNone : num_embeddings == 0 ? Work::kZeros : Work::kAll; }
     Status check() const { return shape().check(); }
     Status run(const T* weight, const I* indices, T* out, const Launch& launch) const {
-        if (work() == Work::kZeros) return write_zeros(launch, num_indices * embedding_dim, out);
         using Bits = bits_t<T>;
+        if (work() == Work::kZeros) return write_zeros(launch, num_indices * embedding_dim, reinterpret_cast<Bits*>(out));
         return gather_rows(launch, GatherShape{num_indices, embedding_dim, num_embeddings, padding_idx},
                            reinterpret_cast<const Bits*>(weight), indices, reinterpret_cast<Bits*>(out));
     }

@@ -11,11 +11,11 @@ namespace bk {
 
 // scales: a factor of each index; null: none.
 template <class T, class I>
-Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
+Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, IdArray offsets,
                      const T* scales, T* out);
 
 // With kHasLast offsets has one more entry, where the last bag ends.
-template <class T, class I, bool kHasLast = false>
+template <class T, class I, class O = int32_t, bool kHasLast = false>
 struct EmbeddingBag {
     int32_t total_indices;
     int32_t num_embeddings;
@@ -30,9 +30,9 @@ struct EmbeddingBag {
     }
     Status check() const { return shape().check(); }
     int64_t offset_count() const { return int64_t{num_bags} + kHasLast; }
-    Status run(const T* weight, const I* indices, const int32_t* offsets, T* out, const Launch& launch) const {
+    Status run(const T* weight, const I* indices, const O* offsets, T* out, const Launch& launch) const {
         if (work() == Work::kZeros) return write_zeros(launch, int64_t{num_bags} * embedding_dim, out);
-        return embedding_bag<T, I>(launch, shape(), weight, indices, offsets, nullptr, out);
+        return embedding_bag<T, I>(launch, shape(), weight, indices, IdArray(offsets), nullptr, out);
     }
 
 private:
@@ -40,7 +40,7 @@ private:
 };
 
 // Of sums, each row times the weight of its index.
-template <class T, class I>
+template <class T, class I, class O = int32_t>
 struct EmbeddingBagWeighted {
     int32_t total_indices;
     int32_t num_embeddings;
@@ -55,10 +55,10 @@ struct EmbeddingBagWeighted {
     }
     Status check() const { return shape().check(); }
     int64_t offset_count() const { return int64_t{num_bags} + (include_last_offset != 0); }
-    Status run(const T* weight, const I* indices, const int32_t* offsets, const T* per_sample_weights, T* out,
+    Status run(const T* weight, const I* indices, const O* offsets, const T* per_sample_weights, T* out,
                const Launch& launch) const {
         if (work() == Work::kZeros) return write_zeros(launch, int64_t{num_bags} * embedding_dim, out);
-        return embedding_bag(launch, shape(), weight, indices, offsets, per_sample_weights, out);
+        return embedding_bag(launch, shape(), weight, indices, IdArray(offsets), per_sample_weights, out);
     }
 
 private:

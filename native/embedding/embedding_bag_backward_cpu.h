@@ -1,4 +1,5 @@
-// As unsorted_segment_sum on the CPU: in place for f32 and f64, grouped by row for 16-bit gradients.
+// As unsorted_segment_sum on the CPU: in place for f32 and f64, grouped by row for 16-bit gradients. By frequency a workspace
+// has a count for each row; without one the indices are read for each of them.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +18,18 @@ struct BagGrouping {
     int32_t* kept;    // [num_bags]
 };
 
+// Null where none are wanted.
+inline int32_t* carve_counts(Carver* carver, const BagShape& shape) {
+    return shape.is_by_frequency ? carver->take<int32_t>(shape.num_embeddings) : nullptr;
+}
+
+template <class I>
+void count_rows(const BagShape& shape, const I* indices, int32_t* counts) {
+    std::fill(counts, counts + shape.num_embeddings, 0);
+    for (int64_t k = 0; k < shape.total_indices; ++k)
+        if (shape.keeps(indices[k])) ++counts[indices[k]];
+}
+
 inline BagGrouping carve_bag_grouping(Carver* carver, const BagShape& shape) {
     BagGrouping grouping;
     grouping.bags.values = carver->take<int32_t>(shape.total_indices);
@@ -28,9 +41,9 @@ inline BagGrouping carve_bag_grouping(Carver* carver, const BagShape& shape) {
 
 template <class T, class I>
 size_t embedding_bag_backward_workspace(const BagShape& shape, bool) {
-    if (std::is_same<T, compute_t<T>>::value) return 0;
     Carver carver;
-    carve_bag_grouping(&carver, shape);
+    carve_counts(&carver, shape);
+    if (!std::is_same<T, compute_t<T>>::value) carve_bag_grouping(&carver, shape);
     return carver.bytes();
 }
 
@@ -47,11 +60,9 @@ BK_HD compute_t<T> quotient(T x, compute_t<T> divisor) {
     return kMean ? widen(narrow<T>(widen(x) / divisor)) : widen(x);
 }
 
-template <bool kMean, class T, class I>
-void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const T* dout, const I* indices,
-                      const int32_t* offsets, const T* scales, T* dweight) {
-    using C = compute_t<T>;
-    const int64_t d = shape.embedding_dim;
+// Fills the grouping; returns the size of its largest group.
+template <class I>
+int64_t group_bags(const BagShape& shape, const BagGrouping& grouping, const I* indices, IdArray offsets) {
     for (int64_t k = 0; k < shape.total_indices; ++k) grouping.bag_of[k] = -1;
     for (int64_t b = 0; b < shape.num_bags; ++b) {
         const auto bag = shape.bag(offsets, b);
@@ -61,47 +72,69 @@ void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, const 
     const auto row = [&](int64_t k) {
         return grouping.bag_of[k] >= 0 && shape.keeps(indices[k]) ? static_cast<int64_t>(indices[k]) : int64_t{-1};
     };
-    const int64_t rows = shape.num_embeddings;
-    const int64_t largest = group_by_key(grouping.bags, shape.total_indices, rows, row, [](int64_t k) { return k; });
+    return group_by_key(grouping.bags, shape.total_indices, shape.num_embeddings, row, [](int64_t k) { return k; });
+}
+
+// Adds what row r gets to row_at(r).
+template <bool kMean, class T, class RowAt>
+void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, int64_t largest, const T* dout, const T* scales,
+                      const int32_t* counts, const RowAt& row_at) {
+    using C = compute_t<T>;
+    const int64_t d = shape.embedding_dim, rows = shape.num_embeddings;
     for_each_group(grouping.bags, rows, largest, d, sizeof(T), [&](int64_t r, ColumnRange columns) {
         const int64_t first = grouping.bags.start[r], last = grouping.bags.start[r + 1], total = grouping.bags.start[rows];
         if (first == last) return;
+        T* const y = row_at(r);
         for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
             C sum[most()];
-            for (int64_t i = 0; i < width; ++i) sum[i] = widen(dweight[r * d + c + i]);
+            for (int64_t i = 0; i < width; ++i) sum[i] = widen(y[c + i]);
             for (int64_t at = first; at < last; ++at) {
                 if (at + kRowsAhead < total)
                     prefetch_row(dout + grouping.bag_of[grouping.bags.values[at + kRowsAhead]] * d + c, width);
                 const int32_t k = grouping.bags.values[at], b = grouping.bag_of[k];
                 const T* const x = dout + b * d + c;
-                if (scales != nullptr) {
-                    const C scale = widen(scales[k]);
-                    for (int64_t i = 0; i < width; ++i) sum[i] += scale * widen(x[i]);
+                const C divisor = kMean ? static_cast<C>(grouping.kept[b]) : C(1);
+                if (scales == nullptr && counts == nullptr) {
+                    for (int64_t i = 0; i < width; ++i) sum[i] += quotient<kMean>(x[i], divisor);
                     continue;
                 }
-                const C divisor = kMean ? static_cast<C>(grouping.kept[b]) : C(1);
-                for (int64_t i = 0; i < width; ++i) sum[i] += quotient<kMean>(x[i], divisor);
+                const C scale = scales != nullptr ? widen(scales[k]) : C(1);
+                const C factor = counts != nullptr ? scale / static_cast<C>(counts[r]) : scale;
+                for (int64_t i = 0; i < width; ++i) sum[i] += factor * quotient<kMean>(x[i], divisor);
             }
-            for (int64_t i = 0; i < width; ++i) dweight[r * d + c + i] = narrow<T>(sum[i]);
+            for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(sum[i]);
         });
     });
 }
 
 template <class T, class I>
-Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices,
-                              const int32_t* offsets, const T* scales, T* dweight) {
+Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
+                              const T* scales, T* dweight) {
     using C = compute_t<T>;
-    bool grouped = false;
-    BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr), &grouped));
-    if (grouped) {
+    bool found = false;
+    BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr), &found));
+    int32_t* counts = nullptr;
+    if (found) {
         Carver carver(launch.workspace);
-        const BagGrouping grouping = carve_bag_grouping(&carver, shape);
-        if (shape.is_mean())
-            add_bags_grouped<true>(shape, grouping, dout, indices, offsets, scales, dweight);
-        else
-            add_bags_grouped<false>(shape, grouping, dout, indices, offsets, scales, dweight);
-        return Status::kOk;
+        counts = carve_counts(&carver, shape);
+        if (counts != nullptr) count_rows(shape, indices, counts);
+        if (!std::is_same<T, C>::value) {
+            const BagGrouping grouping = carve_bag_grouping(&carver, shape);
+            const int64_t largest = group_bags(shape, grouping, indices, offsets);
+            const auto row_at = [&](int64_t row) { return dweight + row * shape.embedding_dim; };
+            if (shape.is_mean())
+                add_bags_grouped<true>(shape, grouping, largest, dout, scales, counts, row_at);
+            else
+                add_bags_grouped<false>(shape, grouping, largest, dout, scales, counts, row_at);
+            return Status::kOk;
+        }
     }
+    const bool is_scaled = scales != nullptr || shape.is_by_frequency;
+    const auto factor_of = [&](int64_t k, int64_t index) {
+        const C scale = scales != nullptr ? widen(scales[k]) : C(1);
+        if (!shape.is_by_frequency) return scale;
+        return scale / static_cast<C>(counts != nullptr ? counts[index] : frequency_of(shape, indices, index));
+    };
     const int64_t d = shape.embedding_dim;
     const MatrixParts parts(d, sizeof(T));
     parallel_ranges(parts.count(), shape.total_indices * d < 4096 ? parts.count() : 1, [&](int64_t begin, int64_t end) {
@@ -119,10 +152,11 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
                         if (k + kRowsAhead < shape.total_indices)
                             if (const int64_t next = indices[k + kRowsAhead]; owned(next))
                                 prefetch_row(dweight + next * d + c, width);
-                        if (const int64_t index = indices[k]; owned(index))
-                            add_to_row<most()>(dweight + index * d + c, width, [&](int64_t i) {
-                                return scales == nullptr ? term[i] : widen(scales[k]) * term[i];
-                            });
+                        const int64_t index = indices[k];
+                        if (!owned(index)) continue;
+                        const C factor = is_scaled ? factor_of(k, index) : C(1);
+                        add_to_row<most()>(dweight + index * d + c, width,
+                                           [&](int64_t i) { return is_scaled ? factor * term[i] : term[i]; });
                     }
                 });
             }
@@ -147,11 +181,11 @@ BK_HD T dot_rows(const T* x, const T* y, int64_t width) {
 
 template <class T, class I>
 Status embedding_bag_scales_backward(const Launch&, const BagShape& shape, const T* dout, const T* weight, const I* indices,
-                                     const int32_t* offsets, T* dscales) {
+                                     IdArray offsets, T* dscales) {
     const int64_t d = shape.embedding_dim, end = shape.end(offsets);
     parallel_ranges(shape.total_indices, grain_for(2 * d * static_cast<int64_t>(sizeof(T))), [&](int64_t first, int64_t last) {
         for (int64_t k = first; k < last; ++k) {
-            const int64_t b = std::upper_bound(offsets, offsets + shape.num_bags, k) - offsets - 1, index = indices[k];
+            const int64_t b = shape.bags_until(offsets, k) - 1, index = indices[k];
             const bool keep = b >= 0 && k < end && shape.keeps(index);
             dscales[k] = keep ? dot_rows(dout + b * d, weight + index * d, d) : narrow<T>(compute_t<T>(0));
         }

@@ -1,6 +1,7 @@
 // With a workspace: (row, bag) pairs are sorted by row and the runs of bags' gradients summed (core/rows/add_runs.cuh).
 // Without: a group of threads a bag keeps the bag's gradient in registers and adds it to the rows by atomics; equal
-// indices of one bag contribute equally, so they become one addition.
+// indices of one bag contribute equally, so they become one addition. By frequency a workspace has a count for each row;
+// without one a thread reads all indices for each that it adds.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@ constexpr int64_t kBagGradGroups = int64_t{1} << 14;
 // Few bags are split over blockIdx.z, so that the chip is filled.
 template <int N, class T, class I>
 __global__ void __launch_bounds__(kBagGradThreads)
-    bag_grad_atomic_kernel(BagShape shape, const T* dout, const I* indices, const int32_t* offsets, const T* scales, T* dweight,
+    bag_grad_atomic_kernel(BagShape shape, const T* dout, const I* indices, IdArray offsets, const T* scales, T* dweight,
                            int group) {
     using C = compute_t<T>;
     const RowLane place = RowLane::here<N>(group);
@@ -51,9 +52,10 @@ __global__ void __launch_bounds__(kBagGradThreads)
         const int64_t mine = k + place.lane < range.last ? static_cast<int64_t>(indices[k + place.lane]) : -1;
         const int32_t index = shape.keeps(mine) ? static_cast<int32_t>(mine) : -1;
         // Indices with scales of their own are added each by itself.
-        const C scale = scales != nullptr && index >= 0 ? widen(scales[k + place.lane]) : C(1);
+        C scale = scales != nullptr && index >= 0 ? widen(scales[k + place.lane]) : C(1);
         const unsigned equal = scales != nullptr ? 1u << (base + place.lane) : __match_any_sync(mask, index);
         const bool leads = index >= 0 && __ffs(equal) - 1 == base + place.lane;
+        if (shape.is_by_frequency && leads) scale /= static_cast<C>(frequency_of(shape, indices, index));
         unsigned leaders = __ballot_sync(mask, leads);
         for (; leaders != 0; leaders &= leaders - 1) {
             const int from = __ffs(leaders) - 1;
@@ -69,7 +71,7 @@ __global__ void __launch_bounds__(kBagGradThreads)
 }
 
 template <class T, class I>
-Status add_bags_atomic(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, const int32_t* offsets,
+Status add_bags_atomic(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
                        const T* scales, T* dweight) {
     constexpr int N = kVectorLanes<T>;
     const RowGroups groups = RowGroups::choose<T>(
@@ -91,12 +93,16 @@ template <class T>
 struct SortedBags {
     SortBuffers sort;
     RunParts<compute_t<T>> parts;
-    int32_t* kept;   // [num_bags]; mean only, as the next
-    T* gradients;    // [num_bags, embedding_dim]
-    uint32_t* bags;  // [total_indices], of the positions; of scaled indices only
+    int32_t* kept;    // [num_bags]; mean only, as the next
+    T* gradients;     // [num_bags, embedding_dim]
+    uint32_t* bags;   // [total_indices], of the positions; of scaled indices only
+    int32_t* counts;  // [num_embeddings], of the indices; by frequency only
 };
 
-// Rows of bags by position, each times its scale.
+// Whether indices have factors: scales, or what the frequency of their row makes of them.
+inline bool has_factors(const BagShape& shape, bool is_scaled) { return is_scaled || shape.is_by_frequency; }
+
+// Rows of bags by position, each times its scale, and over the count of the row that it is added to.
 template <class T>
 struct ScaledBags {
     using Element = T;
@@ -104,9 +110,15 @@ struct ScaledBags {
     const T* rows;
     const uint32_t* positions;
     const uint32_t* bags;
-    const T* scales;
+    const T* scales;          // null: none
+    const uint32_t* targets;  // in the order of the positions
+    const int32_t* counts;    // null: none
     BK_DEVICE uint32_t index(uint32_t i) const { return bags[positions[i]]; }
-    BK_DEVICE compute_t<T> scale(uint32_t i) const { return widen(scales[positions[i]]); }
+    BK_DEVICE compute_t<T> scale(uint32_t i) const {
+        using C = compute_t<T>;
+        const C own = scales == nullptr ? C(1) : widen(scales[positions[i]]);
+        return counts == nullptr ? own : own / static_cast<C>(counts[targets[i]]);
+    }
 };
 
 template <class T>
@@ -117,7 +129,8 @@ SortedBags<T> carve_sorted_bags(Carver* carver, const BagShape& shape, const Run
     const int64_t mean_bags = shape.is_mean() ? shape.num_bags : 0;
     buffers.kept = carver->take<int32_t>(mean_bags);
     buffers.gradients = carver->take<T>(mean_bags * shape.embedding_dim);
-    buffers.bags = carver->take<uint32_t>(is_scaled ? shape.total_indices : 0);
+    buffers.bags = carver->take<uint32_t>(has_factors(shape, is_scaled) ? shape.total_indices : 0);
+    buffers.counts = carver->take<int32_t>(shape.is_by_frequency ? shape.num_embeddings : 0);
     return buffers;
 }
 
@@ -158,32 +171,35 @@ BK_DEVICE void scan_max(int32_t* tile) {
 }
 
 // Keys are the rows, num_embeddings for an index that is dropped or in no bag; values are the bags,
-// or positions where there are any to write, and bags lie beside them. Counts the kept
-// indices of each bag where `kept` is given. A block finds the bags of its tile by marking where they start.
+// or positions where there are any to write, and bags lie beside them. Counts the kept indices of each bag where `kept` is
+// given, and all indices of each row where `counts` is. A block finds the bags of its tile by marking where they start.
 template <class I>
 __global__ void __launch_bounds__(kKeyThreads)
-    bag_keys_kernel(BagShape shape, const I* indices, const int32_t* offsets, uint32_t* keys, uint32_t* bags,
-                    uint32_t* positions, int32_t* kept) {
+    bag_keys_kernel(BagShape shape, const I* indices, IdArray offsets, uint32_t* keys, uint32_t* bags, uint32_t* positions,
+                    int32_t* kept, int32_t* counts) {
     __shared__ int32_t tile[kKeyTile];
     __shared__ int32_t edge[2];
     const int64_t first = int64_t{blockIdx.x} * kKeyTile;
     const int64_t last = min(first + kKeyTile, int64_t{shape.total_indices});
-    if (threadIdx.x < 32) {
+    const bool has_offsets = offsets.ids != nullptr;
+    if (has_offsets && threadIdx.x < 32) {
         // Last bags that start at or before the first and the last position; -1 before the first bag.
         int64_t low[2] = {0, 0}, high[2] = {shape.num_bags, shape.num_bags};
         group_search(low, high, 32, static_cast<int>(threadIdx.x),
                      [&](int e, int64_t bag) { return offsets[bag] > (e == 0 ? first : last - 1); });
         if (threadIdx.x < 2) edge[threadIdx.x] = static_cast<int32_t>(low[threadIdx.x]) - 1;
     }
-    for (int i = threadIdx.x; i < kKeyTile; i += kKeyThreads) tile[i] = -1;
+    for (int i = threadIdx.x; i < kKeyTile; i += kKeyThreads) tile[i] = has_offsets ? -1 : static_cast<int32_t>(first + i);
     __syncthreads();
-    for (int32_t bag = edge[0] + 1 + static_cast<int32_t>(threadIdx.x); bag <= edge[1]; bag += kKeyThreads) {
-        const int64_t start = offsets[bag];
-        if (start >= first && start < last) atomicMax(tile + (start - first), bag);
+    if (has_offsets) {
+        for (int32_t bag = edge[0] + 1 + static_cast<int32_t>(threadIdx.x); bag <= edge[1]; bag += kKeyThreads) {
+            const int64_t start = offsets[bag];
+            if (start >= first && start < last) atomicMax(tile + (start - first), bag);
+        }
+        if (threadIdx.x == 0) atomicMax(tile, edge[0]);
+        __syncthreads();
+        scan_max(tile);
     }
-    if (threadIdx.x == 0) atomicMax(tile, edge[0]);
-    __syncthreads();
-    scan_max(tile);
     const int64_t end = shape.end(offsets);
     for (int i = threadIdx.x; i < kKeyTile; i += kKeyThreads) {
         const int64_t k = first + i;
@@ -198,6 +214,11 @@ __global__ void __launch_bounds__(kKeyThreads)
         if (kept != nullptr) {
             const unsigned equal = __match_any_sync(0xffffffffu, keep ? bag : -1);
             if (keep && __ffs(equal) - 1 == static_cast<int>(threadIdx.x % 32)) atomicAdd(kept + bag, __popc(equal));
+        }
+        if (counts != nullptr) {
+            const int32_t row = shape.keeps(index) ? static_cast<int32_t>(index) : -1;
+            const unsigned equal = __match_any_sync(0xffffffffu, row);
+            if (row >= 0 && __ffs(equal) - 1 == static_cast<int>(threadIdx.x % 32)) atomicAdd(counts + row, __popc(equal));
         }
     }
 }
@@ -220,62 +241,71 @@ struct DivideByKept {
     }
 };
 
+// Brings (row, bag) pairs in order of the rows. *gradients, dout, becomes what each bag gives to its rows.
 template <class T, class I>
-Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices,
-                              const int32_t* offsets, const T* scales, T* dweight) {
-    bool found = false;
-    const bool is_scaled = scales != nullptr;
-    BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape, is_scaled), &found));
-    if (!found) return add_bags_atomic(launch, shape, dout, indices, offsets, scales, dweight);
-    const RunShape s = bag_runs<T>(shape);
-    Carver carver(launch.workspace);
-    auto buffers = carve_sorted_bags<T>(&carver, shape, s, is_scaled);
-    int32_t* const kept = shape.is_mean() ? buffers.kept : nullptr;
+Status sort_bags(const Launch& launch, const BagShape& shape, const I* indices, IdArray offsets, const T* scales,
+                 SortedBags<T>* buffers, const T** gradients) {
+    SortBuffers& sort = buffers->sort;
+    int32_t* const kept = shape.is_mean() ? buffers->kept : nullptr;
+    int32_t* const counts = shape.is_by_frequency ? buffers->counts : nullptr;
+    const bool is_scaled = has_factors(shape, scales != nullptr);
     if (kept != nullptr) BK_TRY(fill_bytes(launch, kept, 0, sizeof(int32_t) * static_cast<size_t>(shape.num_bags)));
+    if (counts != nullptr) BK_TRY(fill_bytes(launch, counts, 0, sizeof(int32_t) * static_cast<size_t>(shape.num_embeddings)));
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, kKeyTile))), dim3(kKeyThreads)};
-    BK_TRY(launch_kernel(launch, grid, bag_keys_kernel<I>, shape, indices, offsets, buffers.sort.keys[0],
-                         is_scaled ? buffers.bags : buffers.sort.values[0], is_scaled ? buffers.sort.values[0] : nullptr,
-                         kept));
-    const T* gradients = dout;
+    BK_TRY(launch_kernel(launch, grid, bag_keys_kernel<I>, shape, indices, offsets, sort.keys[0],
+                         is_scaled ? buffers->bags : sort.values[0], is_scaled ? sort.values[0] : nullptr, kept, counts));
     if (shape.is_mean()) {
         BK_TRY(pointwise(launch, int64_t{shape.num_bags} * shape.embedding_dim, DivideByKept<T>{kept, shape.embedding_dim},
-                         outputs(buffers.gradients), inputs(dout)));
-        gradients = buffers.gradients;
+                         outputs(buffers->gradients), inputs(*gradients)));
+        *gradients = buffers->gradients;
     }
-    BK_TRY(sort_pairs(launch, &buffers.sort, shape.total_indices, static_cast<uint32_t>(shape.num_embeddings)));
-    if (is_scaled)
-        return add_runs(launch, s, ScaledBags<T>{dout, buffers.sort.values[0], buffers.bags, scales},
-                        static_cast<const uint32_t*>(buffers.sort.keys[0]), dweight, buffers.parts);
-    return add_runs(launch, s, RowsByIndex<T, true>{gradients, buffers.sort.values[0]},
-                    static_cast<const uint32_t*>(buffers.sort.keys[0]), dweight, buffers.parts);
+    return sort_pairs(launch, &sort, shape.total_indices, static_cast<uint32_t>(shape.num_embeddings));
+}
+
+// Adds the gradients of sorted pairs to rows `ids` of out.
+template <class T>
+Status add_sorted_bags(const Launch& launch, const BagShape& shape, const RunShape& runs, const SortedBags<T>& buffers,
+                       const T* gradients, const T* scales, const uint32_t* ids, T* out) {
+    const SortBuffers& sort = buffers.sort;
+    if (!has_factors(shape, scales != nullptr))
+        return add_runs(launch, runs, RowsByIndex<T, true>{gradients, sort.values[0]}, ids, out, buffers.parts);
+    const int32_t* const counts = shape.is_by_frequency ? buffers.counts : nullptr;
+    return add_runs(launch, runs, ScaledBags<T>{gradients, sort.values[0], buffers.bags, scales, sort.keys[0], counts}, ids,
+                    out, buffers.parts);
+}
+
+template <class T, class I>
+Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
+                              const T* scales, T* dweight) {
+    bool found = false;
+    BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr), &found));
+    if (!found) return add_bags_atomic(launch, shape, dout, indices, offsets, scales, dweight);
+    const RunShape runs = bag_runs<T>(shape);
+    Carver carver(launch.workspace);
+    SortedBags<T> buffers = carve_sorted_bags<T>(&carver, shape, runs, scales != nullptr);
+    const T* gradients = dout;
+    BK_TRY(sort_bags(launch, shape, indices, offsets, scales, &buffers, &gradients));
+    return add_sorted_bags(launch, shape, runs, buffers, gradients, scales, buffers.sort.keys[0], dweight);
 }
 
 // --- Of the scales ---------------------------------------------------------------------------------------------------
 
 // A group of threads an index: its bag is searched for, and its row multiplied with the bag's gradient.
 template <int N, class T, class I>
-__global__ void __launch_bounds__(kBagGradThreads)
-    bag_scales_kernel(BagShape shape, const T* dout, const T* weight, const I* indices, const int32_t* offsets, T* dscales,
-                      int group) {
+__global__ void __launch_bounds__(kBagGradThreads) bag_scales_kernel(BagShape shape, const T* dout, const T* weight,
+                                                                     const I* indices, IdArray offsets, T* dscales, int group) {
     using C = compute_t<T>;
     const int per_block = kBagGradThreads / group, lane = threadIdx.x % group;
     const int64_t k = int64_t{blockIdx.x} * per_block + threadIdx.x / group;
     if (k >= shape.total_indices) return;
     const unsigned mask = group_mask(group);
     const int64_t index = indices[k];
-    int64_t low = 0, high = shape.num_bags;  // the first bag that begins behind k
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (offsets[middle] <= k)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const bool keep = low > 0 && k < shape.end(offsets) && shape.keeps(index);
+    const int64_t bags = shape.bags_until(offsets, k);
+    const bool keep = bags > 0 && k < shape.end(offsets) && shape.keeps(index);
     C sum = 0;
     if (keep)
         for (int64_t c = int64_t{lane} * N; c < shape.embedding_dim; c += int64_t{group} * N) {
-            const Vec<T, N> x = load<N>(dout + (low - 1) * shape.embedding_dim + c);
+            const Vec<T, N> x = load<N>(dout + (bags - 1) * shape.embedding_dim + c);
             const Vec<T, N> y = load<N>(weight + index * shape.embedding_dim + c);
 #pragma unroll
             for (int i = 0; i < N; ++i) sum = fma(widen(x.lane[i]), widen(y.lane[i]), sum);
@@ -286,7 +316,7 @@ __global__ void __launch_bounds__(kBagGradThreads)
 
 template <class T, class I>
 Status embedding_bag_scales_backward(const Launch& launch, const BagShape& shape, const T* dout, const T* weight,
-                                     const I* indices, const int32_t* offsets, T* dscales) {
+                                     const I* indices, IdArray offsets, T* dscales) {
     constexpr int N = kVectorLanes<T>;
     const RowGroups groups = RowGroups::choose<T>(
         shape.embedding_dim, is_aligned(dout, kVectorBytes) && is_aligned(weight, kVectorBytes), kBagGradThreads);

@@ -48,8 +48,8 @@ BK_HD void sum_bag(const BagShape& shape, const T* weight, const I* indices, [[m
 }
 
 template <class T, class I>
-Status embedding_bag(const Launch&, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
-                     const T* scales, T* out) {
+Status embedding_bag(const Launch&, const BagShape& shape, const T* weight, const I* indices, IdArray offsets, const T* scales,
+                     T* out) {
     const int64_t bags = shape.num_bags, per_bag = ceil_div<int64_t>(shape.total_indices, bags) + 1;
     const int64_t grain = std::max(grain_for(per_bag * shape.embedding_dim * static_cast<int64_t>(sizeof(T))),
                                    ceil_div<int64_t>(bags, 16 * thread_count()));

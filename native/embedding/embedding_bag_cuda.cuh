@@ -25,7 +25,7 @@ BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* 
         for (int u = 0; u < kUnroll; ++u) {
             const int64_t index = k + u < end ? static_cast<int64_t>(indices[k + u]) : -1;
             keep[u] = shape.keeps(index);
-            if (keep[u] && inside) row[u] = load<N>(weight + index * shape.embedding_dim + column);
+            row[u] = load_if<N>(keep[u] && inside, weight + index * shape.embedding_dim + column);
             if (keep[u] && scales != nullptr) scale[u] = scales[k + u];
         }
 #pragma unroll
@@ -38,7 +38,7 @@ BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* 
             }
             const C factor = widen(scale[u]);
 #pragma unroll
-            for (int i = 0; i < N; ++i) sum[i] = fma(factor, widen(row[u].lane[i]), sum[i]);
+            for (int i = 0; i < N; ++i) sum[i] = fma(factor, widen_lane(row[u], i), sum[i]);
         }
     }
     return kept;
@@ -55,9 +55,8 @@ BK_DEVICE void store_bag(const BagShape& shape, T* out, int64_t bag, int64_t col
 }
 
 template <int N, class T, class I>
-__global__ void __launch_bounds__(kBagThreads)
-    embedding_bag_kernel(BagShape shape, const T* weight, const I* indices, const int32_t* offsets, const T* scales, T* out,
-                         int group) {
+__global__ void __launch_bounds__(kBagThreads) embedding_bag_kernel(BagShape shape, const T* weight, const I* indices,
+                                                                    IdArray offsets, const T* scales, T* out, int group) {
     using C = compute_t<T>;
     const RowLane place = RowLane::here<N>(group);
     BagShape::Range range{0, 0};
@@ -102,7 +101,7 @@ __global__ void __launch_bounds__(kBagThreads)
 }
 
 template <class T, class I>
-Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
+Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, IdArray offsets,
                      const T* scales, T* out) {
     constexpr int N = kVectorLanes<T>;
     const RowGroups groups = RowGroups::choose<T>(

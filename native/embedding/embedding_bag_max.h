@@ -10,15 +10,37 @@
 
 namespace bk {
 
-struct NoRow {
-    BK_HD int32_t operator()() const { return -1; }
+// Rows of the table, -1 for none, of either width, so that kernels need not be made for each.
+struct RowArray {
+    void* rows;
+    bool is_wide;
+
+    explicit RowArray(int32_t* given) : rows(given), is_wide(false) {}
+    explicit RowArray(int64_t* given) : rows(given), is_wide(true) {}
+    BK_HD void put(int64_t i, int32_t row) const {
+        if (is_wide)
+            static_cast<int64_t*>(rows)[i] = row;
+        else
+            static_cast<int32_t*>(rows)[i] = row;
+    }
 };
 
 template <class T, class I>
-Status embedding_bag_max(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
-                         T* out, int32_t* out_index);
+Status embedding_bag_max(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, IdArray offsets,
+                         T* out, RowArray out_index);
 
-template <class T, class I>
+template <class T, class I, class O>
+Status embedding_bag_max_or_none(const Launch& launch, const BagShape& shape, const T* weight, const I* indices,
+                                 const O* offsets, T* out, O* out_index) {
+    if (shape.total_indices > 0 && shape.num_embeddings > 0)
+        return embedding_bag_max(launch, shape, weight, indices, IdArray(offsets), out, RowArray(out_index));
+    const int64_t cells = int64_t{shape.num_bags} * shape.embedding_dim;
+    BK_TRY(write_zeros(launch, cells, out));
+    constexpr int64_t words = sizeof(O) / sizeof(int32_t);  // of -1 all alike
+    return pointwise(launch, cells * words, NoRow{}, outputs(reinterpret_cast<int32_t*>(out_index)), inputs());
+}
+
+template <class T, class I, class O = int32_t>
 struct EmbeddingBagMax {
     int32_t total_indices;
     int32_t num_embeddings;
@@ -31,19 +53,41 @@ struct EmbeddingBagMax {
         return total_indices == 0 || num_embeddings == 0 ? Work::kZeros : Work::kAll;
     }
     Status check() const { return shape().check(); }
-    Status run(const T* weight, const I* indices, const int32_t* offsets, T* out, int32_t* out_index,
-               const Launch& launch) const {
-        if (work() == Work::kAll) return embedding_bag_max(launch, shape(), weight, indices, offsets, out, out_index);
-        const int64_t cells = int64_t{num_bags} * embedding_dim;
-        BK_TRY(write_zeros(launch, cells, out));
-        return pointwise(launch, cells, NoRow{}, outputs(out_index), inputs());
+    Status run(const T* weight, const I* indices, const O* offsets, T* out, O* out_index, const Launch& launch) const {
+        return embedding_bag_max_or_none(launch, shape(), weight, indices, offsets, out, out_index);
     }
 
 private:
     BagShape shape() const { return {total_indices, num_embeddings, embedding_dim, num_bags, 0, padding_idx}; }
 };
 
-template <class T>
+// Where include_last_offset is not 0 offsets has one more entry, where the last bag ends.
+template <class T, class I, class O = int32_t>
+struct EmbeddingBagMaxLastOffset {
+    int32_t total_indices;
+    int32_t num_embeddings;
+    int32_t embedding_dim;
+    int32_t num_bags;
+    int32_t include_last_offset;
+    int64_t padding_idx;
+
+    Work work() const {
+        if (num_bags == 0 || embedding_dim == 0) return Work::kNone;
+        return total_indices == 0 || num_embeddings == 0 ? Work::kZeros : Work::kAll;
+    }
+    Status check() const { return shape().check(); }
+    int64_t offset_count() const { return int64_t{num_bags} + (include_last_offset != 0); }
+    Status run(const T* weight, const I* indices, const O* offsets, T* out, O* out_index, const Launch& launch) const {
+        return embedding_bag_max_or_none(launch, shape(), weight, indices, offsets, out, out_index);
+    }
+
+private:
+    BagShape shape() const {
+        return {total_indices, num_embeddings, embedding_dim, num_bags, 0, padding_idx, include_last_offset != 0};
+    }
+};
+
+template <class T, class I>
 struct EmbeddingBagMaxBackward {
     int32_t num_embeddings;
     int32_t embedding_dim;
@@ -55,7 +99,7 @@ struct EmbeddingBagMaxBackward {
             {{"num_embeddings", num_embeddings}, {"embedding_dim", embedding_dim}, {"num_bags", num_bags}});
     }
     size_t workspace_size() const { return scatter_reduce_workspace<ScatterSum<compute_t<T>>, T>(layout()); }
-    Status run(const T* dout, const int32_t* out_index, T* dweight, const Launch& launch) const {
+    Status run(const T* dout, const I* out_index, T* dweight, const Launch& launch) const {
         return scatter_reduce<ScatterSum<compute_t<T>>>(launch, layout(), dout, out_index, dweight);
     }
 

@@ -9,7 +9,8 @@
 namespace bk {
 
 template <class T, class I>
-BK_HD void max_of_bag(const BagShape& shape, const T* weight, const I* indices, BagShape::Range bag, T* y, int32_t* row) {
+BK_HD void max_of_bag(const BagShape& shape, const T* weight, const I* indices, BagShape::Range bag, T* y, RowArray rows,
+                      int64_t first_row) {
     using C = compute_t<T>;
     const int64_t d = shape.embedding_dim, total = shape.total_indices;
     const auto next_kept = [&](int64_t k) {
@@ -41,19 +42,19 @@ BK_HD void max_of_bag(const BagShape& shape, const T* weight, const I* indices, 
             // From the table itself, so that a NaN keeps its payload.
             for (int64_t i = 0; i < width; ++i) y[c + i] = weight[at[i] * d + c + i];
         }
-        for (int64_t i = 0; i < width; ++i) row[c + i] = at[i];
+        for (int64_t i = 0; i < width; ++i) rows.put(first_row + c + i, at[i]);
     });
 }
 
 template <class T, class I>
-Status embedding_bag_max(const Launch&, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
-                         T* out, int32_t* out_index) {
+Status embedding_bag_max(const Launch&, const BagShape& shape, const T* weight, const I* indices, IdArray offsets, T* out,
+                         RowArray out_index) {
     const int64_t bags = shape.num_bags, d = shape.embedding_dim, per_bag = ceil_div<int64_t>(shape.total_indices, bags) + 1;
     const int64_t grain =
         std::max(grain_for(per_bag * d * static_cast<int64_t>(sizeof(T))), ceil_div<int64_t>(bags, 16 * thread_count()));
     parallel_chunks(bags, grain, [&](int64_t begin, int64_t end) {
         for (int64_t b = begin; b < end; ++b)
-            max_of_bag(shape, weight, indices, shape.bag(offsets, b), out + b * d, out_index + b * d);
+            max_of_bag(shape, weight, indices, shape.bag(offsets, b), out + b * d, out_index, b * d);
     });
     return Status::kOk;
 }

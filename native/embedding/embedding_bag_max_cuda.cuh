@@ -53,7 +53,7 @@ BK_DEVICE void take_bag_rows(const BagShape& shape, const T* weight, const I* in
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
             index[u] = k + u < end ? static_cast<int64_t>(indices[k + u]) : -1;
-            if (shape.keeps(index[u]) && inside) x[u] = load<N>(weight + index[u] * shape.embedding_dim + column);
+            x[u] = load_if<N>(shape.keeps(index[u]) && inside, weight + index[u] * shape.embedding_dim + column);
         }
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u)
@@ -76,7 +76,7 @@ BK_DEVICE void take_part(BagMax<C, N>& max, const BagMax<C, N>& later) {
 
 // Values come from the table itself, so that a NaN keeps its payload.
 template <int N, class T, class C>
-BK_DEVICE void store_max(const BagShape& shape, const T* weight, T* out, int32_t* out_index, int64_t bag, int64_t column,
+BK_DEVICE void store_max(const BagShape& shape, const T* weight, T* out, RowArray out_index, int64_t bag, int64_t column,
                          const BagMax<C, N>& max) {
     if (column >= shape.embedding_dim) return;
     Vec<T, N> value;
@@ -91,13 +91,12 @@ BK_DEVICE void store_max(const BagShape& shape, const T* weight, T* out, int32_t
     const int64_t at = bag * shape.embedding_dim + column;
     store<N>(out + at, value);
 #pragma unroll
-    for (int i = 0; i < N; ++i) out_index[at + i] = rows.lane[i];
+    for (int i = 0; i < N; ++i) out_index.put(at + i, rows.lane[i]);
 }
 
 template <int N, class T, class I>
 __global__ void __launch_bounds__(kBagMaxThreads)
-    bag_max_kernel(BagShape shape, const T* weight, const I* indices, const int32_t* offsets, T* out, int32_t* out_index,
-                   int group) {
+    bag_max_kernel(BagShape shape, const T* weight, const I* indices, IdArray offsets, T* out, RowArray out_index, int group) {
     using C = compute_t<T>;
     const RowLane place = RowLane::here<N>(group);
     BagShape::Range range{0, 0};
@@ -133,8 +132,8 @@ __global__ void __launch_bounds__(kBagMaxThreads)
 }
 
 template <class T, class I>
-Status embedding_bag_max(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, const int32_t* offsets,
-                         T* out, int32_t* out_index) {
+Status embedding_bag_max(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, IdArray offsets,
+                         T* out, RowArray out_index) {
     constexpr int N = kVectorLanes<T> > 4 ? 4 : kVectorLanes<T>;
     RowGroups groups = RowGroups::choose<T>(shape.embedding_dim, false, kBagMaxThreads);
     if (shape.embedding_dim % N == 0 && is_aligned(weight, sizeof(T) * N) && is_aligned(out, sizeof(T) * N)) {

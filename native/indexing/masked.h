@@ -43,12 +43,18 @@ inline Layout<1> row_of(int64_t numel) {
 // y[number] = x[place]
 template <class Bits>
 struct WriteSelected {
+    using Value = Bits;
+    static constexpr bool reads_places = true;
     const Bits* x;
     Bits* y;
     int64_t most;
     int64_t* counter;
+    BK_HD Bits read(int64_t, int64_t place) const { return x[place]; }
+    BK_HD void put(int64_t number, int64_t, Bits value) const {
+        if (number < most) y[number] = value;
+    }
     BK_HD void operator()(int64_t number, int64_t place) const {
-        if (number < most) y[number] = x[place];
+        if (number < most) put(number, place, read(number, place));
     }
     BK_HD void total(int64_t count) const { *counter = count; }
 };
@@ -56,12 +62,16 @@ struct WriteSelected {
 // y[place] = x[number]
 template <class Bits>
 struct WriteToSelected {
+    using Value = Bits;
+    static constexpr bool reads_places = false;
     const Bits* x;
     Bits* y;
     int64_t most;
-    BK_HD void operator()(int64_t number, int64_t place) const {
-        if (number < most) y[place] = x[number];
+    BK_HD Bits read(int64_t number, int64_t) const { return number < most ? x[number] : Bits(0); }
+    BK_HD void put(int64_t number, int64_t place, Bits value) const {
+        if (number < most) y[place] = value;
     }
+    BK_HD void operator()(int64_t number, int64_t place) const { put(number, place, read(number, place)); }
     BK_HD void total(int64_t) const {}
 };
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .embedding import NOTHING_OUT, WIDTHS, bad_calls, bag, kept_by_bag, problems
+from .embedding import MEAN, NOTHING_OUT, WIDTHS, bad_calls, bag, kept_by_bag, problems
 from .model import Array, Bad, Case, Expected, Idle, Problem
 from .segment import DISTRIBUTIONS, distribution
 
@@ -13,7 +13,7 @@ def scalars_of(n, rows, dim, padding):
 
 def embedding(draw, n, rows, dim, padding=-1, spread="uniform", kind="normal", null=()):
     indices = draw.indices(distribution(draw, spread, n, rows))
-    arrays = {"weight": draw.floats((rows, dim), kind), "indices": indices, "out": draw.output((n, dim))}
+    arrays = {"weight": draw.values((rows, dim), kind), "indices": indices, "out": draw.output((n, dim))}
     return Problem(scalars_of(n, rows, dim, padding), arrays, null=null)
 
 
@@ -80,10 +80,10 @@ SHORT = Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)
 NO_ROWS = (Idle("no_indices", {"num_indices": 0}), Idle("no_columns", {"embedding_dim": 0}))
 
 
-def bag_max(*args, **options):
-    problem = bag(*args, **options)
+def bag_max(draw, *args, **options):
+    problem = bag(draw, *args, **options)
     del problem.scalars["mode"]
-    problem.arrays["out_index"] = Array("i32", problem.arrays["out"].shape, None)
+    problem.arrays["out_index"] = Array(draw.offset, problem.arrays["out"].shape, None)
     return problem
 
 
@@ -97,19 +97,30 @@ def bag_max_reference(problem):
     return {"out": Expected(value), "out_index": Expected(row)}
 
 
-def bag_max_problems():
-    """Those of sums; the second mode is the first."""
+def with_end(draw, bags, rows, dim, mode=0, **options):
+    """By the mode of sums, which maxima have not, the last bag ends where another offset says."""
+    problem = bag_max(draw, bags, rows, dim, **options)
+    problem.scalars["include_last_offset"] = int(mode == MEAN)
+    if mode == MEAN:
+        starts, total = problem.arrays["offsets"].values, problem.scalars["total_indices"]
+        last = max(int(starts.max(initial=0)), total - 2)
+        problem.arrays["offsets"] = Array(draw.offset, (bags + 1,), np.append(starts, last))
+    return problem
 
-    def make(draw, bags, rows, dim, mode=0, **options):
-        return bag_max(draw, bags, rows, dim, **options)
+
+def without_end(draw, bags, rows, dim, mode=0, **options):
+    return bag_max(draw, bags, rows, dim, **options)
+
+
+def bag_max_problems(make=without_end):
+    """Those of sums."""
 
     return problems(make, any_offsets=True)
 
 
 def bag_max_backward(draw, bags, rows, dim, spread="uniform", kind="normal"):
     rows_of = distribution(draw, spread, bags * dim, rows).reshape(bags, dim)
-    rows_of = np.clip(rows_of, -(2**31), 2**31 - 1)
-    arrays = {"dout": draw.floats((bags, dim), kind), "out_index": Array("i32", (bags, dim), rows_of)}
+    arrays = {"dout": draw.floats((bags, dim), kind), "out_index": draw.indices(rows_of)}
     arrays["dweight"] = draw.floats((rows, dim))
     return Problem({"num_embeddings": rows, "embedding_dim": dim, "num_bags": bags}, arrays)
 
@@ -170,7 +181,7 @@ CASES = (
         idle=(*NO_ROWS, Idle("no_embeddings", {"num_embeddings": 0})),
     ),
     Case(
-        row="embedding_bag_max{I}_{T}",
+        row="embedding_bag_max{I}{O}_{T}",
         problems=bag_max_problems()
         | {"no_embeddings_null": lambda d: bag_max(d, 9, 0, 5, null=("weight", "indices", "offsets"))},
         reference=bag_max_reference, tolerance={"out": "exact", "out_index": "exact"}, plain="d5", large="large",
@@ -182,7 +193,13 @@ CASES = (
         idle=NOTHING_OUT,
     ),
     Case(
-        row="embedding_bag_max_backward_{T}", problems=bag_max_backward_problems(),
+        row="embedding_bag_max_last_offset{I}{O}_{T}", problems=bag_max_problems(with_end),
+        reference=bag_max_reference, tolerance={"out": "exact", "out_index": "exact"}, plain="d5", large="large",
+        bad=(*MAX_BAD, *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in ("out", "out_index"))),
+        idle=NOTHING_OUT,
+    ),
+    Case(
+        row="embedding_bag_max_backward{I}_{T}", problems=bag_max_backward_problems(),
         reference=bag_max_backward_reference, tolerance={"dweight": "total"},
         tolerance_without_workspace={"dweight": "atomic_total"}, plain="d5", large="large",
         bad=(

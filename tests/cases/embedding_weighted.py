@@ -17,7 +17,7 @@ def weighted(make):
         if mode == MEAN:
             starts = arrays["offsets"].values
             last = max(int(starts.max(initial=0)), total - 2)
-            arrays["offsets"] = Array("i32", (bags + 1,), np.append(starts, last))
+            arrays["offsets"] = Array(draw.offset, (bags + 1,), np.append(starts, last))
         arrays["per_sample_weights"] = draw.floats((total,))
         return problem
 
@@ -92,13 +92,13 @@ NO_TABLE = {
 }
 CASES = (
     Case(
-        row="embedding_bag_weighted{I}_{T}", problems=problems(forward, any_offsets=True) | NO_TABLE,
+        row="embedding_bag_weighted{I}{O}_{T}", problems=problems(forward, any_offsets=True) | NO_TABLE,
         reference=reference, tolerance={"out": "mean"}, plain="d5", large="large",
         bad=bad("weight", "out", "per_sample_weights"),
         idle=(Idle("no_bags", {"num_bags": 0}), Idle("no_columns", {"embedding_dim": 0})),
     ),
     Case(
-        row="embedding_bag_weighted_backward{I}_{T}", problems=problems(backward, any_offsets=False),
+        row="embedding_bag_weighted_backward{I}{O}_{T}", problems=problems(backward, any_offsets=False),
         reference=backward_reference, tolerance={"dweight": "total_of_quotients"},
         tolerance_without_workspace={"dweight": "atomic_total_of_quotients"}, plain="d5", large="large",
         bad=(
@@ -108,7 +108,7 @@ CASES = (
         idle=tuple(Idle(f"no_{e}", {e: 0}) for e in ("num_bags", "embedding_dim", "total_indices", "num_embeddings")),
     ),
     Case(
-        row="embedding_bag_weights_backward{I}_{T}", problems=problems(weights_backward, any_offsets=False),
+        row="embedding_bag_weights_backward{I}{O}_{T}", problems=problems(weights_backward, any_offsets=False),
         reference=weights_reference, tolerance={"dper_sample_weights": "total_of_products"}, plain="d5", large="large",
         bad=bad("dout", "dper_sample_weights", "weight"), idle=(Idle("no_indices", {"total_indices": 0}),),
     ),

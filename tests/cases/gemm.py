@@ -125,6 +125,13 @@ def drawn(seed):
     return tuple(map(int, rng.integers(1, SIDES, 3, endpoint=True))), tuple(map(int, rng.integers(0, 4, 4)))
 
 
+def every_side():
+    """Extents and gaps of small products, of which each extent is every number from 1 to SIDES once."""
+    rng = np.random.default_rng(40)
+    extents = zip(*[rng.permutation(SIDES) + 1 for _ in range(3)])
+    return [(tuple(map(int, each)), tuple(map(int, rng.integers(0, 4, 4)))) for each in extents]
+
+
 def problems(kind, whole, bias, bias_may_be_null):
     numbers = (2.0**-6, 0.5) if whole else (0.75, -1.5)
 
@@ -150,9 +157,8 @@ def problems(kind, whole, bias, bias_may_be_null):
         "null_c": case(19, 18, 17, numbers=numbers, null=("c",)),
         "null_c_beta0": case(19, 18, 17, null=("c",)),
     }
-    for seed in range(12):
-        extents, gaps = drawn(seed)
-        table[f"drawn{seed}"] = case(*extents, numbers=numbers if seed % 2 else (numbers[0], 0), gaps=gaps)
+    for k, (extents, gaps) in enumerate(every_side()):
+        table[f"drawn{k}"] = case(*extents, numbers=numbers if k % 2 else (numbers[0], 0), gaps=gaps)
     if not whole:
         table["special"] = case(24, 17, 40, numbers=numbers, values="special")
     if bias and bias_may_be_null:
@@ -200,7 +206,8 @@ def product_case(row):
 def is_elsewhere(row):
     """Whether the case of a row stands in another file."""
     return any(
-        part in row.name for part in ("_s4_", "_u4_", "_bin_", "_sparse24_", "_epilogue_", "_gated_", "_blocks_")
+        part in row.name
+        for part in ("_s4_", "_u4_", "_bin_", "_sparse24_", "_epilogue_", "_gated_", "_scaled_", "_backward_")
     )
 
 

@@ -87,6 +87,29 @@ def sparse_case():
     )  # fmt: skip
 
 
+def inflate(draw, m, k):
+    arrays = {name: sparse(draw, 1, m, k).arrays[name] for name in ("w_compressed", "w_metadata")}
+    return Problem({"m": m, "k": k}, arrays | {"w_dense": draw.output((m, k))})
+
+
+def inflated(p):
+    return {"w_dense": Expected(spread(p.arrays["w_compressed"].values, p.arrays["w_metadata"].values))}
+
+
+def inflate_case():
+    row = ROWS["gemm_{T}_sparse24_inflate"]
+    problems = {"plain": (7, 16), "one": (1, 8), "rows": (130, 24), "large": (201, 520)}
+    return Case(
+        row=row.name, problems={name: lambda d, size=size: inflate(d, *size) for name, size in problems.items()},
+        reference=inflated, tolerance={"w_dense": "exact"}, plain="plain", large="large",
+        bad=(
+            *bad_extents("m", "k"), *bad_pointers(row),
+            Bad("eighths", 3, "k is 12, must be a multiple of 8", {"k": 12}, can=3),
+        ),
+        idle=(Idle("no_rows", {"m": 0}), Idle("no_terms", {"k": 0})),
+    )  # fmt: skip
+
+
 # --- four bits ---
 
 
@@ -260,6 +283,6 @@ def weight_cases():
     )  # fmt: skip
 
 
-CASES = (sparse_case(), *weight_cases())
+CASES = (sparse_case(), inflate_case(), *weight_cases())
 
 __all__ = ["CASES"]

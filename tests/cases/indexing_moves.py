@@ -10,11 +10,17 @@ I32_MAX = 2**31 - 1
 
 
 def some_indices(draw, shape, extent, spread="mixed", dtype=""):
-    """spread: "inside"; "mixed": one in five outside; "outside"; "one": all the same."""
+    """spread: "inside"; "mixed": one in five outside; "outside"; "one": all the same; "zipf": the k-th about
+    1 / k^1.2 times as often as the first; "rising" and "falling" in row-major order.
+    """
     dtype = dtype or draw.index
     inside = draw.rng.integers(0, max(extent, 1), shape)
     if spread == "one":
         inside = np.full(shape, extent // 2)
+    elif spread == "zipf":
+        inside = np.minimum(draw.rng.zipf(1.2, shape) - 1, max(extent - 1, 0))
+    elif spread in ("rising", "falling"):
+        inside = np.sort(inside, None)[:: 1 if spread == "rising" else -1].reshape(shape)
     bad = {
         "i32": [-1, extent, extent + 7, -(2**31), I32_MAX],
         "i64": [-1, extent, 2**32, 2**32 + extent // 2, -(2**32), 2**63 - 1, -(2**63)],
@@ -24,7 +30,7 @@ def some_indices(draw, shape, extent, spread="mixed", dtype=""):
     bad = [value for value in bad if not 0 <= value < extent]
     if dtype == "u8":
         inside = np.minimum(inside, 255)
-    if not bad or spread in ("inside", "one"):
+    if not bad or spread not in ("mixed", "outside"):
         return inside
     outside = draw.rng.choice(np.array(bad, np.int64), shape)
     return outside if spread == "outside" or not extent else np.where(draw.rng.random(shape) < 0.2, outside, inside)
@@ -201,6 +207,7 @@ PLACES = {  # shape, axis, extent along it of the operand that the index is of, 
     "middle_wide": ((3, 8, 132), 1, 11, {}),
     "outside": ((3, 5, 7), 2, 4, {"spread": "outside"}),
     "one_target": ((4, 33), 1, 9, {"spread": "one"}),
+    **{spread: ((9, 130), 1, 33, {"spread": spread}) for spread in ("zipf", "rising", "falling")},
     "no_extent": ((3, 5), 1, 0, {"spread": "outside"}),
     "extent_1": ((5, 1, 9), 1, 7, {}),
     "rank8": ((2, 1, 2, 1, 3, 1, 2, 3), 4, 5, {}),

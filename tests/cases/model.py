@@ -208,13 +208,14 @@ def special_integers(dtype: str) -> np.ndarray:
 class Draw:
     """Seeded random inputs for one instance of a row.
 
-    slots      all of them; function (F), dtype (T), other (U) and index (I) are "" where the row has none
+    slots      all of them; function (F), dtype (T), other (U) and index (I) are "" where the row has none, offset (O)
+               is i32
     """
 
     def __init__(self, slots: dict[str, str], seed: str | int):
         self.slots = slots
         self.function, self.dtype = slots.get("F", ""), slots.get("T", "")
-        self.other, self.index = slots.get("U", ""), slots.get("I", "")
+        self.other, self.index, self.offset = slots.get("U", ""), slots.get("I", ""), slots.get("O", "i32")
         self.rng = np.random.default_rng(zlib.crc32(seed.encode()) if isinstance(seed, str) else seed)
 
     def values(self, shape, kind: str = "normal", strides=None, dtype: str = "") -> Array:

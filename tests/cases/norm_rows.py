@@ -33,12 +33,16 @@ def spread(problem, name, default):
 
 
 def floats(draw, shape, kind, strides=None):
-    """`kind`: one of Draw.floats; "offset", far from 0 in units of its deviation; "edges", with NaN and infinities."""
-    if kind not in ("offset", "edges"):
+    """`kind`: one of Draw.floats; "offset", far from 0 in units of its deviation; "edges", with NaN and infinities;
+    "alternating", large ones of one sign and the other in turn."""
+    if kind not in ("offset", "edges", "alternating"):
         return draw.floats(shape, kind, strides)
     values = draw.rng.standard_normal(shape)
     if kind == "offset":
         values = 100 + values
+    elif kind == "alternating":
+        signs = 1 - 2 * (np.indices(shape).sum(0) % 2)
+        values = (1 + np.abs(values)) * (1e3 if draw.dtype == "f16" else 1e12) * signs
     else:
         values = np.where(draw.rng.random(shape) < 0.03, draw.rng.choice([np.nan, np.inf, -np.inf], shape), values)
     return draw.array(round_to(values, draw.dtype).reshape(shape), "", strides)
@@ -232,6 +236,7 @@ def problems(make, operands, statistics, optional):
     add("without_any", shape, 6, null=optional)
     add("offset", (7, 515), 2, kind="offset")
     add("edges", (40, 37), 2, kind="edges")
+    add("alternating", (3, 1025), 2, kind="alternating")
     return table
 
 

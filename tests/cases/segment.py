@@ -22,6 +22,11 @@ def distribution(draw, name, n, segments):
         return np.full(n, max(segments - 1, 0))
     if name == "tiny":  # at most one row each
         return rng.permutation(max(segments, n))[:n]
+    if name == "zipf":  # the k-th segment about 1 / k^1.2 times as often as the first
+        return np.minimum(rng.zipf(1.2, n) - 1, max(segments - 1, 0))
+    if name in ("rising", "falling"):
+        ids = np.sort(rng.integers(0, max(segments, 1), n))
+        return ids if name == "rising" else ids[::-1]
     if name == "ends":  # the first and last segment, and none between
         return np.where(rng.random(n) < 0.5, 0, max(segments - 1, 0))
     invalid = [-1, segments, segments + 1, -(2**31), I32_MAX]
@@ -36,7 +41,7 @@ def distribution(draw, name, n, segments):
     raise ValueError(name)
 
 
-DISTRIBUTIONS = ("uniform", "hot", "giant", "tiny", "ends", "invalid", "mixed")
+DISTRIBUTIONS = ("uniform", "hot", "giant", "tiny", "zipf", "rising", "falling", "ends", "invalid", "mixed")
 
 
 def operand(draw, shape, kind="normal"):

@@ -131,6 +131,8 @@ def logits(draw, shape, kind, strides):
         values = np.full(shape, 1.5)
     elif kind == "huge":
         values = values * (3e4 if draw.dtype == "f16" else 1e8)
+    elif kind == "alternating":
+        values = np.abs(values + 1) * (1e4 if draw.dtype == "f16" else 1e8) * (1 - 2 * (np.indices(shape).sum(0) % 2))
     elif kind == "spread":
         values = values * 6
     return draw.array(round_to(values, draw.dtype), draw.dtype, strides)
@@ -190,6 +192,7 @@ SHAPES = {  # shape, axis, options
     "single": ((9, 1, 5), 1, {}),
     "short_rows": ((67, 3), 1, {}),
     "vectors": ((6, 64), 1, {}),
+    **{f"row_{n}": ((3, n), 1, {}) for n in (1, 31, 32, 33, 1024)},
     "row_128": ((9, 128), 1, {}),
     "row_257": ((3, 257), 1, {}),
     "row_1023": ((5, 1023), 1, {}),
@@ -212,10 +215,12 @@ SHAPES = {  # shape, axis, options
     "infinite_rows": ((12, 70), 1, {"kind": "infinite"}),
     "equal": ((4, 100), 1, {"kind": "equal"}),
     "huge": ((6, 50), 1, {"kind": "huge"}),
+    "alternating": ((6, 90), 1, {"kind": "alternating"}),
     "spread": ((6, 300), 1, {"kind": "spread"}),
 }
 LONG = {
-    "row_5000": ((3, 5000), 1, {}), "row_40000": ((2, 40001), 1, {}), "long": ((1, 140000), 1, {}),
+    "row_5000": ((3, 5000), 1, {}), "row_12001": ((2, 12001), 1, {}), "row_40000": ((2, 40001), 1, {}),
+    "long": ((1, 140000), 1, {}),
     "longest": ((1, 600001), 1, {}), "tall": ((2100, 33), 0, {}), "large": ((37, 1003), 1, {}),
 }  # fmt: skip
 BRIEF = ("plain", "last", "columns", "row_257", "gaps", "infinite_rows", "large")

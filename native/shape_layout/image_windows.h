@@ -1,0 +1,223 @@
+// Windows of images, of one to three spatial axes, as columns of a matrix (im2col), and their adjoint (col2im).
+//
+// An image [N, C, spatial] with o windows along each spatial axis is [N, C * kernel elements, windows], both row-major: y[n, c,
+// k, w] = x[n, c, w * step + k * dilation - padding] along each axis, and 0 where that is outside of x.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/checks.h"
+#include "core/abi/launch.h"
+#include "core/pointwise/copies.h"
+#include "core/reduce/preimages.h"
+#include "shape_layout/extents.h"
+
+namespace bk {
+
+constexpr int32_t kMostSpatial = 3;
+constexpr int32_t kColumnsRank = 3;
+
+struct ImageWindows {
+    int32_t rank;
+    const int32_t* input_shape;
+    const int32_t* kernel_size;
+    const int32_t* dilation;
+    const int32_t* padding;
+    const int32_t* steps;
+
+    int32_t spatial() const { return rank - 2; }
+    // Windows along a spatial axis; less than 1 where none fits.
+    int64_t count(int32_t d) const {
+        const int64_t reach = int64_t{dilation[d]} * (kernel_size[d] - 1) + 1;
+        const int64_t room = int64_t{input_shape[2 + d]} + 2 * int64_t{padding[d]} - reach;
+        return room < 0 ? 0 : room / steps[d] + 1;
+    }
+    int64_t places() const {
+        return product([&](int32_t d) { return int64_t{kernel_size[d]}; });
+    }
+    int64_t windows() const {
+        return product([&](int32_t d) { return count(d); });
+    }
+    Extents columns() const {
+        return {{input_shape[0], static_cast<int32_t>(input_shape[1] * places()), static_cast<int32_t>(windows())}};
+    }
+    Status check(const NamedStrides& image, const NamedStrides& matrix) const;
+    Status check_count(const char* name, int64_t given, int32_t axes, const int32_t* shape, const NamedStrides& output) const;
+    Status locate(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
+                  const int64_t* strides) const {
+        return locate_extents(operand, name, role, size, strides_name, kColumnsRank, columns(), strides);
+    }
+
+private:
+    // Saturates beyond 2^31, which is more than an extent may be.
+    template <class Of>
+    int64_t product(const Of& of) const {
+        int64_t all = 1;
+        for (int32_t d = 0; d < spatial(); ++d) all = std::min(all * of(d), int64_t{1} << 31);
+        return all;
+    }
+};
+
+BK_COLD inline Status ImageWindows::check(const NamedStrides& image, const NamedStrides& matrix) const {
+    if (rank < 3 || rank > 2 + kMostSpatial)
+        return fail(Status::kInvalidProblem, "rank is %d, must be in [3, %d]", rank, 2 + kMostSpatial);
+    BK_TRY(require_shape("input_shape", input_shape, rank));
+    const struct {
+        const char* name;
+        const int32_t* entries;
+        int32_t least;
+    } arrays[] = {{"kernel_size", kernel_size, 1}, {"dilation", dilation, 1}, {"padding", padding, 0}, {"steps", steps, 1}};
+    for (const auto& array : arrays) {
+        BK_TRY(require_array(array.name, array.entries, spatial()));
+        for (int32_t d = 0; d < spatial(); ++d)
+            if (array.entries[d] < array.least)
+                return fail(Status::kInvalidProblem, "%s[%d] is %d, must be >= %d", array.name, d, array.entries[d],
+                            array.least);
+    }
+    for (int32_t d = 0; d < spatial(); ++d)
+        if (count(d) < 1)
+            return fail(Status::kInvalidProblem,
+                        "kernel_size[%d] is %d: with dilation %d no window fits into input_shape[%d], %d, and padding %d", d,
+                        kernel_size[d], dilation[d], 2 + d, input_shape[2 + d], padding[d]);
+    const int64_t most = (int64_t{1} << 31) - 1, features = places();
+    if (features > most || input_shape[1] * features > most || windows() > most)
+        return fail(Status::kInvalidProblem, "kernel_size[0] is %d: columns would have 2^31 elements or more along an axis",
+                    kernel_size[0]);
+    BK_TRY(require_array(image.name, image.array, rank));
+    return require_array(matrix.name, matrix.array, rank);
+}
+
+BK_COLD inline Status ImageWindows::check_count(const char* name, int64_t given, int32_t axes, const int32_t* shape,
+                                                const NamedStrides& output) const {
+    int64_t elements = 0;
+    BK_TRY(require_non_negative({{name, given}}));
+    BK_TRY(count_elements("input_shape", axes, shape, &elements));
+    if (elements != given)
+        return fail(Status::kInvalidProblem, "%s is %lld, but input_shape makes it %lld", name, static_cast<long long>(given),
+                    static_cast<long long>(elements));
+    return given > 0 ? require_distinct(output, axes, shape) : Status::kOk;
+}
+
+struct Im2ColShape {
+    int64_t output_numel;
+    int32_t rank;
+    const int32_t* input_shape;
+    const int32_t* kernel_size;
+    const int32_t* dilation;
+    const int32_t* padding;
+    const int32_t* steps;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+
+    ImageWindows image() const { return {rank, input_shape, kernel_size, dilation, padding, steps}; }
+    Work work() const { return all_or_none(output_numel); }
+    BK_COLD Status check() const {
+        BK_TRY(image().check({"stride_x", stride_x}, {"stride_y", stride_y}));
+        return image().check_count("output_numel", output_numel, kColumnsRank, image().columns().of, {"stride_y", stride_y});
+    }
+    Status locate_y(Operand* y, const char* name, Role role, int64_t size) const {
+        return image().locate(y, name, role, size, "stride_y", stride_y);
+    }
+    // Where nothing is padded one copy, whose axes are those of the kernel and the windows; else one for each place of the
+    // kernel, of the windows' elements there.
+    BK_COLD Status copy(const Launch& launch, int bytes, const char* x, char* y) const {
+        const ImageWindows image = this->image();
+        if (std::all_of(padding, padding + image.spatial(), [](int32_t p) { return p == 0; })) {
+            CopyLayout layout;
+            layout.append(input_shape[0], {stride_y[0], stride_x[0]});
+            layout.append(input_shape[1], {image.places() * stride_y[1], stride_x[1]});
+            int64_t step_place = image.places() * stride_y[1], step_window = image.windows() * stride_y[2];
+            for (int32_t d = 0; d < image.spatial(); ++d)
+                layout.append(kernel_size[d], {step_place /= kernel_size[d], dilation[d] * stride_x[2 + d]});
+            for (int32_t d = 0; d < image.spatial(); ++d)
+                layout.append(image.count(d), {step_window /= image.count(d), steps[d] * stride_x[2 + d]});
+            return copy_strided(launch, layout, bytes, x, y);
+        }
+        int32_t place[kMostSpatial] = {};
+        const int64_t places = image.places();
+        for (int64_t k = 0; k < places; ++k) {
+            BK_TRY(copy_place(launch, bytes, place, x, y + k * stride_y[1] * bytes));
+            for (int32_t d = image.spatial() - 1; d >= 0 && ++place[d] == kernel_size[d]; --d) place[d] = 0;
+        }
+        return Status::kOk;
+    }
+
+private:
+    BK_COLD Status copy_place(const Launch& launch, int bytes, const int32_t* place, const char* x, char* y) const {
+        const ImageWindows image = this->image();
+        MappedCopy copy;
+        copy.rank = rank;
+        copy.axis[0] = {input_shape[0], input_shape[0], 0, stride_y[0], stride_x[0]};
+        copy.axis[1] = {input_shape[1], input_shape[1], 0, image.places() * stride_y[1], stride_x[1]};
+        int64_t step_y = stride_y[2];
+        for (int32_t d = image.spatial() - 1; d >= 0; --d) {
+            const int64_t count = image.count(d), step = steps[d], last = int64_t{input_shape[2 + d]} - 1;
+            const int64_t at = int64_t{place[d]} * dilation[d] - padding[d];  // the element of window 0, maybe outside of x
+            const int64_t low = std::min(at < 0 ? ceil_div(-at, step) : 0, count);
+            const int64_t high = last < at ? 0 : std::min((last - at) / step + 1, count);
+            const bool exists = high > low;
+            copy.axis[2 + d] = {count, exists ? high - low : 0, exists ? low : 0, step_y, step * stride_x[2 + d]};
+            if (exists) x += (low * step + at) * stride_x[2 + d] * bytes;
+            step_y *= count;
+        }
+        return copy_mapped(launch, copy, bytes, x, y);
+    }
+};
+
+template <class T>
+struct Im2Col : Im2ColShape {
+    Status run(const T* x, T* y, const Launch& launch) const {
+        return copy(launch, sizeof(T), reinterpret_cast<const char*>(x), reinterpret_cast<char*>(y));
+    }
+};
+
+struct Col2ImShape {
+    int64_t input_numel;
+    int32_t rank;
+    const int32_t* input_shape;
+    const int32_t* kernel_size;
+    const int32_t* dilation;
+    const int32_t* padding;
+    const int32_t* steps;
+    const int64_t* stride_dy;
+    const int64_t* stride_dx;
+
+    ImageWindows image() const { return {rank, input_shape, kernel_size, dilation, padding, steps}; }
+    Work work() const { return all_or_none(input_numel); }
+    BK_COLD Status check() const {
+        BK_TRY(image().check({"stride_dx", stride_dx}, {"stride_dy", stride_dy}));
+        return image().check_count("input_numel", input_numel, rank, input_shape, {"stride_dx", stride_dx});
+    }
+    Status locate_dy(Operand* dy, const char* name, Role role, int64_t size) const {
+        return image().locate(dy, name, role, size, "stride_dy", stride_dy);
+    }
+    BK_COLD FoldedSum folded() const {
+        const ImageWindows image = this->image();
+        FoldedSum sum;
+        sum.rank = rank;
+        int64_t step_place = stride_dy[1], step_window = stride_dy[2];
+        for (int32_t d = rank - 1; d >= 0; --d) {
+            FoldedAxis& axis = sum.axis[d];
+            axis.extent = axis.source = input_shape[d];
+            axis.stride_y = stride_dx[d];
+            axis.stride_x = d == 0 ? stride_dy[0] : step_place;
+            if (d < 2) continue;
+            axis.folding = Folding::kWindows;
+            axis.source = image.count(d - 2);
+            axis.low = padding[d - 2];
+            axis.window = kernel_size[d - 2], axis.step = steps[d - 2];
+            axis.dilation = axis.window > 1 ? dilation[d - 2] : 1;
+            axis.stride_window = step_window;
+            step_place *= kernel_size[d - 2], step_window *= axis.source;
+        }
+        return sum;
+    }
+};
+
+template <class T>
+struct Col2Im : Col2ImShape {
+    Status run(const T* dy, T* dx, const Launch& launch) const { return sum_preimages(launch, folded(), dy, dx); }
+};
+
+}  // namespace bk

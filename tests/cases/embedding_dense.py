@@ -1,0 +1,151 @@
+"""Gradients of a table with every option in one: of rows by index and of bags, by frequency or not."""
+
+import dataclasses
+
+import numpy as np
+
+from .embedding import MEAN, bag_backward, problems
+from .embedding_rows import NO_ROWS, SHORT, embedding_backward, kept_of, row_bad_calls, row_problems
+from .embedding_weighted import bad, kept_by_bag, weighted
+from .model import Array, Bad, Case, Expected, Idle
+
+
+def frequencies(problem):
+    """How often the indices name each row; 1 for all where nothing is divided by it."""
+    indices, s = problem.arrays["indices"].values, problem.scalars
+    if not s["scale_grad_by_freq"]:
+        return np.ones(s["num_embeddings"])
+    return np.bincount(indices[kept_of(problem)].astype(np.int64), minlength=s["num_embeddings"])
+
+
+def rows_backward(draw, n, rows, dim, *more, **options):
+    """By frequency but for about one in four."""
+    problem = embedding_backward(draw, n, rows, dim, *more, **options)
+    problem.scalars["scale_grad_by_freq"] = int((n + rows + dim) % 4 > 0)
+    return problem
+
+
+def rows_reference(problem):
+    dout, kept, often = problem.arrays["dout"].values, kept_of(problem), frequencies(problem)
+    rows, value = problem.arrays["indices"].values[kept], problem.arrays["dweight"].values.copy()
+    size, count = np.abs(value), np.ones_like(value)
+    with np.errstate(invalid="ignore", over="ignore"):
+        terms = dout[kept] / often[rows, None]
+        np.add.at(value, rows, terms)
+        np.add.at(size, rows, np.abs(terms))
+        np.add.at(count, rows, 1)
+    return {"dweight": Expected(value, count + 2 * (count > 1), size)}
+
+
+def bags_backward(draw, bags, rows, dim, mode=0, **options):
+    """Half of them with weights, and all of 5 columns; half with the last bag's end among the offsets, three in four by
+    frequency. The extents say which, so that a captured problem has others of its kind."""
+    by_weights, has_last, by_frequency = bags % 2, rows % 2, (bags + rows + dim) % 4
+    problem = weighted(bag_backward)(draw, bags, rows, dim, MEAN if has_last else 0, **options)
+    problem.scalars |= {"mode": mode, "scale_grad_by_freq": int(by_frequency > 0)}
+    if not by_weights and dim != 5:
+        problem.null = (*problem.null, "per_sample_weights")
+    return problem
+
+
+def bags_reference(problem):
+    dout, indices, s = problem.arrays["dout"].values, problem.arrays["indices"].values, problem.scalars
+    value, often = problem.arrays["dweight"].values.copy(), frequencies(problem)
+    scales = problem.arrays["per_sample_weights"].values
+    if "per_sample_weights" in problem.null:
+        scales = np.ones(len(indices))
+    size, divided, count = np.abs(value), np.zeros_like(value), np.ones_like(value)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for b, k in enumerate(kept_by_bag(problem)):
+            rows, bag_divisor = indices[k], len(k) if s["mode"] == MEAN and len(k) else 1
+            terms = (scales[k] / often[rows])[:, None] * (dout[b] / bag_divisor)
+            np.add.at(value, rows, terms)
+            np.add.at(size, rows, np.abs(terms))
+            np.add.at(count, rows, 1)
+            if bag_divisor > 1:
+                np.add.at(divided, rows, np.abs(terms))
+    return {"dweight": Expected(value, count + 3 * (count > 1), size, divided)}
+
+
+def sparse(make):
+    """A problem of a dense gradient, whose table is zeros of which the rows that are named are given."""
+
+    def made(draw, *args, **options):
+        problem = make(draw, *args, **options)
+        arrays, (n,) = problem.arrays, problem.arrays["indices"].shape
+        dim = arrays.pop("dweight").shape[1]
+        arrays |= {"rows": draw.output((n,), dtype=draw.index), "values": draw.output((n, dim))}
+        arrays["count"] = draw.output((1,), dtype=draw.index)
+        return problem
+
+    return made
+
+
+def sparse_reference(dense, positions):
+    """`positions` are those that are kept, of which a problem has bags or none."""
+
+    def of(problem):
+        s, (n,) = problem.scalars, problem.arrays["indices"].shape
+        table = np.zeros((s["num_embeddings"], s["embedding_dim"]))
+        whole = dataclasses.replace(problem, arrays=problem.arrays | {"dweight": Array("f64", table.shape, table)})
+        found = np.unique(problem.arrays["indices"].values[positions(problem)].astype(np.int64))
+        if not s["embedding_dim"]:
+            found = found[:0]
+        rows = np.full(n, -1)
+        rows[: len(found)] = found
+        sums, parts = dense(whole)["dweight"], {}
+        for name in ("value", "count", "terms", "divided"):
+            of_rows = np.zeros((n, s["embedding_dim"]))
+            of_rows[: len(found)] = np.broadcast_to(getattr(sums, name), table.shape)[found]
+            parts[name] = of_rows
+        return {"rows": Expected(rows), "values": Expected(**parts), "count": Expected(np.array([len(found)]))}
+
+    return of
+
+
+def kept_positions(problem):
+    return np.concatenate([np.zeros(0, np.int64), *kept_by_bag(problem)]).astype(np.int64)
+
+
+ROWS = ("dout", "indices", "dweight")
+SPARSE = ("rows", "values", "count")
+SPARSE_CLASSES = {"rows": "exact", "values": "total_of_quotients", "count": "exact"}
+MODES = tuple([Bad(f"mode_{mode}", 3, rf"mode is {mode}", {"mode": mode}, can=3) for mode in (-1, 2)])
+ODD_WEIGHTS = Bad("odd_weights", 1, r"per_sample_weights is 0x[0-9a-f]+", shift={"per_sample_weights": 1})
+CASES = (
+    Case(
+        row="embedding_dense_backward{I}_{T}", problems=row_problems(rows_backward), reference=rows_reference,
+        tolerance={"dweight": "total_of_quotients"},
+        tolerance_without_workspace={"dweight": "atomic_total_of_quotients"}, plain="d5", large="large",
+        bad=(*row_bad_calls(ROWS), SHORT), idle=(*NO_ROWS, Idle("no_embeddings", {"num_embeddings": 0})),
+    ),
+    Case(
+        row="embedding_bag_dense_backward{I}{O}_{T}", problems=problems(bags_backward, any_offsets=False),
+        reference=bags_reference, tolerance={"dweight": "total_of_quotients"},
+        tolerance_without_workspace={"dweight": "atomic_total_of_quotients"}, plain="d5", large="large",
+        bad=(
+            *bad("dout", "dweight"), SHORT, ODD_WEIGHTS, *MODES,
+            Bad("mode_before_null", 3, r"mode is 7", {"mode": 7}, null=("dweight",), can=3),
+        ),
+        idle=tuple(Idle(f"no_{e}", {e: 0}) for e in ("num_bags", "embedding_dim", "total_indices", "num_embeddings")),
+    ),
+    Case(
+        row="embedding_sparse_backward{I}_{T}",
+        problems=row_problems(sparse(rows_backward)) | {
+            "no_embeddings": lambda d: sparse(rows_backward)(d, 9, 0, 5),
+            "no_indices": lambda d: sparse(rows_backward)(d, 0, 9, 5),
+        },
+        reference=sparse_reference(rows_reference, kept_of), tolerance=SPARSE_CLASSES, plain="d5", large="large",
+        bad=(*row_bad_calls((*ROWS[:2], *SPARSE)), SHORT), idle=(),
+    ),
+    Case(
+        row="embedding_bag_sparse_backward{I}{O}_{T}",
+        problems=problems(sparse(bags_backward), any_offsets=False),
+        reference=sparse_reference(bags_reference, kept_positions),
+        tolerance=SPARSE_CLASSES, plain="d5", large="large",
+        bad=(
+            *(b for b in bad("dout", "values", "rows", "count") if "0" not in b.name), SHORT, ODD_WEIGHTS, *MODES,
+        ),
+        idle=(),
+    ),
+)  # fmt: skip
