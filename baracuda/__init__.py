@@ -85,6 +85,7 @@ from baracuda.kinds import (
     ReduceKind,
     ReduceToOp,
     RotaryPairing,
+    ScalingKind,
     ScanKind,
     ScatterReduction,
     SegmentKind,
@@ -106,6 +107,24 @@ if TYPE_CHECKING:
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
     from baracuda.functions import *  # noqa: F403
     from baracuda.joins import *  # noqa: F403
+    from baracuda.loss.fused import (
+        FusedLinearCrossEntropyArgs as FusedLinearCrossEntropyArgs,
+    )
+    from baracuda.loss.fused import (
+        FusedLinearCrossEntropyBackwardArgs as FusedLinearCrossEntropyBackwardArgs,
+    )
+    from baracuda.loss.fused import (
+        FusedLinearCrossEntropyBackwardDescriptor as FusedLinearCrossEntropyBackwardDescriptor,
+    )
+    from baracuda.loss.fused import (
+        FusedLinearCrossEntropyBackwardPlan as FusedLinearCrossEntropyBackwardPlan,
+    )
+    from baracuda.loss.fused import (
+        FusedLinearCrossEntropyDescriptor as FusedLinearCrossEntropyDescriptor,
+    )
+    from baracuda.loss.fused import (
+        FusedLinearCrossEntropyPlan as FusedLinearCrossEntropyPlan,
+    )
     from baracuda.rotary import ROPE_DEFAULT_BASE as ROPE_DEFAULT_BASE
     from baracuda.rotary import LinearScaling as LinearScaling
     from baracuda.rotary import LongRoPEScaling as LongRoPEScaling
@@ -129,11 +148,15 @@ _OPS = {
     "embeddings": (
         "Embedding EmbeddingBackward EmbeddingBag EmbeddingBagBackward EmbeddingBagMax EmbeddingBagMaxBackward "
         "EmbeddingBagWeighted EmbeddingBagWeightedBackward EmbeddingBagWeightsBackward EmbeddingRenorm "
-        "EmbeddingBagLastOffset EmbeddingBagLastOffsetBackward"
+        "EmbeddingBagLastOffset EmbeddingBagLastOffsetBackward EmbeddingBagDenseBackward EmbeddingDenseBackward "
+        "EmbeddingBagSparseBackward EmbeddingSparseBackward EmbeddingBagMaxLastOffset"
     ),
-    "gemm": "BatchedGemm DenseGemm DenseGemm3xTf32 DenseGemv DenseSumsGemm GatedGemm Gemm IntGemm",
+    "gemm": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv DenseSumsGemm GatedGemm Gemm IntGemm",
     "gemm_grouped": "GroupedGemm GroupedGemmBackward",
-    "gemm_narrow": "Fp8Gemm Int4Gemm BinGemm GemmSparse24 Int4MarlinGemm Int4AwqGemm Int4AwqDequantize",
+    "gemm_scaled": "ScaledGemm",
+    "gemm_narrow": (
+        "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
+    ),
     "image": "AffineGrid2d",
     "indexing.accumulate": (
         "GatherBackward IndexAdd IndexSelectBackward PutAdd ScatterAdd ScatterReduce ScatterReduceBackward"
@@ -143,9 +166,9 @@ _OPS = {
     "indexing.scatter": "Put Scatter",
     "loss.classes": (
         "WeightedCrossEntropy WeightedCrossEntropyBackward WeightedNll WeightedNllBackward WeightedSoftCrossEntropy "
-        "WeightedSoftCrossEntropyBackward"
+        "WeightedSoftCrossEntropyBackward CrossEntropyWithGradient"
     ),
-    "loss.ctc": "CtcLoss CtcLossBackward",
+    "loss.ctc": "CtcLoss CtcLossBackward RaggedCtcLoss RaggedCtcLossBackward",
     "loss.elementwise": (
         "Mse MseBackward L1 L1Backward SmoothL1 SmoothL1Backward Huber HuberBackward Bce BceBackward "
         "BceWithLogits BceWithLogitsBackward KlDiv KlDivBackward PoissonNll PoissonNllBackward GaussianNll "
@@ -162,7 +185,7 @@ _OPS = {
     ),
     "loss.targets": (
         "BceTargetBackward WeightedBceWithLogitsTargetBackward KlDivBatchTargetBackward PoissonNllTargetBackward "
-        "GaussianNllVarBackward"
+        "GaussianNllVarBackward MarginRankingTargetBackward MultilabelSoftMarginTargetBackward"
     ),
     "norm.batch": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
     "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),
@@ -179,7 +202,7 @@ _OPS = {
         "RopeApplyInterleaved RopeApplyInterleavedBackward "
         "RopeApplyThdBackward RopeTablesBackward"
     ),
-    "scan": "ExclusiveScan Scan ScanBackward ScanIndices",
+    "scan": "ExclusiveScan ExclusiveScanBackward Scan ScanBackward ScanIndices",
     "segment": (
         "SegmentSum SegmentMean SegmentMax SegmentMin SegmentMaxOrZero SegmentMinOrZero SegmentProd "
         "UnsortedSegmentSum UnsortedSegmentMean "
@@ -188,6 +211,7 @@ _OPS = {
         "UnsortedSegmentMeanBackward UnsortedSegmentMaxBackward UnsortedSegmentMinBackward UnsortedSegmentProdBackward"
     ),
     "shape.concat": "Concat ConcatBackward",
+    "shape.image_windows": "Im2Col Col2Im",
     "shape.moves": "Flip FlipBackward Permute PermuteBackward Roll RollBackward",
     "shape.pad": "Pad PadBackward",
     "shape.repeat": "Repeat RepeatBackward RepeatInterleave RepeatInterleaveBackward",
@@ -202,6 +226,8 @@ _OPS = {
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
+_COMPOSED = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
+_LAZY |= {word + part: "loss.fused" for word in _COMPOSED for part in _PARTS}
 _LAZY["set_allocator"] = "_functions.arrays"
 _LAZY["checked"] = "_checks"
 _LAZY |= dict.fromkeys(
@@ -285,6 +311,7 @@ __all__ = [
     "PlanPreference",
     "PrecisionGuarantee",
     "RotaryPairing",
+    "ScalingKind",
     "ScanKind",
     "ScatterReduction",
     "ReduceKind",

@@ -1,12 +1,16 @@
 """`python -m baracuda bench gelu --dtype bf16`: a function beside what else is installed here, drawn.
 
-Peers are the functions of that name of PyTorch and NumPy, on the same values. One that gives other values means
-something else by the name, and is left out. Times are the least of several rounds: of the clock on the CPU, between two
-events on a GPU.
+Peers are the functions of that name of PyTorch, NumPy, CuPy and JAX (jitted), on the same values. One that gives other
+values means something else by the name, and is left out. Times are the least of several rounds: of the clock on the
+CPU, between two events on a GPU, but for JAX, whose streams are its own.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+import importlib
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -22,7 +26,24 @@ from baracuda.errors import BaracudaError, InvalidProblemError, UnsupportedError
 _SECONDS = 0.1  # of each measurement
 _WIDTH = 40  # of the longest bar
 _CLOSE = 0.05  # what tells a peer that means something else from one that rounds otherwise
+_COLUMNS = 1024  # of a matrix, at most
+_ALONG = ("softmax", "scan")  # layouts of functions along an axis, of which peers must be told
+# Layouts of functions of one matrix, and of products of square ones.
+_MATRIX = (*_ALONG, "gated", "reduce", "reduce_axes", "norm", "triangle", "flip")
+_PRODUCTS = ("matmul", "linear")
 Call = Callable[[], Any]
+Array = np.ndarray[Any, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """Another library: how it has an array, where its functions are, and what they call an axis."""
+
+    name: str
+    array: Callable[[Array], Any]
+    places: tuple[Any, ...]
+    axis: str = "axis"
+    finished: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function
 
 
 def bench(name: str, dtype: str, sizes: tuple[int, ...]) -> Iterator[str]:
@@ -31,46 +52,105 @@ def bench(name: str, dtype: str, sizes: tuple[int, ...]) -> Iterator[str]:
     if spec is None:
         raise InvalidProblemError(f"no function {name!r}; `python -m baracuda ops` lists the ops")
     required = [n.name for n in spec.numbers if n.default is REQUIRED]
-    if spec.layout != "pointwise" or required:
+    if required or spec.layout not in ("pointwise", *_MATRIX, *_PRODUCTS):
         what = f"it needs {', '.join(required)}" if required else "its operands are of several shapes"
-        raise UnsupportedError(f"bench takes functions of arrays of one shape alone; {name} is none: {what}")
+        raise UnsupportedError(f"bench takes functions of arrays of one shape, of a matrix and of two; {name}: {what}")
     kind = as_element(dtype)
     backend = bk.default_library().backend
     yield f"{name}, {kind}, {backend}: {bk.default_library().path}"
     for size in sizes:
-        calls = dict(candidates(spec, kind, size, backend))
-        times = {peer: seconds(call, backend) for peer, call in calls.items()}
-        moved = kind.itemsize * size * (len(spec.arrays) + len(spec.outputs))
-        yield f"{size} elements"
+        values = operands(spec, kind, size)
+        calls = dict(candidates(spec, kind, values, backend))
+        times = {peer: seconds(call, "" if peer == "jax" else backend) for peer, call in calls.items()}
+        first = calls["baracuda"]()
+        results = [each for each in (first if isinstance(first, tuple) else (first,)) if each is not None]
+        moved = kind.itemsize * sum(v.size for v in values) + sum(_nbytes(result) for result in results)
+        yield f"{size} elements" if spec.layout == "pointwise" else " and ".join([str(v.shape) for v in values])
         for peer, found in times.items():
             bar = "#" * max(1, round(_WIDTH * found / max(times.values())))
             yield f"  {peer:9s} {found * 1e6:10.1f} us {moved / found / 1e9:8.1f} GB/s  {bar}"
 
 
-def candidates(spec: Spec, kind: ElementKind, size: int, backend: str) -> Iterator[tuple[str, Call]]:
+def operands(spec: Spec, kind: ElementKind, size: int) -> list[Array]:
+    """Of the arrays that the function needs: `size` elements, as a matrix where it is of one."""
+    count = sum(argument.default is REQUIRED for argument in spec.arrays)
+    shape: tuple[int, ...] = (size,)
+    if spec.layout in _PRODUCTS:
+        shape = (math.isqrt(size),) * 2
+    elif spec.layout in _MATRIX:
+        columns = max(2, min(_COLUMNS, math.isqrt(size)) // 2 * 2)
+        shape = (max(1, size // columns), columns)
+    return [drawn(math.prod(shape), kind, seed).reshape(shape) for seed in range(count)]
+
+
+def candidates(spec: Spec, kind: ElementKind, values: list[Array], backend: str) -> Iterator[tuple[str, Call]]:
     """(name, call), this package's first."""
-    values = [drawn(size, kind, seed) for seed in range(len(spec.arrays))]
-    torch = _torch(backend)
+    peers = {peer.name: peer for peer in _peers(kind, backend)}
     function = getattr(bk, spec.name)
+    like = (
+        peers["torch"].array
+        if "torch" in peers
+        else (lambda v: v)
+        if backend == "cpu"
+        else lambda v: bk.upload(v, kind)
+    )
+    arrays = [like(v) for v in values]
+    own = function(*arrays)
+    yield "baracuda", lambda: function(*arrays)
+    for peer in peers.values():
+        theirs = next((f for place in peer.places if callable(f := getattr(place, spec.name, None))), None)
+        if theirs is None:
+            continue
+        whole = functools.partial(theirs, **_options(spec, peer, values))
+        call = functools.partial(peer.finished(whole), *[peer.array(v) for v in values])
+        if agrees(call, own):
+            yield peer.name, call
+
+
+def _options(spec: Spec, peer: Peer, values: list[Array]) -> dict[str, Any]:
+    """What a peer must be told that the function has a default for."""
+    if spec.layout in _ALONG:
+        return {peer.axis: -1}
+    return {"normalized_shape": values[0].shape[-1:]} if spec.layout == "norm" and peer.name == "torch" else {}
+
+
+def _peers(kind: ElementKind, backend: str) -> Iterator[Peer]:
+    torch = _torch(backend)
     if torch is not None:
-        native = [torch.from_numpy(v.astype(np.float32)).to(getattr(torch, kind.numpy_name)) for v in values]
-        native = [v.cuda() for v in native] if backend == "cuda" else native
-        own = function(*native)
-        yield "baracuda", lambda: function(*native)
-        places = (torch, torch.nn.functional, torch.special)
-        peer = next((f for place in places if callable(f := getattr(place, spec.name, None))), None)
-        if peer is not None and agrees(lambda: peer(*native), own):
-            yield "torch", lambda: peer(*native)
-    else:
-        arrays = [bk.upload(v, kind) for v in values] if backend == "cuda" else values
-        own = function(*arrays)
-        yield "baracuda", lambda: function(*arrays)
-    theirs = getattr(np, spec.name, None)
-    if backend == "cpu" and callable(theirs) and agrees(lambda: theirs(*values), own):
-        yield "numpy", lambda: theirs(*values)
+        dtype = getattr(torch, kind.numpy_name)
+        yield Peer(
+            "torch", lambda v: torch.from_numpy(v.astype(np.float32)).to(dtype).to(backend),
+            (torch, torch.nn.functional, torch.special), "dim",
+        )  # fmt: skip
+    if backend == "cpu":
+        yield Peer("numpy", lambda v: v, (np,))
+    elif (cupy := _imported("cupy")) is not None:
+        yield Peer("cupy", cupy.asarray, (cupy,))
+    jax = _imported("jax")
+    if jax is not None and (kind.itemsize < 8 or jax.config.jax_enable_x64):
+        there = next((d for d in jax.devices() if d.platform == ("gpu" if backend == "cuda" else "cpu")), None)
+        if there is not None:
+            yield Peer("jax", lambda v: jax.device_put(v, there), (jax.numpy, jax.nn), finished=_waited(jax))
 
 
-def drawn(size: int, kind: ElementKind, seed: int) -> np.ndarray[Any, Any]:
+def _waited(jax: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compiled, and complete when the call returns."""
+
+    def finished(function: Callable[..., Any]) -> Callable[..., Any]:
+        compiled = jax.jit(function)
+        return lambda *arrays: jax.block_until_ready(compiled(*arrays))
+
+    return finished
+
+
+def _imported(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def drawn(size: int, kind: ElementKind, seed: int) -> Array:
     """Numbers that every function takes."""
     rng = np.random.default_rng(seed)
     if kind.integer_range is not None or kind is ElementKind.BOOL:
@@ -82,12 +162,23 @@ def agrees(call: Call, own: Any) -> bool:
     """Whether a peer computes the same."""
     try:
         theirs, ours = (_numbers(each) for each in (call(), own))
-    except (TypeError, ValueError, RuntimeError, AttributeError, IndexError):  # another signature, or dtype
+    except (
+        TypeError,
+        ValueError,
+        RuntimeError,
+        AttributeError,
+        IndexError,
+        NotImplementedError,
+    ):  # another signature, or dtype
         return False
     return theirs.shape == ours.shape and bool(np.allclose(theirs, ours, _CLOSE, _CLOSE, equal_nan=True))
 
 
-def _numbers(array: Any) -> np.ndarray[Any, Any]:
+def _nbytes(array: Any) -> int:
+    return int(array.nbytes)
+
+
+def _numbers(array: Any) -> Array:
     if isinstance(array, bk.TensorRef):
         array = bk.download(array)
     return np.asarray(array.double().cpu() if hasattr(array, "cpu") else array, np.float64)
@@ -125,11 +216,8 @@ def _round(call: Call, count: int, torch: Any) -> float:
 
 def _torch(backend: str) -> Any:
     """PyTorch, if it is installed and has the device."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if backend == "cpu" or torch.cuda.is_available() else None
+    torch = _imported("torch")
+    return torch if torch is not None and (backend == "cpu" or torch.cuda.is_available()) else None
 
 
 def run(name: str, dtype: str, sizes: tuple[int, ...]) -> int:

@@ -8,12 +8,13 @@ field or property of the descriptor that has its C name, or else a parameter of 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from baracuda._optable import Op, Param, ops
-from baracuda._param import INDEX_SUFFIX
+from baracuda._param import SUFFIXES
 from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -31,8 +32,8 @@ _MISSING = object()
 def op_names(patterns: tuple[str, ...], kind: str, element: str, output: str) -> tuple[str, ...]:
     """Ops that differ in the dtypes of operands other than the elements, for what their slots stand for."""
     known = ops()
-    suffixes = dict.fromkeys(INDEX_SUFFIX.values())
-    names = [p.format(T=element, U=output, I=index, kind=kind) for p in patterns for index in suffixes]
+    choices = [dict(zip(SUFFIXES, each)) for each in itertools.product(*[each.values() for each in SUFFIXES.values()])]
+    names = [p.format(T=element, U=output, kind=kind, **each) for p in patterns for each in choices]
     return tuple(dict.fromkeys(name for name in names if name in known))
 
 

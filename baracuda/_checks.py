@@ -114,14 +114,13 @@ def _first_nan(view: TensorRef | None, stream: int) -> tuple[int, ...] | None:
 
 
 def _check_index(name: str, fact: Index, values: np.ndarray[Any, Any], numbers: Mapping[str, Any]) -> None:
-    extent, may_equal, is_sorted, other = fact
-    end = int(numbers[extent]) + may_equal
+    end, other = int(numbers[fact.extent]) + fact.may_equal, fact.other_value(numbers)
     outside = (values < 0) | (values >= end)
-    if other:
-        outside &= values != int(numbers[other])
+    if other is not None:
+        outside &= values != other
     if outside.any():
         _refuse(name, values, np.argwhere(outside)[0], f"must be in [0, {end})")
-    falls = np.argwhere(values[1:] < values[:-1]) if is_sorted else ()
+    falls = np.argwhere(values[1:] < values[:-1]) if fact.is_sorted else ()
     if len(falls):
         place = falls[0] + 1
         _refuse(name, values, place, f"must not be below {values[tuple(place - 1)]}, which stands before it")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import textwrap
 from collections.abc import Iterator
 
+from baracuda import functions, joins
+from baracuda._functions.spec import specs
 from baracuda._optable import Op, Param, Row, ops, rows
 from baracuda.errors import BaracudaError
 
@@ -29,18 +32,35 @@ def guarantee(row: Row) -> str:
 
 def find(name: str) -> list[tuple[Row, str]]:
     """(row, function) of the ops that people may mean: a whole op (unary_gelu_f32), one without its dtypes or arity
-    (gelu, gelu_backward), or the name of a function, which finds its gradients and other forms, too.
+    (gelu, gelu_backward), or a function's name, in the table or on arrays, which finds its gradients and other forms.
     """
     if name in ops():
         op = ops()[name]
         return [(op.row, op.function)]
     members = [(row, function) for row in rows() for function in row.functions or ("",)]
     meant = {prefix + name for prefix in _PREFIXES}
-    return [m for m in members if base(*m) in meant or m[1] == name] or [m for m in members if stem(*m) in meant]
+    found = [m for m in members if base(*m) in meant or m[1] == name] or [m for m in members if stem(*m) in meant]
+    called = [m for each in (name, f"{name}_backward") for m in _called(each)]
+    return list(dict.fromkeys([*called, *found]))
+
+
+def _called(name: str) -> Iterator[tuple[Row, str]]:
+    """The ops of a function on arrays, which may have another name in the table."""
+    spec = specs().get(name)
+    for each in () if spec is None else (spec, *spec.others):
+        for row in each.rows:
+            yield row, each.function if each.function in row.functions else ""
 
 
 def describe(name: str) -> Iterator[str]:
-    """Lines about the ops that a name stands for; none if there are none."""
+    """Lines about the function of a name and the ops that it stands for; none if there are none."""
+    if name in specs():
+        yield f"baracuda.{name}({functions.signature(specs()[name])})"
+        yield ""
+    elif name in joins.__all__:
+        function = getattr(joins, name)
+        yield f"baracuda.{name}{inspect.signature(function)}"
+        yield from _filled(inspect.getdoc(function) or "")
     for number, (row, function) in enumerate(find(name)):
         if number:
             yield ""
@@ -49,7 +69,7 @@ def describe(name: str) -> Iterator[str]:
 
 def stem(row: Row, function: str) -> str:
     """The name without dtypes: unary_gelu_backward."""
-    return re.sub(r"_?\{[TUI]\}", "", row.pattern.replace("{F}", function))
+    return re.sub(r"_?\{[TUIO]\}", "", row.pattern.replace("{F}", function))
 
 
 def base(row: Row, function: str) -> str:

@@ -66,8 +66,8 @@ def device_name(device: tuple[int, int]) -> str:
 
 
 def export(obj: Any, device: str) -> View:
-    """Ask `obj` for a capsule, without any synchronisation, and read it."""
-    stream = {"stream": -1} if device == "cuda" else {}
+    """Ask `obj` for a capsule, without any synchronisation, and read it. To JAX -1 is the handle of a stream."""
+    stream = {"stream": -1} if device == "cuda" and not hasattr(obj, "block_until_ready") else {}
     try:
         capsule = obj.__dlpack__(max_version=(1, 0), **stream)
     except TypeError:  # an exporter older than version 1

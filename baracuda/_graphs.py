@@ -32,9 +32,11 @@ class Graph:
 def graph(call: Callable[[], Any], *, stream: object = None) -> Graph:
     """Capture the functions and plans that `call()` uses, to be done again without Python's share of the work.
 
-    On CUDA they become a CUDA graph. They must run on `stream`, the per-thread default stream if None, as functions of
-    TensorRefs do; `call` is called twice, first as it is, so that kernels are loaded. Functions of PyTorch tensors are
-    captured by torch.cuda.graph. On the CPU `call` is called once, and the C calls are kept with their operands.
+    On CUDA they become a CUDA graph; `call` is called twice, first as it is, so that kernels are loaded. Plans and
+    functions of TensorRefs must run on `stream`, the per-thread default stream if None. Functions of arrays of PyTorch
+    or CuPy are captured as these do it, on a stream of their own unless one is given, with what they allocate in memory
+    that belongs to the graph; a replay runs on the framework's current stream. One graph has calls of one sort. On the
+    CPU `call` is called once, and the C calls are kept with their operands.
     """
     handle = stream_handle(stream)
     recorder = _Recorder()
@@ -46,11 +48,13 @@ def graph(call: Callable[[], Any], *, stream: object = None) -> Graph:
         return Graph(result, recorder.replay, recorder)
     if "cpu" in recorder.devices:
         raise InvalidProblemError("graph: calls on the CPU and on CUDA do not fit into one graph")
+    if recorder.owners - {""}:
+        if len(recorder.owners) > 1:
+            names = " and ".join(sorted(owner or "plans or TensorRefs" for owner in recorder.owners))
+            raise UnsupportedError(f"graph: calls on {names} do not fit into one graph")
+        return _CAPTURES[recorder.owners.pop()](call, None if stream is None else handle)
     if other := recorder.streams - {handle}:
-        raise UnsupportedError(
-            f"graph: calls run on the stream {min(other):#x}, not on {handle:#x}; torch.cuda.graph captures functions "
-            f"of PyTorch tensors"
-        )
+        raise UnsupportedError(f"graph: calls run on the stream {min(other):#x}, not on {handle:#x}")
     return _captured(call, handle or _PER_THREAD_STREAM)
 
 
@@ -61,13 +65,18 @@ class _Recorder(Watcher):
         self.steps: list[Callable[[], object]] = []
         self.devices: set[str] = set()
         self.streams: set[int] = set()
+        self.owners: set[str] = set()  # of memory on CUDA: frameworks that capture calls themselves, or ""
         self._kept: list[object] = []
+        self._owner = ""
 
     def call(self, function: Any, row: Row, views: Views, names: Names, stream: int, arguments: Sequence[Any]) -> int:
         status = super().call(function, row, views, names, stream, arguments)
         places = {view.device for view in views.values() if view is not None and view.device}
         self.devices |= places or {"cpu"}
         self.streams.add(stream)
+        if "cuda" in places:
+            self.owners.add(self._owner)
+        self._owner = ""
         self._kept.append(views)
         self.steps.append(functools.partial(_again, function, row.pattern, tuple(arguments)))
         return status
@@ -76,7 +85,11 @@ class _Recorder(Watcher):
         self.steps.append(action)
 
     def keep(self, *objects: object) -> None:
+        """Before a function's call: its arrays, and its workspace."""
         self._kept.append(objects)
+        arrays = objects[0] if isinstance(objects[0], (list, tuple)) else ()
+        modules = [type(array).__module__.partition(".")[0] for array in arrays]
+        self._owner = next((module for module in modules if module in _CAPTURES), "")
 
     def replay(self) -> None:
         for step in self.steps:
@@ -106,6 +119,34 @@ def _captured(call: Callable[[], Any], stream: int) -> Graph:
     executable = _Executable(runtime, result(runtime.cudaGraphInstantiate(captured, 0), "cudaGraphInstantiate"))
     runtime.cudaGraphDestroy(captured)
     return Graph(made, functools.partial(executable.launch, stream), (held, executable))
+
+
+def _captured_by_torch(call: Callable[[], Any], stream: int | None) -> Graph:
+    import torch
+
+    captured = torch.cuda.CUDAGraph()
+    options = {} if stream is None else {"stream": torch.cuda.ExternalStream(stream)}
+    with torch.cuda.graph(captured, **options):
+        made = call()
+    return Graph(made, captured.replay, captured)
+
+
+def _captured_by_cupy(call: Callable[[], Any], handle: int | None) -> Graph:
+    import cupy
+
+    own = cupy.cuda.Stream(non_blocking=True) if handle is None else cupy.cuda.ExternalStream(handle)
+    pool = cupy.cuda.MemoryPool()  # what is freed meanwhile stays the graph's
+    cupy.cuda.get_current_stream().synchronize()
+    with own, cupy.cuda.using_allocator(pool.malloc):
+        own.begin_capture()
+        try:
+            made = call()
+        finally:
+            captured = own.end_capture()
+    return Graph(made, captured.launch, (pool, own, captured))
+
+
+_CAPTURES = {"torch": _captured_by_torch, "cupy": _captured_by_cupy}
 
 
 class _Executable:

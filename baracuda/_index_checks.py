@@ -63,7 +63,7 @@ def launches(
     """The C calls to make before the op's own, and what they report on. `address` is that of the reports."""
     numbers = {param.name: value for param, value in zip(op.row.params, call) if not param.is_pointer}
     calls, found, ffi = [], [], plan.library.ffi
-    for place, (pointer, (extent, may_equal, is_sorted, other)) in enumerate(op.row.indexes.items()):
+    for place, (pointer, fact) in enumerate(op.row.indexes.items()):
         name = names[pointer]
         view = views[name]
         at = address + place * _WORDS * _WORD
@@ -72,12 +72,12 @@ def launches(
         if view.dtype not in _SERVED:
             raise UnsupportedError(f"{name} has dtype {view.dtype}: indices of that dtype are not checked")
         report = TensorRef(at, (_WORDS,), ElementKind.I64, device=plan.library.backend, owner=keeper)
-        end = int(numbers[extent]) + may_equal
+        end, other = int(numbers[fact.extent]) + fact.may_equal, fact.other_value(numbers)
         function = plan.library.function(f"check_indices_{view.dtype.symbol}")
         shape, strides = ffi.new("int32_t[]", view.shape or (0,)), ffi.new("int64_t[]", view.strides or (0,))
         arguments = (
-            view.numel, len(view.shape), shape, strides, end, int(numbers[other]) if other else 0, int(bool(other)),
-            int(is_sorted), view.pointer, ffi.cast("void *", at), ffi.NULL, 0, stream,
+            view.numel, len(view.shape), shape, strides, end, other or 0, int(other is not None),
+            int(fact.is_sorted), view.pointer, ffi.cast("void *", at), ffi.NULL, 0, stream,
         )  # fmt: skip
         calls.append(functools.partial(function, *arguments))
         found.append(Checked(name, view.shape, end, report))

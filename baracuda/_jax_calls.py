@@ -14,17 +14,19 @@ import numpy as np
 
 from baracuda import _jax_handler, functions
 from baracuda._functions.arrays import SCALARS, VIEWS, fitting, library_for
+from baracuda._functions.composed import WHOLE, Composed
 from baracuda._functions.dispatch import Function, Prepared
 from baracuda._functions.gradients import (
-    CTC,
     FORMULAS,
-    TRANSPOSED,
-    Composed,
+    LONGER,
     Gradient,
+    differentiated,
     gradient_of,
+    lengthening,
     read_by_formula,
     refused,
 )
+from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_at_once
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda._lib import Library
 from baracuda.dtypes import ElementKind, as_element
@@ -33,7 +35,7 @@ from baracuda.tensor import EMPTY_ADDRESS, TensorRef
 
 Shape = tuple[int, ...]
 # What the second word of an argument of C is (_jax_handler.cpp).
-_INTEGER, _REAL, _OPERAND, _HOST, _WORKSPACE, _STREAM = range(6)
+INTEGER, REAL, OPERAND, HOST, WORKSPACE, STREAM, LIST = range(7)
 _WIDE = (ElementKind.I64, ElementKind.U64, ElementKind.F64)  # which JAX has not without jax_enable_x64
 _ALONG = ("softmax", "scan", "gated")  # layouts of one axis, beside which there may be any others
 
@@ -139,8 +141,8 @@ Static = tuple[tuple[str, Any], ...]
 def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: tuple[bool, ...] | None) -> Any:
     """A function of these arrays that jit and grad know, with the results of a function in a tuple."""
     spec, numbers = specs()[name], dict(static)
-    found = gradient_of(name)
-    whole = spec if found is None else found.whole
+    found, whole = gradient_of(name), differentiated(name)
+    own = OWN.get(whole.name)
     count, optional = len(spec.outputs), {argument.name for argument in whole.arrays}
 
     def function(*arrays: Any) -> Results:
@@ -151,7 +153,7 @@ def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: t
         needs = tuple([(n, array.perturbed) for n, array in zip(names, arrays)])
         results = _differentiable(whole.name, names, static, wanted)(*given.values())  # which may be differentiated
         outputs = dict(zip([output.name for output in whole.outputs], results))
-        read = found.reads if found is not None else OWN.get(name, _NONE).reads
+        read = found.read(dict(needs)) if found is not None else own.reads if own is not None else ()
         there = [n for n in read if n in given or n not in optional]
         kept = {n: given[n] if n in given else outputs.get(n, results[0]) for n in there}
         like = tuple([(n, jax.ShapeDtypeStruct(array.shape, array.dtype)) for n, array in given.items()])
@@ -169,13 +171,22 @@ def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: t
             for k, (output, grad) in enumerate(zip(spec.outputs, grads)):
                 if k not in arriving and not isinstance(grad, zero):
                     raise UnsupportedError(f"baracuda.{name} has no gradient of its result {output.name}")
+        if found is not None:
             made = _gradients(found, kept, numbers, dense, like, needs)
-        elif name in OWN:
-            made = OWN[name].of(dense if count > 1 else dense[0], {**numbers, **kept, "like": like})
+        elif own is not None:
+            given = {**numbers, **kept, "like": like, "needs": needs}
+            if whole.name in OF_PRODUCTS and whole.name.endswith("_forward"):  # of z and up_z too, if they have one
+                some = [None if isinstance(grad, zero) else grad for grad in grads]
+                made = own.of([*some, *[None] * (len(whole.outputs) - count)], given)
+            else:
+                made = own.of(dense if count > 1 else dense[0], given)
         have = made if found is None else {*found.given, *found.apart}
         if wrong := refused(name, needs, have):
             raise UnsupportedError(wrong)
-        return tuple([made[n].reshape(like[n].shape) if needs[n] else None for n in names])
+        longer = LONGER.get(name)
+        if longer is not None and needs[longer]:
+            made[longer] = jnp.pad(made[longer], lengthening(made[longer].shape, like[longer].shape))
+        return tuple([made[n].reshape(like[n].shape) if needs[n] and made[n] is not None else None for n in names])
 
     differentiable = jax.custom_vjp(function)
     differentiable.defvjp(forward, backward, symbolic_zeros=True)
@@ -187,7 +198,7 @@ def _gradients(
     needs: Mapping[str, bool],
 ) -> dict[str, Any]:  # fmt: skip
     spec = found.spec
-    values = {**numbers, **kept} | {name: grads[at] for name, at in found.arriving.items()}
+    values = {**numbers, **kept, "dy": grads[0]} | {name: grads[at] for name, at in found.arriving.items()}
     values |= {name: jnp.zeros((), like[name].dtype) + jnp.zeros(like[name].shape, like[name].dtype)
                for name in found.shaped if name in like}  # fmt: skip
     values |= found.extents_of({**numbers, **like}) | {"dtype": grads[0].dtype}
@@ -225,6 +236,8 @@ def _summed(gradient: Any, shape: Shape) -> Any:
 
 def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     a, b = given["a"], given["b"]
+    if at_once := matmul_at_once(_by_name, dy, given):
+        return at_once
     first, second = (a if a.ndim > 1 else a[None]), (b if b.ndim > 1 else b[:, None])
     of_all = dy[..., None] if b.ndim == 1 else dy
     of_all = of_all[..., None, :] if a.ndim == 1 else of_all
@@ -232,37 +245,28 @@ def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     return {"a": _summed(da, first.shape), "b": _summed(db, second.shape)}
 
 
-def _of_linear(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    x, rows = given["x"], dy.reshape(-1, dy.shape[-1])
-    of_weight = _by_name("matmul", rows.mT, x.reshape(-1, x.shape[-1]))
-    return {"x": _by_name("matmul", rows, given["weight"]), "weight": of_weight, "bias": rows.sum(0)}
+def _of_products(name: str) -> _Own:
+    own, reads = OF_PRODUCTS[name]
+    return _Own(lambda dy, given: own(_by_name, dy, given), reads)
 
 
-def _of_ctc(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-    """From the loss of each sample, not rounded to 16 bits, which is computed again."""
-    log_probs, *others = [given[name] for name in CTC]
-    wide = log_probs.astype(jnp.promote_types(log_probs.dtype, jnp.float32))
-    losses, alpha = _by_name("ctc_loss_forward", wide, *others, blank=given["blank"], reduction="none")
-    if given["reduction"] == "mean":
-        labels = jnp.clip(given["target_lengths"], 0, given["targets"].shape[1])
-        dy = dy / jnp.maximum(labels.sum(), 1).astype(dy.dtype)
-    dy = jnp.broadcast_to(dy.astype(log_probs.dtype), losses.shape)
-    numbers = {"blank": given["blank"], "zero_infinity": given["zero_infinity"], "reduction": "none"}
-    return {"log_probs": _by_name("ctc_loss_backward", dy, log_probs, *others, alpha, losses, **numbers)}
-
-
-def _by_name(name: str, *arguments: Any, **numbers: Any) -> Any:
+def _by_name(name: str, *arguments: Any, needs: Sequence[bool] | None = None, **numbers: Any) -> Any:
     spec = specs()[name]
     values = {n.name: n.default for n in spec.numbers if n.default is not REQUIRED} | numbers
     values |= {a.name: value for a, value in zip(spec.positional, arguments)}
-    return _call(
-        spec, {a.name: values.get(a.name) for a in spec.arrays}, {n.name: values[n.name] for n in spec.numbers}
-    )
+    arrays = {a.name: values.get(a.name) for a in spec.arrays}
+    return _call(spec, arrays, {n.name: values[n.name] for n in spec.numbers}, needs)
 
 
-def _of_x(name: str) -> _Own:
-    reads = tuple([a.name for a in specs()[name].arrays if a.name == "index"])
-    return _Own(lambda dy, given: {"x": TRANSPOSED[name](_by_name, dy, given)}, reads)
+def _composed(name: str) -> _Own:
+    """Of functions of this package, which all read the gradient of the first result alone."""
+
+    def own(grads: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        shaped = {n: given["like"][n] for each in WHOLE[name].values() for n in each.shaped}
+        values = {**shaped, **given, "dy": grads[0] if isinstance(grads, list) else grads}
+        return {n: each.of(_by_name, values) for n, each in WHOLE[name].items()}
+
+    return _Own(own, tuple([read for each in WHOLE[name].values() for read in each.reads]))
 
 
 _JAX = types.SimpleNamespace(exp=jnp.exp, sin=jnp.sin, cos=jnp.cos, sigmoid=jax.nn.sigmoid, ndtr=jax.scipy.special.ndtr)
@@ -286,13 +290,11 @@ def _of_formula(name: str) -> _Own:
     return _Own(own, names)
 
 
-_NONE = _Own(lambda dy, given: {})
 OWN = {
     "cast": _Own(lambda dy, given: {"x": _by_name("cast", dy, given["like"]["x"].dtype)}),
     "matmul": _Own(_of_matmul, ("a", "b")),
-    "linear": _Own(_of_linear, ("x", "weight")),
-    "ctc_loss": _Own(_of_ctc, CTC),
-    **{name: _of_x(name) for name in TRANSPOSED},
+    **{name: _of_products(name) for name in OF_PRODUCTS},
+    **{name: _composed(name) for name in WHOLE},
     **{f"{name}_backward": _of_formula(name) for name in FORMULAS},
 }
 
@@ -343,7 +345,7 @@ def _computed(
     given = [views.get(a.name) for a in spec.arrays]
     values = tuple([numbers[n.name] for n in spec.numbers])
     by_backend = {}
-    for library in _libraries():
+    for library in libraries():
         here = [view and TensorRef(view.ptr, view.shape, view.dtype, device=library.backend) for view in given]
         call = Function(spec)._prepare(here, values, False, wanted, VIEWS)
         by_backend[library.backend] = functools.partial(_launched, spec, call, tuple(views.items()))
@@ -354,7 +356,7 @@ def _computed(
 
 
 @functools.cache
-def _libraries() -> tuple[Library, ...]:
+def libraries() -> tuple[Library, ...]:
     """Those of the platforms that JAX has here."""
     has_gpu = any(device.platform == "gpu" for device in jax.devices())
     found = tuple([library_for(backend) for backend in ("cpu", *["cuda"] * has_gpu)])
@@ -424,20 +426,20 @@ def _sources(call: Prepared, position_of: Mapping[int, int], workspace: int) -> 
     constants = iter(call.constants)
     for param, place in zip(call.row.params, call.order):
         if place >= 0:
-            words += [_OPERAND, position_of.get(call.slots[place], -1)]
+            words += [OPERAND, position_of.get(call.slots[place], -1)]
             continue
         value = next(constants)
         if param.direction == "host":
-            words += [_HOST, len(host)]
+            words += [HOST, len(host)]
             data = np.array(list(value) or [0], np.int32 if param.dtype == "i32" else np.int64)
             host += np.frombuffer(data.tobytes() + bytes(-data.nbytes % 8), np.int64).tolist()
         elif param.dtype_of(_slots(call)) in ("f32", "f64"):
-            words += [_REAL, int(np.float64(value).view(np.int64))]
+            words += [REAL, int(np.float64(value).view(np.int64))]
         else:
-            words += [_INTEGER, int(np.uint64(value).view(np.int64)) if value > 2**63 - 1 else int(value)]
+            words += [INTEGER, int(np.uint64(value).view(np.int64)) if value > 2**63 - 1 else int(value)]
     if not call.row.is_bare:
-        words += [*((_WORKSPACE, workspace) if call.workspace else (_OPERAND, -1)), _INTEGER, call.workspace]
-    return [*words, _STREAM, 0], host or [0]
+        words += [*((WORKSPACE, workspace) if call.workspace else (OPERAND, -1)), INTEGER, call.workspace]
+    return [*words, STREAM, 0], host or [0]
 
 
 def _slots(call: Prepared) -> dict[str, str]:

@@ -13,6 +13,7 @@
 #include <iterator>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "xla/ffi/api/c_api.h"
 
@@ -26,6 +27,7 @@ enum Source : int64_t {
     HOST,       // position in the words that are host memory
     WORKSPACE,  // position of the buffer among those of the results
     STREAM,     // nothing
+    LIST,       // position in the words that are host memory of a number, and as many positions as for OPERAND behind it
 };
 
 // One argument of C: an integer or a pointer stands in `word`, a floating-point number in `real`.
@@ -77,7 +79,7 @@ XLA_FFI_Error* error(const XLA_FFI_CallFrame* frame, XLA_FFI_Error_Code code, co
 // What a caller of this ABI must answer before its first call: the version it was compiled for. Calls launch kernels alone,
 // and the same ones each time, so that XLA may capture them into a graph.
 bool tells_about_itself(XLA_FFI_CallFrame* frame) {
-    XLA_FFI_Extension_Base* extension = frame->extension_start;
+    auto* const extension = frame->extension_start;  // whose type has other names in other versions of the header
     if (!extension || extension->type != XLA_FFI_Extension_Metadata) return false;
     XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
     metadata->api_version.major_version = XLA_FFI_API_MAJOR;
@@ -123,6 +125,13 @@ bool is_within(const XLA_FFI_CallFrame* frame, const Attributes& attributes, int
         case OPERAND: return value >= -1 && value < frame->args.size + frame->rets.size;
         case WORKSPACE: return value >= 0 && value < frame->rets.size;
         case HOST: return value >= 0 && value < attributes.host_count;
+        case LIST: {
+            const int64_t* const list = attributes.host + value;
+            const int64_t left = attributes.host_count - value - 1;
+            return value >= 0 && left >= 0 && list[0] >= 0 && list[0] <= left &&
+                   std::all_of(list + 1, list + 1 + list[0],
+                               [&](int64_t each) { return is_within(frame, attributes, OPERAND, each); });
+        }
         default: return source >= INTEGER && source <= STREAM;
     }
 }
@@ -143,6 +152,7 @@ XLA_FFI_Error* run(XLA_FFI_CallFrame* frame, void* library, void* stream) {
         return error(frame, XLA_FFI_Error_Code_NOT_FOUND, message);
     }
     Argument arguments[most_arguments];
+    std::vector<void*> entries;  // of the list; a function has one at most
     for (int64_t k = 0; k < attributes.count; ++k) {
         const int64_t source = attributes.sources[2 * k], value = attributes.sources[2 * k + 1];
         if (!is_within(frame, attributes, source, value))
@@ -153,6 +163,11 @@ XLA_FFI_Error* run(XLA_FFI_CallFrame* frame, void* library, void* stream) {
         if (source == OPERAND) argument.word = reinterpret_cast<intptr_t>(address(frame, value));
         if (source == WORKSPACE) argument.word = reinterpret_cast<intptr_t>(address(frame, frame->args.size + value));
         if (source == HOST) argument.word = reinterpret_cast<intptr_t>(attributes.host + value);
+        if (source == LIST) {
+            const int64_t* const list = attributes.host + value;
+            for (int64_t entry = 1; entry <= list[0]; ++entry) entries.push_back(address(frame, list[entry]));
+            argument.word = reinterpret_cast<intptr_t>(entries.data());
+        }
         if (source == STREAM) argument.word = reinterpret_cast<intptr_t>(stream);
     }
     if (const int32_t status = known->call(function, arguments)) {

@@ -17,6 +17,7 @@ import pathlib
 import threading
 from typing import Any
 
+from baracuda import _vendor
 from baracuda.errors import InvalidProblemError, LibraryNotFoundError, UnsupportedError, raise_for_status
 
 SONAME = "libbaracuda_kernels.so"
@@ -66,6 +67,8 @@ class Library:
         name = symbol_name(op, kind)
         function = self._functions.get(name)
         if function is None:
+            if self.backend == "cuda":
+                _vendor.before(self, op)
             with contextlib.suppress(AttributeError, self.ffi.error):  # not declared; declared, but not in the file
                 function = self._functions[name] = getattr(self.lib, name)
         if function is None:

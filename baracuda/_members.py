@@ -42,6 +42,10 @@ LINES: dict[str, dict[str, str]] = {
     },
     "LayoutSku": {"RCR": "A by rows, B by columns", "RRR": "A and B by rows"},
     "DenseLayout": {"RRR": "A and B by rows", "RCR": "A by rows, B by columns", "CRR": "A by columns, B by rows"},
+    "ScalingKind": {
+        "TENSOR": "a matrix", "ROWS": "a row of A, a column of B",
+        "BLOCKS": "128 terms: of a row of A, of 128 columns of B",
+    },
     "RotaryPairing": {
         "ADJACENT": "feature 2i with 2i + 1, as GPT-J has it",
         "HALVES": "feature i with i + D / 2, as GPT-NeoX and Llama have it",

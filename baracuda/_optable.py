@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ._param import INDEX_SUFFIX, Param
+from ._param import SUFFIXES, Param
 
 
 class Index(NamedTuple):
@@ -21,7 +21,13 @@ class Index(NamedTuple):
     extent: str
     may_equal: bool  # the extent itself
     is_sorted: bool
-    other: str  # a parameter, or ""
+    other: str  # a parameter, a number below 0, or ""
+
+    def other_value(self, numbers: Mapping[str, Any]) -> int | None:
+        """What an index may be as well, of C's scalars."""
+        if not self.other:
+            return None
+        return int(self.other) if self.other.startswith("-") else int(numbers[self.other])
 
 
 class CallArgument(NamedTuple):
@@ -45,12 +51,12 @@ class CallRow(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Row:
-    """A family of ops that differ in function ({F}) and dtypes ({T}, {U}, {I}) alone."""
+    """A family of ops that differ in function ({F}) and dtypes ({T}, {U}, {I}, {O}) alone."""
 
     name: str
     family: str
     functions: Mapping[str, str]  # choices of {F}, and what each computes
-    slots: Mapping[str, tuple[str, ...]]  # dtypes of {T}, {U}, {I}, in the order of the table
+    slots: Mapping[str, tuple[str, ...]]  # dtypes of {T}, {U}, {I}, {O}, in the order of the table
     parameters: tuple[tuple[Any, ...], ...]  # the fields of each Param
     check: tuple[str, ...]  # names of can_implement's parameters; empty: all
     sized: tuple[str, ...]  # names of workspace_size's; empty: all but operands
@@ -148,7 +154,7 @@ class Op(NamedTuple):
 
     @property
     def slots(self) -> dict[str, str]:
-        """The choices by slot: F, T, U, I."""
+        """The choices by slot: F, T, U, I, O."""
         return {**({"F": self.function} if self.function else {}), **dict(zip(self.row.slots, self.dtypes))}
 
 
@@ -157,7 +163,7 @@ def _ops(row: Row) -> list[Op]:
     for dtypes in itertools.product(*row.slots.values()):
         named = pattern
         for slot, dtype in zip(row.slots, dtypes):
-            named = named.replace(f"{{{slot}}}", INDEX_SUFFIX[dtype] if slot == "I" else dtype)
+            named = named.replace(f"{{{slot}}}", SUFFIXES[slot][dtype] if slot in SUFFIXES else dtype)
         result += [Op(named.replace("{F}", function), row, function, dtypes) for function in row.functions or ("",)]
     return result
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
+# How slots stand in names of ops, where a dtype does not stand there as it is: of indices, and of offsets among them.
+SUFFIXES = {"I": INDEX_SUFFIX, "O": {"i32": "", "i64": "_i64off"}}
 # What T.bits and T.compute are, where they are not T.
 FORMS = {
     "bits": {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"},
@@ -30,7 +32,7 @@ class Param(NamedTuple):
     """
 
     name: str
-    dtype: str  # symbol spelling, or a slot: T, U, I, T.bits, T.compute
+    dtype: str  # symbol spelling, or a slot: T, U, I, O, T.bits, T.compute
     direction: str
     shape: str
     role: str

@@ -5,11 +5,29 @@ What they are called and which packages hold them comes from the library's build
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from baracuda._lib import Library
 from baracuda.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from baracuda._lib import Library
+
+# What the names of ops begin with that a vendor's library serves where it can be opened.
+_SERVES = {"cublasLt": ("gemm", "gemv", "grouped_gemm", "linear_backward")}
+_tried: set[str] = set()
+
+
+def before(library: Library, op: str) -> None:
+    """Before the first op that a vendor's library serves, load that from where cuda.pathfinder finds it, as in PyPI's
+    packages. Where it cannot be loaded the op says so itself, or does without.
+    """
+    for key, ops in _SERVES.items():
+        if key not in _tried and op.startswith(ops) and key in vendors(library):
+            _tried.add(key)
+            with contextlib.suppress(UnsupportedError):
+                preload(library, key)
 
 
 def vendors(library: Library) -> dict[str, dict[str, Any]]:

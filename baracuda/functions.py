@@ -113,6 +113,7 @@ _ANNOTATIONS = {
     **dict.fromkeys(("max_nz", "max_selected"), "int | None"), "fill_bits": "float",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
+    **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size"), "int | Sequence[int]"),
     "flip_axes": "int | Sequence[int] | None", "dims": "Sequence[int]", "repeat_dim": "int | None",
 }  # fmt: skip
 
@@ -207,6 +208,8 @@ _SHAPES = {
     "concat": "Extents are equal but along axis; split_offset is that of a. A negative axis counts from the last.",
     "unfold": "The result has the windows along axis, and their elements along an axis behind all others, as "
     "torch.Tensor.unfold gives them; a negative axis counts from the last.",
+    "image_windows": "kernel_size, dilation, padding and stride have a number for each spatial axis, or one for all; "
+    "output_size has the spatial extents of the images. With two spatial axes as torch.nn.functional.unfold and fold.",
     "repeat_interleave": "repeats is one number for all; a negative axis counts from the last, without one elements "
     "are taken in row-major order and the result has one axis.",
     "trace": "x has two axes; the diagonal begins at its first element.",
@@ -228,6 +231,7 @@ _SHAPES = {
     "linear_gated": "x is (..., k), each weight (n, k), the result (..., n).",
     "grouped_gemm": "a is (m, k), b (groups, k, n), offsets (groups + 1,) of i32, the result (m, n).",
     "grouped_gemm_backward": "dy is (m, n), a (m, k), b (groups, k, n), offsets (groups + 1,) of i32.",
+    "matmul_backward": "dy is (..., m, n), a (..., m, k), b (..., k, n), of as many matrices each.",
     "linear_backward": "dy is (..., n), x (..., k), weight (n, k); of an activation behind it dy is the gradient.",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
     "accumulated": "The result has the extents of what is added, but size along axis; negative axes count from the "
@@ -238,6 +242,10 @@ _SHAPES = {
     "not written.",
     "scatter": "updates and index have one shape, the result has size along axis, and 0 where no index points; given "
     "as out it keeps what it has there. Indices outside of it are skipped.",
+    "max_bags": "weight is (num_embeddings, embedding_dim); offsets have a bag's start each, and with "
+    "include_last_offset the end of the last one. out_index has their dtype.",
+    "sparse_bags": "dout is (bags, embedding_dim); offsets have a bag's start each, and with include_last_offset the "
+    "end of the last one. How many rows there are is known on the device alone; behind them rows is -1 and values 0.",
     "weighted_bags": "weight is (num_embeddings, embedding_dim), dout (bags, embedding_dim); offsets have a bag's "
     "start each, and with include_last_offset the end of the last one.",
     "last_offset_bags": "weight is (num_embeddings, embedding_dim), dout (bags, embedding_dim); offsets have a bag's "

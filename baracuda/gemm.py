@@ -174,6 +174,11 @@ class DenseGemm3xTf32Descriptor(DenseGemmDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
+class DenseGemmBackwardDescriptor(DenseGemmDescriptor):
+    """alpha is that of the product; beta is 0."""
+
+
+@dataclasses.dataclass(frozen=True)
 class DenseGemvDescriptor(Descriptor):
     """Products of one row, of a batch of them: m is 1."""
 
@@ -245,6 +250,17 @@ class BatchedGemmArgs(GemmArgs):
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class DenseGemmArgs(GemmArgs):
     """As BatchedGemmArgs; elements with an epilogue are floats of 16 bits and more."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class DenseGemmBackwardArgs(Args):
+    """da and db are contiguous, and lie as a and b. Either may be None, as may then be what it alone reads: b, or a."""
+
+    dd: Viewable
+    a: Viewable | None = None
+    b: Viewable | None = None
+    da: Viewable | None = None
+    db: Viewable | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -540,6 +556,15 @@ class DenseGemmPlan(_DensePlan):
     names: ClassVar = {"r": "residual"}
     matrices = ("a", "b", "c", "d", "residual", "z")
     shapes: ClassVar = {"a": "a_shape", "b": "b_shape", **dict.fromkeys(("c", "d", "residual", "z"), "d_shape")}
+
+
+class DenseGemmBackwardPlan(_DensePlan):
+    """Gradients of the product, of each matrix of a batch on its own."""
+
+    __slots__ = ()
+    op = "gemm_dense_backward_{T}"
+    matrices = ("dd", "a", "b", "da", "db")
+    shapes: ClassVar = {"a": "a_shape", "b": "b_shape", "da": "a_shape", "db": "b_shape"}
 
 
 class DenseSumsGemmPlan(_DensePlan):

@@ -104,6 +104,22 @@ class GemmSparse24Descriptor(Descriptor):
 
 
 @dataclasses.dataclass(frozen=True)
+class GemmSparse24InflateDescriptor(Descriptor):
+    """m rows of weights; k is a multiple of 8."""
+
+    m: int = descriptor.extent()
+    k: int = descriptor.extent()
+
+    @property
+    def half_k(self) -> int:
+        return self.k // 2
+
+    @property
+    def words(self) -> int:
+        return _multiple("k", self.k, 8)
+
+
+@dataclasses.dataclass(frozen=True)
 class Int4MarlinGemmDescriptor(Descriptor):
     """group_size is 128, or -1 for one scale a column. max_par has no effect."""
 
@@ -218,6 +234,13 @@ class GemmSparse24Args(Args):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class GemmSparse24InflateArgs(Args):
+    w_compressed: Viewable
+    w_metadata: Viewable
+    w_dense: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class Int4MarlinGemmArgs(Args):
     """The locks of other implementations, `workspace`, are None or empty: there are none."""
 
@@ -316,6 +339,13 @@ class GemmSparse24Plan(_ProductPlan):
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
         precision, accumulator = super().arithmetic()
         return MathPrecision.F32 if precision is MathPrecision.TF32 else precision, accumulator
+
+
+class GemmSparse24InflatePlan(GemmSparse24Plan):
+    """The weights as a dense matrix."""
+
+    __slots__ = ()
+    op = "gemm_{T}_sparse24_inflate"
 
 
 class _W4Plan(Plan):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from baracuda import _jax_joins
 from baracuda._functions.spec import specs
 from baracuda._jax_calls import made as _made
 
@@ -23,11 +24,15 @@ from baracuda._jax_calls import made as _made
 
 def __getattr__(name: str) -> Any:
     spec = specs().get(name) if not name.startswith("_") else None
-    if spec is None:
+    if spec is not None:
+        value = _made(spec, __name__)
+    elif name in _jax_joins.FUNCTIONS:
+        value = _jax_joins.made(name, __name__)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = _made(spec, __name__)
+    globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted(specs())
+    return sorted({*specs(), *_jax_joins.FUNCTIONS})

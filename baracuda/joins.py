@@ -70,7 +70,17 @@ def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any,
     array = known(x, "x")
     view = tensor(array, "x")
     along = axis_of("axis", axis, view.shape)
-    extent = view.shape[along]
+    extents = extents_of(view.shape, sections, along)
+    results = [_Result(x, view, _with(view.shape, along, own), None) for own in extents]
+    parts = [result.view for result in results]
+    _call("concat_backward", "dy", view, along, extents, parts, results[0].kind, array)
+    return tuple([result.finished() for result in results])
+
+
+def extents_of(shape: Shape, sections: int | Sequence[int], axis: int) -> list[int]:
+    """Of the parts of an array of this shape into which `split` takes it."""
+    along = axis_of("axis", axis, shape)
+    extent = shape[along]
     if isinstance(sections, (list, tuple)):
         inner = as_integers("sections", sections, 0, extent)
         ends = (*inner, extent)
@@ -80,12 +90,9 @@ def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any,
             raise InvalidProblemError(f"sections is {count}, must divide {extent}, the extent of x along axis {along}")
         ends = tuple([extent // count * (k + 1) for k in range(count)])
     extents = [end - first for first, end in zip((0, *ends), ends)]
-    if extents and min(extents) < 0:
+    if min(extents) < 0:
         raise InvalidProblemError(f"sections is {sections!r}, must not fall")
-    results = [_Result(x, view, _with(view.shape, along, own), None) for own in extents]
-    parts = [result.view for result in results]
-    _call("concat_backward", "dy", view, along, extents, parts, results[0].kind, array)
-    return tuple([result.finished() for result in results])
+    return extents
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:

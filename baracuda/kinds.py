@@ -125,6 +125,14 @@ class DenseLayout(IntEnum):
     CRR = 2
 
 
+class ScalingKind(IntEnum):
+    """What has a scale of its own, of factors of 8 bits."""
+
+    TENSOR = 0
+    ROWS = 1
+    BLOCKS = 2
+
+
 class RotaryPairing(IntEnum):
     """Of D features: 2i with 2i + 1 (GPT-J), or i with i + D / 2 (GPT-NeoX, Llama)."""
 
@@ -175,6 +183,7 @@ class ShapeLayoutKind(IntEnum):
     TRIL = 11
     UNFOLD = 12
     REPEAT_INTERLEAVE = 13
+    IM2COL = 14
 
 
 class PadMode(IntEnum):
@@ -199,6 +208,11 @@ class EmbeddingKind(IntEnum):
     EMBEDDING_BAG_WEIGHTED_BACKWARD = 201
     EMBEDDING_BAG_WEIGHTS_BACKWARD = 202
     EMBEDDING_RENORM = 203
+    EMBEDDING_DENSE_BACKWARD = 204
+    EMBEDDING_BAG_DENSE_BACKWARD = 205
+    EMBEDDING_SPARSE_BACKWARD = 206
+    EMBEDDING_BAG_SPARSE_BACKWARD = 207
+    EMBEDDING_BAG_MAX_LAST_OFFSET = 208
 
 
 class EmbeddingBagMode(IntEnum):
@@ -257,7 +271,13 @@ class ReduceToOp(IntEnum):
     VAR = 5
     STD = 6
     NORM2 = 7
+    ANY = 10
+    ALL = 11
     LOG_SUM_EXP = 12
+    COUNT_NONZERO = 14
+    FMAX = 15
+    FMIN = 16
+    NORM_P = 17
 
 
 class SegmentKind(IntEnum):

@@ -44,8 +44,8 @@ class Plan:
         "descriptor", "library", "name", "operands", "parameters", "preference", "workspace_size",
     )  # fmt: skip
 
-    # Name of the ops in the table: "{T}" stands for the element, "{U}" for descriptor.output_element, "{I}" for that of
-    # indices, and "{kind}" for descriptor.kind in lower case, or for its `spelling`.
+    # Name of the ops in the table: "{T}" stands for the element, "{U}" for descriptor.output_element, "{I}" and "{O}"
+    # for those of indices and offsets, and "{kind}" for descriptor.kind in lower case, or for its `spelling`.
     op: ClassVar[str]
     others: ClassVar[tuple[str, ...]] = ()  # ops for other operands, in the order of preference
     spelling: ClassVar[Mapping[int, str]] = {}
@@ -271,7 +271,7 @@ class Plan:
         enumerations = {field.name: field.metadata.get("enumeration") for field in dataclasses.fields(descriptor)}
         kind = getattr(descriptor, "kind", None)
         known = kind is not None and isinstance(kind, enumerations.get("kind", enum.IntEnum))
-        return cls.op.format(I="", T="", U="", kind=cls._spelled(kind) if known else "op").rstrip("_")
+        return cls.op.format(I="", O="", T="", U="", kind=cls._spelled(kind) if known else "op").rstrip("_")
 
     @classmethod
     def _spelled(cls, kind: enum.IntEnum | None) -> str:

@@ -185,12 +185,14 @@ class ArgReduceAxesDescriptor(_AxesDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class ReduceToDescriptor(Descriptor):
-    """Extents of output_shape are those of input_shape or 1; ranks are equal. correction is of VAR and STD."""
+    """Extents of output_shape are those of input_shape or 1; ranks are equal. correction is of VAR and STD, p, at
+    least 0, of NORM_P."""
 
     op: ReduceToOp = descriptor.choice(ReduceToOp)
     input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     output_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     correction: int = _correction()
+    p: float = descriptor.real(default=2.0)
 
     @property
     def kind(self) -> ReduceToOp:
@@ -453,7 +455,7 @@ class ReduceToBackwardPlan(Plan):
     category = OpCategory.REDUCTION
     spelling: ClassVar = {
         ReduceToOp.LOG_SUM_EXP: "logsumexp", ReduceToOp.VAR: "var_axes", ReduceToOp.STD: "std_axes",
-        **dict.fromkeys((ReduceToOp.MAX, ReduceToOp.MIN), "max_min"),
+        **dict.fromkeys((ReduceToOp.MAX, ReduceToOp.MIN, ReduceToOp.FMAX, ReduceToOp.FMIN), "max_min"),
     }  # fmt: skip
     shapes: ClassVar = {"x": "input_shape", "dx": "input_shape", "dy": "output_shape", "y": "output_shape"}
 

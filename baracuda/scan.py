@@ -62,8 +62,12 @@ class ScanBackwardArgs(Args):
     y: Viewable | None = None
 
 
+class ExclusiveScanBackwardDescriptor(ScanBackwardDescriptor):
+    """Of the scan of the terms before the place."""
+
+
 class ExclusiveScanDescriptor(ScanDescriptor):
-    """Of the terms before the place: of none 0, 1, -inf, inf and -inf."""
+    """Of the terms before the place: of none 0, 1, -inf, inf and -inf, of integers the least and the largest."""
 
 
 class ScanIndicesDescriptor(ScanDescriptor):
@@ -73,6 +77,11 @@ class ScanIndicesDescriptor(ScanDescriptor):
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class ExclusiveScanArgs(ScanArgs):
     pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ExclusiveScanBackwardArgs(ScanBackwardArgs):
+    """x and y as in ScanBackwardArgs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -105,3 +114,8 @@ class ScanIndicesPlan(ScanPlan):
 class ScanBackwardPlan(ScanPlan):
     __slots__ = ()
     op = "scan_{kind}_backward_{T}"
+
+
+class ExclusiveScanBackwardPlan(ScanPlan):
+    __slots__ = ()
+    op = "scan_exclusive_{kind}_backward_{T}"

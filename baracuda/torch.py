@@ -1,7 +1,7 @@
 """The functions on arrays as operators of PyTorch: `baracuda.torch.gelu(x)`, `torch.ops.baracuda.gelu(x)`.
 
-Autograd, torch.compile, torch.export, fake tensors and CUDA graphs know them: each has a schema, a rule for the shapes
-of its results and, where the op table has its gradient, a formula for autograd. Operators are registered when they are
+Autograd, autocast, torch.compile, torch.export, fake tensors and CUDA graphs know them: each has a schema, a rule for
+the shapes of its results and, where it has a gradient, a formula for autograd. Operators are registered when they are
 first asked for; `register()` does so for all. In a call tensors of several dtypes are promoted as PyTorch does it, and
 Python numbers take the dtype of the tensors. A gradient that is not wanted (`needs`) is an empty tensor.
 """
@@ -15,12 +15,15 @@ from typing import Any
 import torch
 
 import baracuda as bk
-from baracuda import functions
+from baracuda import _torch_joins, functions
+from baracuda._functions import autocast
 from baracuda._functions.arrays import kind_of
-from baracuda._functions.autograd import OWN
+from baracuda._functions.autograd import OWN, calls
+from baracuda._functions.composed import WHOLE, Composed
 from baracuda._functions.dispatch import output_of
-from baracuda._functions.gradients import Composed, Gradient, gradient_of, refused
+from baracuda._functions.gradients import LONGER, Gradient, differentiated, gradient_of, lengthening, refused
 from baracuda._functions.layouts import solve_served
+from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -33,33 +36,40 @@ _registered: dict[str, Any] = {}
 _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
     "output_shape": "SymInt[]", "num_groups": "int", "flip_axes": "int[]?", "concat_dim": "int",
-    "repeat_dim": "int?", "reduce": "str", **dict.fromkeys(("include_self", "include_last_offset"), "bool"),
-    "split_offset": "SymInt", "rotary_dim": "int?",
-    **dict.fromkeys(("max_selected", "max_nz"), "SymInt?"),
+    "repeat_dim": "int?", "reduce": "str", "split_offset": "SymInt",
+    **dict.fromkeys(("include_self", "include_last_offset", "scale_grad_by_freq"), "bool"), "rotary_dim": "int?",
+    **dict.fromkeys(("max_selected", "max_nz", "max_target_len"), "SymInt?"), "fill_bits": "Scalar",
     **dict.fromkeys(("shifts", "dims", "pad_low", "pad_high"), "int[]"),
+    **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
     **dict.fromkeys(("log_target_flag", "is_causal", "channels_last", "is_half"), "bool"),
 }  # fmt: skip
 _FLOAT32 = {"f32": "float"}  # what schemas call the dtype that is a default; there is no other one
-_SEVERAL = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high")  # numbers that may be one or several
+# Numbers that may be one or several.
+_SEVERAL = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high", "kernel_size", "dilation", "padding",
+            "stride", "output_size")  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
     spec = specs().get(name) if not name.startswith("_") else None
-    if spec is None:
+    if spec is not None:
+        value = _made(spec)
+    elif name in _torch_joins.FUNCTIONS:
+        value = _torch_joins.made(name, _operator, _promoted)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = _made(spec)
+    globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), "register"})
+    return sorted({*specs(), *_torch_joins.FUNCTIONS, "register"})
 
 
 def register() -> None:
     """Register all operators, for those who look them up by name in C++."""
-    for name in specs():
+    for name in (*specs(), *_torch_joins.SCHEMAS):
         _operator(name)
 
 
@@ -70,7 +80,8 @@ class _Namespace(torch._ops._OpNamespace):  # type: ignore[misc, unused-ignore]
 
     def __getattr__(self, name: str) -> Any:
         with _lock:
-            if not name.startswith("_") and name in specs() and name not in _begun:
+            is_ours = not name.startswith("_") and (name in specs() or name in _torch_joins.SCHEMAS)
+            if is_ours and name not in _begun:
                 _operator(name)
         return super().__getattr__(name)
 
@@ -84,9 +95,18 @@ def _operator(name: str) -> Any:
         with _lock:
             if name not in _begun:
                 _begun.add(name)
-                _define(specs()[name])
+                if name in _torch_joins.SCHEMAS:
+                    _torch_joins.define(name, _library, _operator)
+                    _registered[name] = _found(name)
+                else:
+                    _define(specs()[name])
             found = _registered[name]
     return found
+
+
+def _found(name: str) -> Any:
+    """An operator that has been registered."""
+    return torch._ops._OpNamespace.__getattr__(torch.ops.baracuda, name).default
 
 
 def _define(spec: Spec) -> None:
@@ -94,9 +114,10 @@ def _define(spec: Spec) -> None:
     _library.impl(spec.name, _kernel(spec), "CompositeExplicitAutograd")
     qualified = f"{_NAMESPACE}::{spec.name}"
     torch.library.register_fake(qualified, _fake(spec), lib=_library)
-    _registered[spec.name] = torch._ops._OpNamespace.__getattr__(torch.ops.baracuda, spec.name).default
+    _registered[spec.name] = _found(spec.name)
     gradient = _Gradient(spec)
     torch.library.register_autograd(qualified, gradient.backward, setup_context=gradient.save, lib=_library)
+    autocast.register(_library, spec, _registered[spec.name])
 
 
 # --- what a call looks like -------------------------------------------------------------------------------------------
@@ -141,8 +162,7 @@ def _made(spec: Spec) -> Any:
     options = [n.name for n in spec.numbers if n.default is not REQUIRED]
     given = ", ".join([*[a.name for a in spec.positional], *[f"{name}={name}" for name in options],
                        *["needs=needs"] * spec.is_partial])  # fmt: skip
-    found = gradient_of(spec.name)
-    whole = spec if found is None else found.whole  # which has what the gradient reads among its results
+    whole = differentiated(spec.name)  # which has what the gradient reads among its results
     picked = "" if whole is spec else "[0]" if len(spec.outputs) == 1 else f"[:{len(spec.outputs)}]"
     signature = functions.signature(spec).removesuffix(", out=None").removesuffix(", *").replace("*, out=None", "")
     lines = [f"def {spec.name}({signature}):"]
@@ -153,12 +173,21 @@ def _made(spec: Spec) -> Any:
             lines.append(f"    dtype = float32 if dtype == {number.default!r} else dtype")
         if number.name in _SEVERAL and "[]" in _type(spec, number):
             lines.append(f"    {number.name} = [{number.name}] if isinstance({number.name}, int) else {number.name}")
+    if whole.name in OF_PRODUCTS and whole is not spec:  # whose sums are as large as its result
+        lines.append(f"    if not is_differentiated({', '.join([a.name for a in spec.arrays])}): return plain({given})")
     lines.append(f"    return operator({given}){picked}")
-    scope: dict[str, Any] = {"operator": _operator(whole.name), "promoted": _promoted, "float32": torch.float32}
+    scope: dict[str, Any] = {
+        "operator": _operator(whole.name), "plain": _operator(spec.name), "promoted": _promoted,
+        "is_differentiated": _is_differentiated, "float32": torch.float32,
+    }  # fmt: skip
     exec(compile("\n".join(lines), f"<baracuda.torch.{spec.name}>", "exec"), scope)
     made = scope[spec.name]
     made.__doc__, made.__module__ = f"{functions.summary(spec)}\n\nSee baracuda.{spec.name}.\n", __name__
     return made
+
+
+def _is_differentiated(*arrays: Any) -> bool:
+    return torch.is_grad_enabled() and True in [isinstance(a, torch.Tensor) and a.requires_grad for a in arrays]
 
 
 def _promoted(*arrays: Any) -> list[Any]:
@@ -225,7 +254,9 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
         return given if isinstance(given, torch.dtype) else torch.float32
     if slot == "T":
         typed = [a for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
-        found = next(iter([arrays[a.name] for a in typed if a.pointer] or [arrays[typed[0].name]])).dtype
+        found = next(
+            iter([arrays[a.name] for a in typed if a.pointer and a.name in arrays] or [arrays[typed[0].name]])
+        ).dtype
         return torch.promote_types(found, torch.float32) if form else found  # type: ignore[no-any-return]
     if slot == "U":
         slot = output_of(spec.row).symbol
@@ -251,7 +282,9 @@ class _Gradient:
         found = gradient_of(spec.name)
         self.found = found if found is not None and found.whole is spec else None
         self.inputs = [argument.name for argument in spec.positional]
-        if self.found is not None:
+        # Results that a gradient reads may have one alone: a gradient that there is not is None to a formula of OWN.
+        self.reads_results = spec.name in OF_PRODUCTS and spec.name.endswith("_forward")
+        if self.found is not None and isinstance(self.found.spec, Spec):
             _operator(self.found.spec.name)
 
     def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any, keyword_only_inputs: Any = None) -> None:
@@ -259,21 +292,27 @@ class _Gradient:
         ctx.numbers = {n.name: given[n.name] for n in self.spec.numbers}
         results = output if isinstance(output, tuple) else (output,)
         if self.found is None:
+            ctx.set_materialize_grads(not self.reads_results)
             ctx.mark_non_differentiable(*[result for result in results if not result.is_floating_point()])
-            self._save_for_own(ctx, given)
+            self._save_for_own(ctx, given, results)
             return
         arriving = self.found.arriving.values()
         ctx.mark_non_differentiable(*[result for k, result in enumerate(results) if k not in arriving])
         outputs = dict(zip([o.name for o in self.spec.outputs], results))
-        ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, results[0]) for n in self.found.reads])
+        ctx.names = self.found.read(dict(zip(self.inputs, ctx.needs_input_grad)))
+        ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, results[0]) for n in ctx.names])
         ctx.shapes = {name: given[name].shape for name in self.found.shaped if given[name] is not None}
         ctx.dtype = given[self.inputs[0]].dtype
+        ctx.longer = given[LONGER[self.spec.name]].shape if self.spec.name in LONGER else None
         ctx.numbers |= self.found.extents_of(given)
 
-    def _save_for_own(self, ctx: Any, given: Mapping[str, Any]) -> None:
+    def _save_for_own(self, ctx: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:
+        given = dict(zip([output.name for output in self.spec.outputs], results)) | given
         read = OWN.get(self.spec.name, ("", ()))[1]
+        shaped = [name for each in WHOLE.get(self.spec.name, {}).values() for name in each.shaped]
         ctx.names = [name for name in read if given.get(name) is not None]
         ctx.save_for_backward(*[given[name] for name in ctx.names])
+        ctx.shapes = {name: given[name].shape for name in shaped}
         ctx.dtype = given[self.inputs[0]].dtype if self.inputs else None
 
     def backward(self, ctx: Any, *grads: Any) -> Any:
@@ -281,7 +320,8 @@ class _Gradient:
         if self.found is not None:
             found = self._results(self.found, ctx, grads, needs)
         elif self.spec.name in OWN:
-            given = ctx.numbers | {"dtype of x": ctx.dtype} | dict(zip(ctx.names, ctx.saved_tensors))
+            given = ctx.numbers | {"dtype of x": ctx.dtype, "needs": needs} | dict(zip(ctx.names, ctx.saved_tensors))
+            given |= {name: grads[0].new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
             found = OWN[self.spec.name][0](_operator, grads if len(grads) > 1 else grads[0], given)
         else:
             found = {}
@@ -293,7 +333,7 @@ class _Gradient:
 
     def _results(self, found: Gradient, ctx: Any, grads: Sequence[Any], needs: Mapping[str, bool]) -> dict[str, Any]:
         spec, like = found.spec, grads[0]
-        values = dict(zip(found.reads, ctx.saved_tensors)) | ctx.numbers | {"dtype": ctx.dtype}
+        values = dict(zip(ctx.names, ctx.saved_tensors)) | ctx.numbers | {"dtype": ctx.dtype, "dy": like}
         values |= {name: like.new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
         values |= {name: grads[position] for name, position in found.arriving.items()}
         apart = {name: self._called(each, values) for name, each in found.apart.items() if needs[name]}
@@ -302,10 +342,15 @@ class _Gradient:
             return apart
         results = self._called(spec, values, **({"needs": wanted} if spec.is_partial else {}))
         results = results if len(spec.outputs) > 1 else (results,)
-        return apart | {name: results[at] for name, at in found.given.items()}
+        made = {name: results[at] for name, at in found.given.items()}
+        if ctx.longer is not None:
+            name = LONGER[self.spec.name]
+            widths = [width for pair in reversed(lengthening(made[name].shape, ctx.longer)) for width in pair]
+            made[name] = torch.nn.functional.pad(made[name], widths)
+        return apart | made
 
     def _called(self, spec: Spec | Composed, values: Mapping[str, Any], **options: Any) -> Any:
         if isinstance(spec, Composed):
-            return spec.of(lambda name, *a, **n: _operator(name)(*a, **n), values)
+            return spec.of(calls(_operator), values)
         options |= {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
         return _operator(spec.name)(*[values[a.name] for a in spec.positional], **options)

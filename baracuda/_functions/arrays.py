@@ -211,7 +211,9 @@ class _Torch(Kind):
         return functools.partial(self.torch.empty_strided, shape, contiguous_stride(shape), **options)
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
-        return self.torch.tensor(value, dtype=self.native(dtype, like), device=like.device)
+        return self.torch.full(
+            (), value, dtype=self.native(dtype, like), device=like.device
+        )  # by a kernel: captures have it
 
     def contiguous(self, array: Any) -> Any:
         return array.contiguous()
@@ -236,8 +238,15 @@ _FP8 = {ElementKind.FP8_E4M3: "float8_e4m3fn", ElementKind.FP8_E5M2: "float8_e5m
 
 
 class _CuPy(Kind):
+    address = "cast(VOID, {0}.data.ptr)"
+    make = "empty({shape}, {native})"
+    stream_now = "kind.current_stream().ptr"
+    is_elsewhere = "kind.current_device() != {like}.device.id"
+
     def __init__(self, cupy: Any) -> None:
         self.cupy = cupy
+        self.allocate = cupy.empty
+        self.current_stream, self.current_device = cupy.cuda.get_current_stream, cupy.cuda.runtime.getDevice
 
     def key(self, array: Any) -> Hashable:
         return array.dtype, array.shape, array.strides, array.device.id
@@ -263,7 +272,7 @@ class _CuPy(Kind):
         return like.device
 
     def stream(self, like: Any) -> int:
-        return int(self.cupy.cuda.get_current_stream().ptr)
+        return int(self.current_stream().ptr)
 
 
 class _Views(Kind):
@@ -309,7 +318,7 @@ class _Views(Kind):
 
 class _Namespace(_Views):
     """Arrays of a library that follows the array API standard, JAX's among them. They may be immutable: results are
-    made in host memory, which the library then takes over.
+    made in memory of this package, which the library then takes over.
     """
 
     def __init__(self, namespace: Any) -> None:
@@ -321,12 +330,12 @@ class _Namespace(_Views):
         return np.empty(shape, native.numpy_dtype)
 
     def finish(self, result: Any) -> Any:
-        if not isinstance(result, np.ndarray):
+        if not isinstance(result, (np.ndarray, TensorRef)):
             return result
         try:
             return self.namespace.from_dlpack(result)
-        except (TypeError, ValueError, BufferError, RuntimeError):  # a dtype that NumPy does not export
-            return self.namespace.asarray(result)
+        except (TypeError, ValueError, BufferError, RuntimeError):  # a dtype that NumPy or the library does not know
+            return result if isinstance(result, TensorRef) else self.namespace.asarray(result)
 
 
 def host_number(function: str, name: str, dtype: ElementKind, value: Any) -> Any:

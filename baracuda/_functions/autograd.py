@@ -10,16 +10,30 @@ from typing import Any
 
 import torch
 
-from baracuda._functions.gradients import CTC, FORMULAS, TRANSPOSED, read_by_formula
+from baracuda._functions.composed import WHOLE
+from baracuda._functions.gradients import FORMULAS, read_by_formula
+from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_at_once
+from baracuda._functions.product_gradients import Own as OfProducts
+from baracuda.dtypes import ElementKind
 
 Operators = Callable[[str], Any]  # by name
 Given = Mapping[str, Any]
 Own = Callable[[Operators, Any, Given], dict[str, Any]]
+_DTYPES = {
+    ElementKind.F32: torch.float32, ElementKind.F64: torch.float64, ElementKind.I32: torch.int32,
+    ElementKind.I64: torch.int64,
+}  # fmt: skip
+
+
+def _of_products(own: OfProducts) -> Own:
+    return lambda operator, dy, given: own(calls(operator), dy, given)
 
 
 def _matmul(operator: Operators, dy: Any, given: Given) -> dict[str, Any]:
     """Summed over the products of a batch in which one matrix took part."""
     a, b = given["a"], given["b"]
+    if at_once := matmul_at_once(calls(operator), dy, given):
+        return at_once
     first, second = (a if a.dim() > 1 else a[None]), (b if b.dim() > 1 else b[:, None])
     of_all = dy.unsqueeze(-1) if b.dim() == 1 else dy
     of_all = of_all.unsqueeze(-2) if a.dim() == 1 else of_all
@@ -28,32 +42,24 @@ def _matmul(operator: Operators, dy: Any, given: Given) -> dict[str, Any]:
     return {"a": da.sum_to_size(first.shape).reshape(a.shape), "b": db.sum_to_size(second.shape).reshape(b.shape)}
 
 
-def _linear(operator: Operators, dy: Any, given: Given) -> dict[str, Any]:
-    x, weight, rows = given["x"], given["weight"], dy.reshape(-1, dy.shape[-1])
-    multiply = operator("matmul")
-    of_weight = multiply(rows.mT, x.reshape(-1, x.shape[-1]))
-    return {"x": multiply(rows, weight).reshape(x.shape), "weight": of_weight, "bias": rows.sum(0)}
+def _composed(name: str) -> tuple[Own, tuple[str, ...]]:
+    """Of functions of this package, which all read the gradient of the first result alone."""
+
+    def own(operator: Operators, grads: Any, given: Given) -> dict[str, Any]:
+        dy = grads[0] if isinstance(grads, tuple) else grads
+        return {n: each.of(calls(operator), {**given, "dy": dy}) for n, each in WHOLE[name].items()}
+
+    return own, tuple([read for each in WHOLE[name].values() for read in each.reads])
 
 
-def _ctc(operator: Operators, dy: Any, given: Given) -> dict[str, Any]:
-    """From the loss of each sample, not rounded to 16 bits, which is computed again."""
-    log_probs, *others = [given[name] for name in CTC]
-    wide = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
-    losses, alpha = operator("ctc_loss_forward")(wide, *others, blank=given["blank"], reduction="none")
-    if given["reduction"] == "mean":
-        dy = dy / given["target_lengths"].clamp(0, given["targets"].shape[1]).sum().clamp(min=1)
-    dy = dy.to(log_probs.dtype).expand(losses.shape).contiguous()
-    numbers = {"blank": given["blank"], "zero_infinity": given["zero_infinity"]}
-    return {
-        "log_probs": operator("ctc_loss_backward")(dy, log_probs, *others, alpha, losses, reduction="none", **numbers)
-    }
+def calls(operator: Operators) -> Callable[..., Any]:
+    """Operators by name, which take dtypes of this package as well."""
 
+    def call(name: str, *arguments: Any, **numbers: Any) -> Any:
+        given = [_DTYPES[value] if isinstance(value, ElementKind) else value for value in arguments]
+        return operator(name)(*given, **numbers)
 
-def _of_x(name: str) -> Own:
-    def own(operator: Operators, dy: Any, given: Given) -> dict[str, Any]:
-        return {"x": TRANSPOSED[name](lambda other, *a, **n: operator(other)(*a, **n), dy, given)}
-
-    return own
+    return call
 
 
 _TORCH = types.SimpleNamespace(
@@ -80,12 +86,11 @@ def _of_formula(name: str) -> tuple[Own, tuple[str, ...]]:
     return own, names
 
 
-# name -> gradients by argument, of the operators, dy and what it reads; and the arrays that it reads
+# name -> gradients by argument, of the operators, dy and what it reads; and the arrays and results that it reads
 OWN: dict[str, tuple[Own, tuple[str, ...]]] = {
     "cast": (lambda operator, dy, given: {"x": operator("cast")(dy, given["dtype of x"])}, ()),
     "matmul": (_matmul, ("a", "b")),
-    "linear": (_linear, ("x", "weight")),
-    "ctc_loss": (_ctc, CTC),
-    **{name: (_of_x(name), ("index",) if name in ("index_add", "scatter_add") else ()) for name in TRANSPOSED},
+    **{name: (_of_products(own), reads) for name, (own, reads) in OF_PRODUCTS.items()},
+    **{name: _composed(name) for name in WHOLE},
     **{f"{name}_backward": _of_formula(name) for name in FORMULAS},
 }

@@ -5,26 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import Layout, Shape, check_shape
+from baracuda._functions.layout import Layout, Shape, check_shape, extent_of
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, as_integer
+from baracuda._scalars import INT32_MAX
 from baracuda.errors import InvalidProblemError
 
 
 def by_offsets(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    indices, offsets, has_last = shapes["indices"], shapes["offsets"], bool(numbers.get("include_last_offset", True))
+    indices, offsets = shapes["indices"], shapes["offsets"]
+    has_last = bool(numbers.get("include_last_offset", spec.layout == "last_offset_bags"))
     if len(indices) != 1 or len(offsets) != 1 or offsets[0] < has_last:
         raise InvalidProblemError(f"indices have shape {indices} and offsets {offsets}, must have one axis each")
     bags, whole = offsets[0] - has_last, shapes.get("weight", shapes.get("dout", ()))
     if len(whole) != 2:
         raise InvalidProblemError(f"{'weight' if 'weight' in shapes else 'dout'} has shape {whole}, must have two axes")
-    given = numbers.get("num_embeddings", whole[0])
-    is_symbol = type(given).__name__ == "SymInt"  # of torch.compile
-    rows = given if is_symbol else as_integer("num_embeddings", given, 0, INT32_MAX)
+    rows = extent_of("num_embeddings", numbers.get("num_embeddings", whole[0]), 0, INT32_MAX)
     table, out = (rows, whole[1]), (bags, whole[1])
     extents = {
-        "weight": table, "dweight": table, "dout": out, "out": out, "indices": indices, "per_sample_weights": indices,
-        "dper_sample_weights": indices, "offsets": offsets,
+        "weight": table, "dweight": table, "dout": out, "out": out, "out_index": out, "indices": indices,
+        "per_sample_weights": indices, "dper_sample_weights": indices, "offsets": offsets, "rows": indices,
+        "values": (indices[0], whole[1]), "count": (1,),
     }  # fmt: skip
     for name, shape in shapes.items():
         if name in extents:

@@ -13,13 +13,16 @@ Variant = tuple[str, Row, str, CallRow]  # pattern, row, choice of {F}, call
 # Kinds of layouts.LAYOUTS, and the parameters by which a row is of one.
 _KINDS = {
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
-    "concat": ("split_offset",), "unfold": ("window_step",), "repeat_interleave": ("repeat_dim",),
+    "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),
+    "repeat_interleave": ("repeat_dim",), "max_bags": ("num_bags", "out_index"),
+    "sparse_bags": ("include_last_offset", "values"),
     "weighted_bags": ("include_last_offset",), "last_offset_bags": ("num_bags", "mode"),
     "softmax": ("softmax_axis",), "norm": ("norm_axes_mask",), "channels": ("spatial_extent",),
     "reduce_to": ("input_stride",), "trace": ("stride_row",),
     "trace_backward": ("rows", "columns", "dy"), "reduce": ("reduce_extent", "output_shape"),
     "reduce_axes": ("reduce_axes_mask",), "reduce_backward": ("stride_dx", "stride_dy"), "loss": ("reduction_mode",),
-    "linear": ("lda", "bias"), "linear_gated": ("lda", "bias1"), "matmul": ("layout", "batch"),
+    "linear": ("lda", "bias"), "linear_gated": ("lda", "bias1"), "matmul_backward": ("stride_dd", "da"),
+    "matmul": ("layout", "batch"),
     "linear_backward": ("dweight", "dbias"),
     "grouped_gemm_backward": ("groups", "offsets", "dd"), "grouped_gemm": ("groups", "offsets", "d"),
     "rope": ("head_dim", "positions"), "rope_apply": ("td", "cos_tab"), "rope_apply_thd": ("t_outer", "cos_tab"),

@@ -30,7 +30,7 @@ from baracuda._functions.arrays import (
     uses_allocator,
 )
 from baracuda._functions.launch import launcher
-from baracuda._functions.layout import Layout
+from baracuda._functions.layout import Layout, of_rank
 from baracuda._functions.layouts import parameters, solve
 from baracuda._functions.spec import Argument, Spec
 from baracuda._lib import Library, symbol_name
@@ -38,7 +38,7 @@ from baracuda._optable import Op, Row
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.operands import Operand, check_overlaps, check_view, effective_strides, identical
-from baracuda.tensor import EMPTY_ADDRESS, TensorRef, contiguous_stride
+from baracuda.tensor import EMPTY_ADDRESS, TensorRef, contiguous_stride, tensor
 
 _MOST = 4096  # prepared calls that a function keeps
 _PACKED = (ElementKind.S4, ElementKind.U4, ElementKind.BIN)
@@ -72,6 +72,10 @@ class Prepared:
     workspace: int
 
 
+class _Scattered(UnsupportedError):
+    """A result whose strides the op cannot write."""
+
+
 class Function:
     """All calls of one spec."""
 
@@ -96,7 +100,10 @@ class Function:
         if whole is None:
             return self._unusual(arrays, numbers, out, needs)
         if call is None:
-            call = self._prepare(given, numbers, out is not None, needs, None)
+            try:
+                call = self._prepare(given, numbers, out is not None, needs, None)
+            except _Scattered:
+                return self._copied_into(out, self.call(None, arrays, numbers, None, needs))
             _keep(self._prepared, whole, call)
         own = call.workspace and uses_allocator()  # a workspace of the caller's allocator
         if call.is_plain and (out is None or self._single) and _checks.active is None and not own:
@@ -167,6 +174,15 @@ class Function:
             _checks.active.also(functools.partial(kind.copy, copy, turned))
         return copy
 
+    def _copied_into(self, out: Any, made: Any) -> Any:
+        """`out`, after results that were made dense have been copied to its strides."""
+        from baracuda import functions
+
+        for target, source in zip(self._outs(out), (made,) if self._single else made):
+            if source is not None:
+                functions.cast(source, tensor(source).dtype, out=target)
+        return out
+
     def _scratch(self, call: Prepared, like: Any) -> Any:
         if not call.workspace:
             return None
@@ -193,7 +209,10 @@ class Function:
             first = next((array for array in arrays if array is not None and type(array) not in SCALARS), None)
             kind = NUMPY if first is None else result_kind(first)
         given = (*views, *targets)
-        call = self._prepare(given, numbers, out is not None, needs, kind)
+        try:
+            call = self._prepare(given, numbers, out is not None, needs, kind)
+        except _Scattered:
+            return self._copied_into(out, self._unusual(arrays, numbers, None, needs))
         return self._launch(call, given, out)
 
     # --- the first call of its kind ---------------------------------------------------------------------------------
@@ -419,12 +438,14 @@ class _Preparation:
                 wanted = " or ".join(kind.token for kind in self._kinds(argument))
                 raise InvalidProblemError(f"{argument.name} has dtype {view.dtype}, expected {wanted}")
         fields = {self._field(a): self.views[a.name] for a in self.spec.arrays if a.pointer}
-        for out in self._written():
-            kinds = self.forms[0].kinds(self._field(out))
-            fields[self._field(out)] = TensorRef(EMPTY_ADDRESS, (), kinds[0])
-        views = {name: fields.get(name) for form in self.forms for name in form.pointers}
-        form = next((form for form in self.forms if form.fits(views)), self.forms[0])
-        for name in form.absent(views):
+        written = [self._field(out) for out in self._written()]
+
+        def views_of(form: Form) -> dict[str, TensorRef | None]:
+            made = {name: TensorRef(EMPTY_ADDRESS, (), form.kinds(name)[0]) for name in written}
+            return {name: {**fields, **made}.get(name) for each in self.forms for name in each.pointers}
+
+        form = next((form for form in self.forms if form.fits(views_of(form))), self.forms[0])
+        for name in form.absent(views_of(form)):
             argument = next((a for a in self.spec.arrays if self._field(a) == name), None)
             if argument is not None:
                 raise InvalidProblemError(f"{argument.name} is None, but is needed")
@@ -435,7 +456,7 @@ class _Preparation:
     def _targets(self, form: Form, layout: Layout) -> list[TensorRef | None]:
         """Views of the results: of what the caller gave, checked, or of what will be allocated."""
         found: list[TensorRef | None] = []
-        written = self._written()
+        written, scattered = self._written(), ""
         for output, wanted, out in zip(self.spec.outputs, self.wanted, self.outs):
             field, shape = self._field(output), layout.shapes[output.pointer]
             if output not in written:
@@ -445,12 +466,21 @@ class _Preparation:
             else:
                 view, name = _kind(out).view(out, "out"), "out" if len(self.spec.outputs) == 1 else output.name
                 strided = form.is_strided(form.pointers[field])
-                operand = Operand(name, shape, "the result's", form.kinds(field), True, strided, False, None, ())
+                operand = Operand(name, shape, "the result's", form.kinds(field), True, True, False, None, ())
                 check_view(operand, view, self.library.backend)
+                if not strided and not view.is_dense:
+                    scattered = f"{name} has strides {view.strides} for shape {view.shape}, must be contiguous"
                 found.append(view)
         if self.has_out:
             self._check_overlaps(form, layout, found)
+        if scattered:
+            self._refuse_strides(form, scattered)
         return found
+
+    def _refuse_strides(self, form: Form, text: str) -> None:
+        """Of a result; that of an op which adds to what is there, or leaves some of it, cannot be a copy."""
+        keeps = self.spec.fixed.get("beta") != "0" and any(p.direction == "inout" for p in form.pointers.values())
+        raise (UnsupportedError if keeps else _Scattered)(text)
 
     def _check_overlaps(self, form: Form, layout: Layout, targets: Sequence[TensorRef | None]) -> None:
         """Results share no memory with what is read, unless the op allows them to be it."""
@@ -489,12 +519,14 @@ class _Preparation:
                 continue
             extents, see = layout.extents[pointer.name], layout.seen.get(pointer.name)
             if see is None:
-                padded = _padded(view, len(extents))
+                padded = of_rank(view, len(extents))
                 seen = None if form.strided is None and not padded.is_dense else padded
             else:
                 padded, seen = view, see(view)
             if seen is None and pointer.is_output:
-                raise UnsupportedError(f"{argument.name} of shape {view.shape} cannot be written in row-major order")
+                self._refuse_strides(
+                    form, f"{argument.name} of shape {view.shape} cannot be written in row-major order"
+                )
             if seen is None:
                 order = layout.orders.get(pointer.name, tuple(range(len(view.shape))))
                 self.copies[argument.name] = order
@@ -556,17 +588,6 @@ def _kind(array: Any) -> Kind:
     found = kind_of(array)
     assert found is not None
     return found
-
-
-def _padded(view: TensorRef, rank: int) -> TensorRef:
-    """With axes of extent 1 in front."""
-    more = rank - len(view.shape)
-    if more <= 0:
-        return view
-    return TensorRef(
-        view.ptr, (1,) * more + view.shape, view.dtype, (0,) * more + view.strides, device=view.device,
-        readonly=view.readonly,
-    )  # fmt: skip
 
 
 def canonical(number: Any) -> Any:

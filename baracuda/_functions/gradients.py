@@ -9,42 +9,22 @@ import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from baracuda._functions.composed import APART, WHOLLY, Composed
+from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import Spec, specs
 
 # Results beside the first whose gradient the gradient takes as well, by its name there.
 _FURTHER = {"dsum": "sum"}
 # Arguments whose gradient is that of another one.
 _ALIKE = {"residual": "dx"}
+# Functions whose gradient is another one's.
+_AS_OF = {"cummax_indices": "cummax", "cummin_indices": "cummin"}
 # Extents of the gradient's result that stand in no other argument: (array, the argument that says along which axis).
 _ALONG = {"size": ("x", "axis"), "split_offset": ("a", "axis")}
 
 
-Call = Callable[..., Any]  # of a function by its name
-
-
-@dataclasses.dataclass(frozen=True)
-class Composed:
-    """A gradient that functions give together: of their calls, the numbers, dy, what it reads, and the arrays of which
-    the shape alone matters.
-    """
-
-    of: Callable[[Call, Mapping[str, Any]], Any]
-    reads: tuple[str, ...]
-    shaped: tuple[str, ...]
-
-
-def _of_bias(backward: str) -> Composed:
-    def of(call: Call, given: Mapping[str, Any]) -> Any:
-        whole = call(backward, given["dy"], given["y"], axis=given["axis"], scale=1.0)
-        return call("sum_to_size", whole, list(given["bias"].shape))
-
-    return Composed(of, ("y",), ("bias",))
-
-
-# By function and argument.
-_COMPOSED = {
-    name: {"bias": _of_bias(f"{name}_backward")} for name in ("masked_softmax", "masked_log_softmax")
-}  # fmt: skip
+# Functions whose argument may be longer than what they read of it; the gradient is 0 behind that.
+LONGER = {"gather": "x"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +33,7 @@ class Gradient:
     gradient reads results that `f` does not give.
 
     arriving  arguments of the gradient -> positions of the results whose gradients they are
-    reads     arguments that are arguments or results of `whole`, of the same name
+    reads     arguments of the gradient that are arguments or results of `whole`, of the same name
     shaped    arrays of which the shape alone matters; those of arguments that are not given do not
     extents   numbers that are extents: (array, axis, or the name of the argument that says it)
     given     arguments of `whole` -> position of their gradient among the results of `spec`
@@ -61,7 +41,7 @@ class Gradient:
     """
 
     whole: Spec
-    spec: Spec
+    spec: Spec | Composed
     arriving: Mapping[str, int]
     reads: tuple[str, ...]
     shaped: tuple[str, ...]
@@ -76,6 +56,13 @@ class Gradient:
             for name, (array, axis) in self.extents.items()
         }
 
+    def read(self, needs: Mapping[str, bool]) -> list[str]:
+        """What the gradients of these arguments read: a table that needs none has no share in what is kept."""
+        found = list(self.reads)
+        for each in [each for name, each in self.apart.items() if needs.get(name)]:
+            found += each.reads if isinstance(each, Composed) else [argument.name for argument in each.arrays]
+        return [name for name in dict.fromkeys(found) if name not in self.arriving]
+
     def wanted(self, needs: Mapping[str, bool]) -> list[bool]:
         """Which of the results of `spec` are needed for the gradients of these arguments."""
         return [any([needs.get(name, False) for name, at in self.given.items() if at == k])
@@ -85,14 +72,23 @@ class Gradient:
 @functools.cache
 def gradient_of(name: str) -> Gradient | None:
     """The gradient of a function; None where the table has none, or one that reads what no function gives."""
-    spec = specs().get(f"{name.removesuffix('_forward')}_backward")
-    if spec is None or name == "linear":  # whose gradients are products too, and so have gradients
+    if name in WHOLLY:
+        made, given = WHOLLY[name], {argument: k for k, argument in enumerate(WHOLLY[name].outputs)}
+        return Gradient(specs()[name], made, made.arriving, made.reads, made.shaped, {}, given, {})
+    spec = specs().get(f"{_AS_OF.get(name, name).removesuffix('_forward')}_backward")
+    if spec is None or name in (*OF_PRODUCTS, "matmul"):  # whose gradients are products, and so have gradients
         return None
     for whole in filter(None, (specs()[name], specs().get(f"{name}_forward"))):
         found = _gradient(whole, spec)
         if found is not None:
             return found
     return None
+
+
+def differentiated(name: str) -> Spec:
+    """By which a function is computed where it is differentiated."""
+    found, forward = gradient_of(name), f"{name}_forward"
+    return found.whole if found is not None else specs()[forward if forward in OF_PRODUCTS else name]
 
 
 def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
@@ -116,11 +112,9 @@ def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
     apart: dict[str, Spec | Composed] = {
         name: each for name, each in own.items() if each is not None and name not in given
     }
-    for name, composed in _COMPOSED.get(whole.name.removesuffix("_forward"), {}).items():
+    for name, composed in APART.get(whole.name.removesuffix("_forward"), {}).items():
         apart[name] = composed
         shaped += composed.shaped
-    more = [each.reads if isinstance(each, Composed) else [a.name for a in each.arrays] for each in apart.values()]
-    reads += [name for each in more for name in each if name not in (*reads, *arriving)]
     return Gradient(whole, spec, arriving, tuple(dict.fromkeys(reads)), tuple(shaped), extents, given, apart)
 
 
@@ -133,39 +127,9 @@ def _extent(whole: Spec, name: str, word: str) -> tuple[str, int | str]:
     raise LookupError(f"{whole.name}: no operand tells {name}")
 
 
-def _negated(given: Any) -> Any:
-    return -given if isinstance(given, int) else [-number for number in given]
-
-
-def _inverted(dims: Sequence[int]) -> list[int]:
-    axes = [d % len(dims) for d in dims]
-    return [axes.index(d) for d in range(len(axes))]
-
-
-# How the numbers of a gradient follow from those of its function: what the rows' `gradient` says.
-_FOLLOWS: dict[str, Callable[[Any], Any]] = {"": lambda given: given, "-": _negated, "inverse": _inverted}
-
-Transposed = Callable[[Call, Any, Mapping[str, Any]], Any]
-
-
-def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> Transposed:
-    """The function that a row says is the gradient."""
-
-    def transposed(call: Call, dy: Any, given: Mapping[str, Any]) -> Any:
-        values = {number: _FOLLOWS[how](given[of]) for number, how, of in numbers}
-        positional = [values.pop(argument.name) for argument in specs()[name].positional[1:]]
-        return call(name, dy, *positional, **values)
-
-    return transposed
-
-
-# Functions of x whose gradients are themselves functions: what becomes of dy. Of rows, and of those with more to read.
-TRANSPOSED: dict[str, Transposed] = {
-    "affine": lambda call, dy, given: call("affine", dy, given["scale"]),
-    "index_add": lambda call, dy, given: call("index_select", dy, given["index"], axis=given["axis"]),
-    "scatter_add": lambda call, dy, given: call("gather", dy, given["index"], axis=given["axis"]),
-    **{name: _by_row(*spec.row.gradient) for name, spec in specs().items() if spec.row.gradient},
-}
+def lengthening(shape: Sequence[int], whole: Sequence[int]) -> list[tuple[int, int]]:
+    """Zeros before and behind a gradient of this shape, of an operand of the shape `whole`."""
+    return [(0, want - have) for have, want in zip(shape, whole)]
 
 
 def _bell(m: Any, x: Any) -> Any:
@@ -194,9 +158,6 @@ FORMULAS: dict[str, Callable[..., Any]] = {
     "gelu": lambda m, dy, x: dy * (m.ndtr(x) + x * _bell(m, x)),
     "silu": lambda m, dy, x: dy * m.sigmoid(x) * (1 + x * (1 - m.sigmoid(x))),
 }
-
-
-CTC = ("log_probs", "targets", "input_lengths", "target_lengths")  # what the gradient of ctc_loss reads
 
 
 def read_by_formula(name: str) -> tuple[str, ...]:

@@ -38,6 +38,11 @@ class Layout:
     place: Callable[[dict[str, TensorRef | None]], dict[str, Any]] | None = None
 
 
+def extent_of(name: str, given: Any, least: int, most: int) -> Any:
+    """A number that is an extent; a symbol of torch.compile stays one."""
+    return given if type(given).__name__ == "SymInt" else as_integer(name, given, least, most)
+
+
 def axis_of(name: str, axis: object, shape: Shape) -> int:
     """An axis of `shape`; negative ones count from the last."""
     rank = len(shape)
@@ -60,6 +65,14 @@ def axes_of(name: str, given: object, shape: Shape) -> tuple[int, ...]:
 def viewed(view: TensorRef, shape: Shape, strides: tuple[int, ...]) -> TensorRef:
     """The memory of a view in another shape."""
     return TensorRef(view.ptr, shape, view.dtype, strides, device=view.device, readonly=view.readonly)
+
+
+def of_rank(view: TensorRef, rank: int) -> TensorRef:
+    """A view with axes of extent 1 in front, where it has less."""
+    more = rank - len(view.shape)
+    if more <= 0:
+        return view
+    return viewed(view, (1,) * more + view.shape, (0,) * more + view.strides)
 
 
 def contiguous(view: TensorRef) -> TensorRef | None:

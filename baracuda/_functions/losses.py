@@ -8,12 +8,14 @@ from typing import Any
 
 from baracuda._functions.layout import Layout, Shape
 from baracuda._functions.spec import Spec
+from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import LossReduction
 
 WEIGHTS = ("weight_extent", "pos_weight_extent")  # of trailing axes
 TERMS = ("numel", "n_rows", "batch_size")  # what C calls their number
 INNER = "inner_extent"  # of all axes behind the others
+LABELS = "targets_numel"  # targets of samples, a row for each or one behind the other
 
 
 def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mode: str) -> Layout:
@@ -24,6 +26,8 @@ def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mo
     of = {param.name: spec.extents.get(spec.names.get(param.name, ""), param.shape) for param in spec.row.pointers}
     of |= {array.name: spec.extents[array.name] for array in spec.arrays if array.name in spec.extents}
     found = _Extents()
+    if LABELS in of.values():
+        _read_labels(found, shapes["targets"], numbers["max_target_len"])
     for array in spec.arrays:
         words = of[array.pointer or array.name] if array.name in shapes else "results"
         if words != "results":
@@ -39,8 +43,8 @@ def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mo
     values |= {name: 1 for name in WEIGHTS if name in own and name not in values}
     found.shapes["results"] = whole if mode == "none" else ()
     for array in spec.arrays:
-        if of.get(array.pointer) == "results" and shapes[array.name] != found.shapes["results"]:
-            wanted = found.shapes["results"]
+        wanted = found.shapes["results"]
+        if of.get(array.pointer) == "results" and shapes.get(array.name, wanted) != wanted:
             raise InvalidProblemError(
                 f"{array.name} has shape {shapes[array.name]}, expected {wanted}, of reduction {mode}"
             )
@@ -48,11 +52,24 @@ def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mo
     if "class_extent" in values:
         values["dinput_numel"] = values["n_rows"] * values["class_extent"]
         found.shapes["dinput_numel"] = (values["n_rows"], values["class_extent"])
-    if "max_target_len" in values:
-        values["states"] = found.values["states"] = 2 * found.values["max_target_len"] + 1
     found.shapes |= {name: () for name in WEIGHTS if name not in found.shapes}
     extents = {param.name: found.shape_of(of[param.name]) for param in spec.row.pointers}
     return Layout(values, extents, extents)
+
+
+def _read_labels(found: _Extents, shape: Shape, given: int | None) -> None:
+    """Targets of (samples, labels), or those of each sample behind those of the one before it."""
+    if len(shape) not in (1, 2):
+        expected = "(batch_size, max_target_len) or (targets_numel,)"
+        raise InvalidProblemError(f"targets has shape {shape}, expected {expected}")
+    most = shape[-1] if given is None else as_integer("max_target_len", given, 0, INT32_MAX)
+    if len(shape) == 2 and most != shape[1]:
+        raise InvalidProblemError(f"max_target_len is {most}, must be that of targets, {shape[1]}")
+    found.values |= {
+        LABELS: math.prod(shape), "max_target_len": most, "states": 2 * most + 1,
+        "is_concatenated": int(len(shape) == 1),
+    }  # fmt: skip
+    found.shapes[LABELS] = shape
 
 
 class _Extents:
@@ -68,6 +85,12 @@ class _Extents:
         return self.shapes["numel"]
 
     def read(self, name: str, shape: Shape, words: str) -> None:
+        if words == LABELS:
+            samples = self.values["batch_size"]
+            if len(shape) == 2 and shape[0] != samples:
+                expected = f"(batch_size = {samples}, max_target_len)"
+                raise InvalidProblemError(f"targets has shape {shape}, expected {expected}")
+            return
         if words == "numel":
             if self.shapes.setdefault("numel", shape) != shape:
                 raise InvalidProblemError(f"{name} has shape {shape}, expected that of {self._from}, {self.whole}")

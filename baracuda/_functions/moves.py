@@ -125,6 +125,46 @@ def unfold(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
+def image_windows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Images [N, C, spatial], and their windows as columns [N, C * kernel elements, windows]."""
+    folds = "output_size" in numbers
+    given = shapes["x"]
+    if folds:
+        spatial = _several("output_size", numbers["output_size"], 0)
+        if len(given) != 3 or not 1 <= len(spatial) <= 3:
+            raise InvalidProblemError(
+                f"x has shape {given}, output_size is {spatial}: must be columns of three axes and one to three extents"
+            )
+    elif not 3 <= len(given) <= 5:
+        raise InvalidProblemError(
+            f"x has shape {given}, must have one to three axes behind those of batch and channels"
+        )
+    else:
+        spatial = given[2:]
+    of = {
+        name: _each(name, numbers[name], low, len(spatial))
+        for name, low in (("kernel_size", 1), ("dilation", 1), ("padding", 0), ("stride", 1))
+    }
+    places = math.prod(of["kernel_size"])
+    channels = given[1] // places if folds else given[1]
+    if folds and channels * places != given[1]:
+        raise InvalidProblemError(
+            f"x has shape {given}, its second axis must be a multiple of the {places} elements of kernel_size"
+        )
+    windows = math.prod(
+        [max((e + 2 * p - d * (k - 1) - 1) // s + 1, 0) for e, k, d, p, s in zip(spatial, *of.values())]
+    )
+    image, columns = (given[0], channels, *spatial), (given[0], channels * places, windows)
+    check_shape("x" if folds else "dy", given if folds else shapes.get("dy", columns), columns)
+    values = {
+        "rank": len(image), "input_shape": image, "kernel_size": of["kernel_size"], "dilation": of["dilation"],
+        "padding": of["padding"], "steps": of["stride"], "input_numel": math.prod(image),
+        "output_numel": math.prod(columns),
+    }  # fmt: skip
+    extents = {"x": image, "dx": image, "y": columns, "dy": columns}
+    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+
+
 def repeat_interleave(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     """Without an axis of the elements in row-major order."""
     given, seen = shapes["x"], {}
@@ -153,6 +193,14 @@ def _whole(shape: Shape, values: dict[str, Any]) -> Layout:
 
 def _several(name: str, given: object, low: int) -> tuple[int, ...]:
     return as_integers(name, (given,) if isinstance(given, (int, np.integer)) else given, low, INT32_MAX)
+
+
+def _each(name: str, given: object, low: int, count: int) -> tuple[int, ...]:
+    """A number for each of `count` axes, or one for all."""
+    each = _several(name, given, low)
+    if len(each) not in (1, count):
+        raise InvalidProblemError(f"{name} is {given!r}, must be one number or one for each of {count} axes")
+    return each * count if len(each) == 1 else each
 
 
 def _along(shape: Shape, axis: int, extent: int) -> Shape:

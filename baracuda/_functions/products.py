@@ -53,6 +53,34 @@ def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     return Layout(values, extents, {"d": result}, seen=seen, steps=steps, place=place)
 
 
+def matmul_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Gradients of matmul of as many matrices a as b, by rows."""
+    a, b = shapes["a"], shapes["b"]
+    if len(a) < 2 or len(b) < 2 or a[:-2] != b[:-2] or a[-1] != b[-2]:
+        raise InvalidProblemError(f"a has shape {a} and b {b}, expected (..., m, k) and (..., k, n)")
+    batch, (rows, terms), columns = a[:-2], a[-2:], b[-1]
+    check_shape("dy", shapes["dy"], (*batch, rows, columns))
+    count = math.prod(batch)
+    if max(rows, columns, terms, count) > INT32_MAX:
+        raise UnsupportedError(f"a has shape {a} and b {b}: extents of more than {INT32_MAX} are not supported")
+    values = {name: int(text) for name, text in spec.fixed.items()}
+    values |= {"m": rows, "n": columns, "k": terms, "batch": count, "layout": RRR}
+    sizes = {"dd": (rows, columns), "a": (rows, terms), "b": (terms, columns)}
+    seen: dict[str, Any] = {name: functools.partial(_matrices, name=name, count=count, size=size, turned={name})
+                            for name, size in sizes.items()}  # fmt: skip
+
+    def place(views: dict[str, TensorRef | None]) -> dict[str, Any]:
+        return {
+            f"ld{name}": max(size[1], 1) if (view := views[name]) is None else _pitch(view, *size, by_columns=False)
+            for name, size in sizes.items()
+        }
+
+    seen |= dict.fromkeys(("da", "db"), contiguous)
+    extents: dict[str, Shape] = {**{name: (count, *size) for name, size in sizes.items()}, "da": a, "db": b}
+    steps = {f"stride_{name}": 0 for name in sizes}
+    return Layout(values, extents, {"da": a, "db": b}, seen=seen, steps=steps, place=place)
+
+
 def linear(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     """x of any rank from 1 on, a row of weight for each result."""
     return _linear(spec, shapes, {"weight": "b"}, {"bias": "bias"})
@@ -91,7 +119,8 @@ def _linear(spec: Spec, shapes: Mapping[str, Shape], weights: Mapping[str, str],
 
     extents: dict[str, Shape] = {**sizes, **dict.fromkeys(biases.values(), (columns,))}
     extents |= {p.name: (rows if p.shape == "m" else columns,) for p in spec.row.pointers if p.name not in extents}
-    return Layout(values, extents, {"d": (*x[:-1], columns)}, seen=seen, place=place)
+    results = {output.pointer: (*x[:-1], columns) for output in spec.outputs}
+    return Layout(values, extents, results, seen=seen, place=place)
 
 
 def linear_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:

@@ -25,6 +25,8 @@ PLANS_ALONE = (
     "grouped_gemm",
     "int4_",
     "loss_flce",
+    "loss_ctc_{T}",  # whose mean is another one; of functions are the ragged rows
+    "loss_ctc_backward_{T}",
     "loss_cross_entropy_soft_backward",
     "contiguize",
     "write_slice",
@@ -34,7 +36,7 @@ PLANS_ALONE = (
     "reduce_{F}_backward_{T} moments",  # along one axis, of a result that was kept
 )
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
-_SLOT = re.compile(r"\{[TUI]\}")
+_SLOT = re.compile(r"\{[TUIO]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
 
 # What a function, and what each of its arguments, is called where that is not as in the table. A gradient has the names
@@ -44,6 +46,8 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "remainder": ("fmod", {}),
     "reduce_fmax": ("nanmax", {}),  # fmax is that of two arrays
     "reduce_fmin": ("nanmin", {}),
+    "reduce_fmax_to_size": ("nanmax_to_size", {}),
+    "reduce_fmin_to_size": ("nanmin_to_size", {}),
     "repeat": ("tile", {}),
     "affine_grid_2d": ("affine_grid", {}),
     "elu": ("elu", {"p0": "alpha"}),
@@ -80,9 +84,11 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
 }
 ORDER = {
     "embedding": ("indices", "weight"), "embedding_bag": ("indices", "weight", "offsets"),
-    "embedding_bag_max": ("indices", "weight", "offsets"), "embedding_renorm": ("indices", "weight"),
+    "embedding_renorm": ("indices", "weight"),
 }  # fmt: skip
-DEFAULTS: dict[str, Any] = {"axis": -1, "mode": "mean", "padding_idx": None, "reverse": False}
+DEFAULTS: dict[str, Any] = {
+    "axis": -1, "mode": "mean", "padding_idx": None, "reverse": False, "scale_grad_by_freq": False
+}  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Fill: y = value. y has any strides; cells that they skip are left alone."""
+"""Fill: output = value. output has any strides; cells that they skip are left alone."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _BITS = (ElementKind.F16, ElementKind.BF16, ElementKind.FP8_E4M3, ElementKind.FP
 
 @dataclasses.dataclass(frozen=True)
 class FillDescriptor(ShapedDescriptor):
-    """shape is a number for rank 1.
+    """shape is a number, the reference's numel, for rank 1.
 
     value: a real number for floats, rounded once (fp8 saturates); an integer in range for integers; a bool, 0 or 1 for
     bool.
@@ -51,7 +51,7 @@ def _value(value: object, element: ElementKind) -> float | int:
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class FillArgs(Args):
-    y: Viewable
+    output: Viewable
 
 
 class FillPlan(Plan):
@@ -59,4 +59,4 @@ class FillPlan(Plan):
     op = "fill_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.FILL
-    names: ClassVar = {"value": "stored_value"}
+    names: ClassVar = {"value": "stored_value", "y": "output"}

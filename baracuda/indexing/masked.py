@@ -38,7 +38,9 @@ def bits_of(value: float, element: ElementKind) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class MaskedFillDescriptor(ShapedDescriptor):
-    """fill_bits has the value's bit pattern in its low bytes; `of` makes it of a number."""
+    """fill_bits has the value's bit pattern in its low bytes; `of` makes it of a number of any dtype, `new_f32` and
+    others of one of theirs.
+    """
 
     shape: tuple[int, ...] = descriptor.shape()
     fill_bits: int = descriptor.checked(as_integer)
@@ -46,6 +48,22 @@ class MaskedFillDescriptor(ShapedDescriptor):
     @classmethod
     def of(cls, shape: tuple[int, ...], value: float, *, element: ElementKind) -> MaskedFillDescriptor:
         return cls(shape, bits_of(value, element), element=element)
+
+    @classmethod
+    def new_f32(cls, shape: tuple[int, ...], value: float) -> MaskedFillDescriptor:
+        return cls.of(shape, value, element=ElementKind.F32)
+
+    @classmethod
+    def new_f64(cls, shape: tuple[int, ...], value: float) -> MaskedFillDescriptor:
+        return cls.of(shape, value, element=ElementKind.F64)
+
+    @classmethod
+    def new_i32(cls, shape: tuple[int, ...], value: int) -> MaskedFillDescriptor:
+        return cls.of(shape, value, element=ElementKind.I32)
+
+    @classmethod
+    def new_bool(cls, shape: tuple[int, ...], value: bool) -> MaskedFillDescriptor:
+        return cls.of(shape, value, element=ElementKind.BOOL)
 
 
 @dataclasses.dataclass(frozen=True)

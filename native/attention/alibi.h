@@ -28,7 +28,7 @@ struct AlibiFunctor {
     const T* slopes;
     FastDiv<Index> k_len, q_len, heads;
 
-    // The rest of one row.
+    // What is left of a row of scores from an element on.
     struct Piece {
         int64_t count;
         int32_t distance;  // j - i of the first element

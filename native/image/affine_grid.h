@@ -24,7 +24,7 @@ struct AffineGrid2dFunctor {
     const T* theta;
     FastDiv<Index> row_length, height;
 
-    // The rest of one row.
+    // What is left of a row of the grid from an element on.
     struct Piece {
         int64_t count;
         int64_t first;  // coordinate of the row

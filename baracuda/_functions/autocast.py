@@ -1,0 +1,52 @@
+"""What torch.autocast does with the operators, on the CPU too: PyTorch's rule for CUDA and functions of these names.
+
+Products are computed in autocast's dtype; softmax, losses and the norms of rows and groups in float32, in which the
+16-bit forms compute anyway, so that results are not rounded. Other operators take the tensors as they are: those of
+several dtypes are promoted (baracuda.torch).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from baracuda._functions.spec import Spec
+
+_DEVICES = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
+_WIDE = ("softmax", "loss")  # families
+_WIDE_NORMS = ("layer_norm", "rms_norm", "group_norm", "add_layer_norm", "add_rms_norm")
+_NARROW = ("matmul", "linear", "linear_gated", "grouped_gemm")  # layouts
+
+
+def policy(spec: Spec) -> str:
+    """ "narrow", "wide", or "" for operators that autocast leaves alone."""
+    if "_backward" in spec.name:
+        return ""
+    if spec.layout in _NARROW:
+        return "narrow"
+    is_wide = spec.row.family in _WIDE or spec.name.removesuffix("_forward") in _WIDE_NORMS
+    return "wide" if is_wide and "f32" in spec.row.slots.get("T", ()) else ""
+
+
+def register(library: Any, spec: Spec, operator: Callable[..., Any]) -> None:
+    """Have autocast convert what the operator is called with."""
+    kind = policy(spec)
+    for device, key in _DEVICES.items() if kind else ():
+        library.impl(spec.name, _kernel(operator, device, kind == "narrow"), key)
+
+
+def _kernel(operator: Callable[..., Any], device: str, is_narrow: bool) -> Callable[..., Any]:
+    def kernel(*arguments: Any, **numbers: Any) -> Any:
+        dtype = torch.get_autocast_dtype(device) if is_narrow else torch.float32
+        with torch.autocast(device, enabled=False):
+            return operator(*[_converted(each, device, dtype) for each in arguments], **numbers)
+
+    return kernel
+
+
+def _converted(argument: Any, device: str, dtype: torch.dtype) -> Any:
+    """float64 stays what it is, as in PyTorch."""
+    takes = isinstance(argument, torch.Tensor) and argument.is_floating_point() and argument.device.type == device
+    return argument.to(dtype) if takes and argument.dtype is not torch.float64 else argument

@@ -1,0 +1,314 @@
+"""Gradients that the op table has not as a row: functions of this package give them together, in PyTorch and JAX alike.
+
+Arrays are those of the framework, with its operators; what else is needed is called by name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from baracuda._functions.spec import specs
+from baracuda.dtypes import ElementKind
+
+Call = Callable[..., Any]  # of a function by its name
+Given = Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Composed:
+    """A gradient of the calls, and of the numbers, dy, what it reads among arguments and results of the function, and
+    the arrays of which the shape alone matters: by one argument, or by `outputs`.
+
+    outputs   the arguments whose gradients it gives, in order; several are a tuple
+    arriving  dy and others like it -> positions of the results whose gradients they are
+    """
+
+    of: Callable[[Call, Given], Any]
+    reads: tuple[str, ...] = ()
+    shaped: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ("x",)
+    arriving: Mapping[str, int] = dataclasses.field(default_factory=lambda: {"dy": 0})
+    numbers = ()
+    is_partial = False
+
+
+# --- small parts ------------------------------------------------------------------------------------------------------
+
+
+def _counted(call: Call, like: Any) -> Any:
+    """1, 2, 3 ... as i64, as many as an array has elements."""
+    flat = like.reshape(-1)
+    return call("cumsum", call("cast", call("eq", flat, flat), ElementKind.I64), axis=0)
+
+
+def _zeros(call: Call, like: Any) -> Any:
+    return call("cast", call("gt", like, like), like.dtype)
+
+
+def _gathered(call: Call, dy: Any, index: Any, size: Any, axis: int) -> Any:
+    """What an index picks along an axis, 0 where it lies outside."""
+    picked = call("gather", dy, index, axis=axis)
+    return call("masked_fill", picked, (index < 0) | (index >= size), 0)
+
+
+# --- indexing ---------------------------------------------------------------------------------------------------------
+
+
+def _scatter_add(call: Call, given: Given) -> Any:
+    return _gathered(call, given["dy"], given["index"], given["size"], given["axis"])
+
+
+def _index_add(call: Call, given: Given) -> Any:
+    dy, index, axis = given["dy"], given["index"], given["axis"]
+    picked = call("index_select", dy, index, axis=axis)
+    behind = len(dy.shape) - 1 - axis % len(dy.shape)
+    is_outside = (index < 0) | (index >= given["size"])
+    return call("masked_fill", picked, is_outside.reshape(-1, *(1,) * behind), 0)
+
+
+def _scatter(call: Call, given: Given) -> Any:
+    """An update has the gradient of its cell where it is the one that stayed there."""
+    index, size, axis = given["index"], given["size"], given["axis"]
+    number = _counted(call, index).reshape(index.shape)
+    stayed = call("gather", call("scatter", number, index, size, axis=axis), index, axis=axis)
+    picked = _gathered(call, given["dy"], index, size, axis)
+    return call("masked_fill", picked, call("ne", stayed, number), 0)
+
+
+def _flat(along_axis: Callable[[Call, Given], Any]) -> Callable[[Call, Given], Any]:
+    """Of updates whose cells are numbered in row-major order."""
+
+    def of(call: Call, given: Given) -> Any:
+        index = given["index"]
+        return along_axis(call, {**given, "index": index.reshape(-1), "axis": 0}).reshape(index.shape)
+
+    return of
+
+
+def _take(call: Call, given: Given) -> Any:
+    shape = given["x"].shape
+    return call("put_add", given["dy"], given["index"], math.prod(shape)).reshape(shape)
+
+
+def _gather_rows(call: Call, given: Given) -> Any:
+    index = call("cast", given["index"], ElementKind.I32)  # what is beyond it is negative, and skipped
+    return call("index_add", given["dy"], index, given["table"].shape[0], axis=0)
+
+
+def _masked_scatter(call: Call, given: Given) -> Any:
+    shape = given["source"].shape
+    most = math.prod(shape)
+    picked, count = call("masked_select", given["dy"], given["mask"], max_selected=most)
+    return call("masked_fill", picked, _counted(call, picked) > count, 0).reshape(shape)
+
+
+def _scatter_reduce(call: Call, given: Given) -> Any:
+    y = given["y"]
+    numbers = {name: given[name] for name in ("axis", "reduce", "include_self")}
+    arrays = (given["dy"], _zeros(call, y), given["x"], given["index"], y)
+    return call("scatter_reduce_backward", *arrays, needs=[False, True], **numbers)[1]
+
+
+def _or_zero(fold: str) -> Composed:
+    """Segments without rows have no share in the gradient."""
+    return Composed(
+        lambda call, given: call(f"segment_{fold}_backward", given["dy"], given["x"], given["segment_ids"]),
+        ("x", "segment_ids"),
+    )
+
+
+def _bag_weights(call: Call, given: Given) -> Any:
+    numbers = {name: given[name] for name in ("include_last_offset", "padding_idx")}
+    arrays = [given[name] for name in ("dy", "weight", "indices", "offsets")]
+    return call("embedding_bag_weights_backward", *arrays, **numbers)
+
+
+# --- attention and images ---------------------------------------------------------------------------------------------
+
+
+def _tables(name: str) -> dict[str, Composed]:
+    """Gradients of the cosines and sines of a rope_apply, summed over the rows that share them."""
+    is_half, has_tokens = "half" in name, "thd" in name
+
+    def of(which: str) -> Callable[[Call, Given], Any]:
+        def table(call: Call, given: Given) -> Any:
+            dy, x, own = given["dy"], given["x"], given[which]
+            shape = x.shape if not has_tokens or len(own.shape) == 2 else (1, -1, x.shape[-1])
+            axis = 0 if has_tokens else -2
+            if not has_tokens and len(own.shape) > 2:  # a table for each row
+                shape, axis = (-1, 1, x.shape[-1]), 0
+            needs = [which == "cos", which == "sin"]
+            found = call("rope_tables_backward", dy.reshape(shape), x.reshape(shape), places_axis=axis, is_half=is_half,
+                         needs=needs)[needs.index(True)].reshape(own.shape)  # fmt: skip
+            return found if found.dtype == own.dtype else call("cast", found, own.dtype)
+
+        return table
+
+    return {which: Composed(of(which), ("x", which)) for which in ("cos", "sin")}
+
+
+def _affine_grid(call: Call, given: Given) -> Any:
+    """The product of dy and of the cells' centres, which are the grid of the identity."""
+    dy, theta = given["dy"], given["theta"]
+    cells = given["height"] * given["width"]
+    place = _counted(call, theta[:1] if theta.shape[0] else dy.reshape(-1)[:0]).reshape(-1)
+    if not theta.shape[0] or not cells:
+        return _zeros(call, theta)
+    identity = call("cast", (place == 1) | (place == 5), dy.dtype).reshape(1, 2, 3)
+    centres = call("affine_grid", identity, given["height"], given["width"]).reshape(cells, 2)
+    of_cells = dy.reshape(-1, cells, 2).mT
+    return call("concat", call("matmul", of_cells, centres), of_cells.sum(-1)[..., None], axis=-1)
+
+
+# --- targets of losses ------------------------------------------------------------------------------------------------
+
+
+def _share(given: Given, terms: int) -> Any:
+    """dy of each term."""
+    return given["dy"] / terms if given["reduction"] == "mean" else given["dy"]
+
+
+def _focal(call: Call, given: Given) -> Any:
+    """Of a m^gamma c by the target, c being the binary cross entropy: each of the three factors is linear in it."""
+    dtype = given["x"].dtype
+    x, t = (call("cast", given[name], _wide(dtype)) for name in ("x", "target"))
+    alpha, gamma = given["alpha"], given["gamma"]
+    p, q = call("sigmoid", x), call("sigmoid", -x)
+    a, of_a = (1, 0) if alpha < 0 else (alpha * t + (1 - alpha) * (1 - t), 2 * alpha - 1)
+    m = p * (1 - t) + q * t
+    c = call("binary_cross_entropy_with_logits", x, t, reduction="none")
+    power = m**gamma
+    found = power * (of_a * c - a * x)
+    if gamma:
+        found = found + gamma * m ** (gamma - 1) * (q - p) * a * c
+    return call("cast", found * _share(given, math.prod(x.shape)), dtype)
+
+
+def _soft_margin(call: Call, given: Given) -> Any:
+    x = given["x"]
+    share = _share(given, x.shape[0])
+    return -x * (share[:, None] if len(share.shape) else share) / x.shape[1]
+
+
+def _wide(dtype: Any) -> Any:
+    return ElementKind.F64 if "64" in str(dtype) else ElementKind.F32
+
+
+# Functions that have a gradient by rows, and the arguments of which these are the gradients beside it.
+APART: dict[str, dict[str, Composed]] = {
+    "embedding_bag_weighted": {"per_sample_weights": Composed(_bag_weights, ("weight", "indices", "offsets"))},
+    "sigmoid_focal_loss": {"target": Composed(_focal, ("x", "target"))},
+    "multilabel_soft_margin_loss": {"target": Composed(_soft_margin, ("x",))},
+    **{name: _tables(name) for name in specs() if name.startswith("rope_apply") and "_backward" not in name},
+}
+
+
+def _of_bias(backward: str) -> Composed:
+    def of(call: Call, given: Given) -> Any:
+        whole = call(backward, given["dy"], given["y"], axis=given["axis"], scale=1.0)
+        return call("sum_to_size", whole, list(given["bias"].shape))
+
+    return Composed(of, ("y",), ("bias",))
+
+
+for _name in ("masked_softmax", "masked_log_softmax"):
+    APART[_name] = {"bias": _of_bias(f"{_name}_backward")}
+
+
+# --- of several results or arguments ----------------------------------------------------------------------------------
+
+
+def _of_moments(spread: str) -> Composed:
+    """Of a variance or a deviation, and of the mean beside it."""
+
+    def of(call: Call, given: Given) -> Any:
+        axes = {name: given[name] for name in ("axis", "keepdims")}
+        of_spread = call(f"{spread}_backward", given["dy"], given["x"], correction=given["correction"], **axes)
+        return call("add", of_spread, call("mean_backward", given["dmean"], given["x"], **axes))
+
+    return Composed(of, ("x",), arriving={"dy": 0, "dmean": 1})
+
+
+def _of_place(call: Call, given: Given) -> Any:
+    """Of an extreme: dy where it stands, which `indices` count along the reduced axes as one."""
+    shape, axis = tuple(given["x"].shape), given["axis"]
+    listed = range(len(shape)) if axis is None else [axis] if isinstance(axis, int) else axis
+    axes = sorted([a % len(shape) for a in listed])
+    kept = [a for a in range(len(shape)) if a not in axes]
+    one = (*[shape[a] for a in kept], 1)
+    size = math.prod([shape[a] for a in axes])
+    spread = call("gather_backward", given["dy"].reshape(one), given["indices"].reshape(one), size, axis=-1)
+    order = [*kept, *axes]
+    return call("permute", spread.reshape([shape[a] for a in order]), [order.index(a) for a in range(len(shape))])
+
+
+def _of_fixed_statistics(call: Call, given: Given) -> Any:
+    """Of batch norm whose statistics do not depend on x: dx is the norm of dy without an offset, and the gradients of
+    the parameters are those beside statistics of the batch."""
+    x, mean, var, gamma = [given.get(name) for name in ("x", "running_mean", "running_var", "gamma")]
+    options = {"channels_last": given["channels_last"]}
+    dx = call("batch_norm_inference", given["dy"], 0 * mean, var, gamma, eps=given["eps"], **options)
+    inv_std = call("rsqrt", var + given["eps"])
+    return dx, *call("batch_norm_training_backward", given["dy"], x, mean, inv_std, gamma, **options)[1:]
+
+
+# Functions with a gradient of several results, or by several arguments.
+WHOLLY = {
+    **{f"{spread}_mean": _of_moments(spread) for spread in ("var", "std")},
+    **dict.fromkeys(("argmax_with_value", "argmin_with_value"), Composed(_of_place, ("indices",), ("x",))),
+    "batch_norm_inference": Composed(
+        _of_fixed_statistics, ("x", "running_mean", "running_var", "gamma"), outputs=("x", "gamma", "beta")
+    ),
+}  # fmt: skip
+
+
+# --- of rows ----------------------------------------------------------------------------------------------------------
+
+
+def _negated(given: Any) -> Any:
+    return -given if isinstance(given, int) else [-number for number in given]
+
+
+def _inverted(dims: Sequence[int]) -> list[int]:
+    axes = [d % len(dims) for d in dims]
+    return [axes.index(d) for d in range(len(axes))]
+
+
+# How the numbers of a gradient follow from those of its function: what the rows' `gradient` says.
+_FOLLOWS: dict[str, Callable[[Any], Any]] = {"": lambda given: given, "-": _negated, "inverse": _inverted}
+
+
+def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> Composed:
+    """The function that a row says is the gradient."""
+
+    def of(call: Call, given: Given) -> Any:
+        values = {number: _FOLLOWS[how](given[of]) for number, how, of in numbers}
+        positional = [values.pop(argument.name) for argument in specs()[name].positional[1:]]
+        return call(name, given["dy"], *positional, **values)
+
+    return Composed(of)
+
+
+# Functions without a gradient by rows: by argument.
+WHOLE: dict[str, dict[str, Composed]] = {
+    "affine": {"x": Composed(lambda call, given: call("affine", given["dy"], given["scale"]))},
+    "affine_grid": {"theta": Composed(_affine_grid, ("theta",))},
+    "index_add": {"x": Composed(_index_add, ("index",))},
+    "scatter_add": {"x": Composed(_scatter_add, ("index",))},
+    "scatter_reduce": {"x": Composed(_scatter_reduce, ("x", "index", "y"))},
+    "scatter": {"updates": Composed(_scatter, ("index",))},
+    "put": {"updates": Composed(_flat(_scatter), ("index",))},
+    "put_add": {"updates": Composed(_flat(_scatter_add), ("index",))},
+    "take": {"x": Composed(_take, ("index",), ("x",))},
+    "gather_rows": {"table": Composed(_gather_rows, ("index",), ("table",))},
+    "masked_scatter": {"source": Composed(_masked_scatter, ("mask",), ("source",))},
+    **{f"segment_{fold}_or_zero": {"x": _or_zero(fold)} for fold in ("max", "min")},
+    **{
+        name: {"x": _by_row(*spec.row.gradient)}
+        for name, spec in specs().items()
+        if spec.row.gradient and not name.endswith("_backward")  # of a row with functions of both kinds
+    },
+}

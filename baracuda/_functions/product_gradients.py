@@ -1,0 +1,117 @@
+"""Gradients of products of matrices, as calls of functions: the same for every framework, and such that they can be
+differentiated again where the gradients of their activations can.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Call = Callable[..., Any]  # of a function by its name
+Given = Mapping[str, Any]  # what is read, by name, and "needs": which arguments want a gradient
+Gradients = dict[str, Any]
+Own = Callable[[Call, Any, Given], Gradients]
+
+_ACTIVATIONS = ("relu", "gelu", "silu", "gelu_tanh")
+_GATES = {"swiglu": "silu", "geglu": "gelu"}
+
+
+def _linear(call: Call, dy: Any, given: Given, names: Sequence[str] = ("x", "weight", "bias")) -> Gradients:
+    """`names` are those of the arguments in the place of x, weight and bias; of a dy of None there is no gradient."""
+    needs = [given["needs"].get(name, False) for name in names]
+    if dy is None or True not in needs:
+        return dict.fromkeys(names)
+    return dict(zip(names, call("linear_backward", dy, given[names[0]], given[names[1]], needs=needs)))
+
+
+def _total(*parts: Any) -> Any:
+    """Of those that there are; None of none."""
+    return functools.reduce(lambda sum, part: sum if part is None else part if sum is None else sum + part, parts)
+
+
+def _activated(name: str) -> Own:
+    """The gradients that arrive are those of the result and of z, which second gradients read; None is no gradient."""
+
+    def own(call: Call, grads: Sequence[Any], given: Given) -> Gradients:
+        dy, dz = grads
+        dz = _total(dz, None if dy is None else call(f"{name}_backward", dy, given["z"]))
+        return _linear(call, dz, given)
+
+    return own
+
+
+def _gated(name: str) -> Own:
+    """Of act(z) up_z; what arrives are the gradients of the result, of z and of up_z."""
+
+    def own(call: Call, grads: Sequence[Any], given: Given) -> Gradients:
+        dy, dz, dup = grads
+        if dy is not None:
+            dz = _total(dz, call(f"{name}_backward", call("mul", dy, given["up_z"]), given["z"]))
+            dup = _total(dup, call("mul", dy, call(name, given["z"])))
+        first, second = _linear(call, dz, given), _linear(call, dup, given, ("x", "up_weight", "up_bias"))
+        return {**first, **second, "x": _total(first["x"], second["x"])}
+
+    return own
+
+
+def _again(name: str, own: Own) -> Own:
+    """By sums that are computed again."""
+
+    def again(call: Call, dy: Any, given: Given) -> Gradients:
+        sums = {"z": call("linear", given["x"], given["weight"], given.get("bias"))}
+        if name in _GATES:
+            sums["up_z"] = call("linear", given["x"], given["up_weight"], given.get("up_bias"))
+        return own(call, (dy, *[None] * len(sums)), {**given, **sums})
+
+    return again
+
+
+def _linear_backward(call: Call, grads: Sequence[Any], given: Given) -> Gradients:
+    """dx = dy weight, dweight = dy^T x, dbias the sum of dy; those that were not wanted are empty."""
+    dy, x, weight = (given[name] for name in ("dy", "x", "weight"))
+    dx, dweight, dbias = grads
+    rows, found = dy.reshape(-1, dy.shape[-1]), {"dy": dy * 0, "x": x * 0, "weight": weight * 0}
+    if dx.shape == x.shape:
+        found["dy"] = found["dy"] + call("linear", dx, weight)
+        found["weight"] = call("matmul", rows.mT, dx.reshape(-1, x.shape[-1]))
+    if dweight.shape == weight.shape:
+        found["dy"] = found["dy"] + call("linear", x, dweight)
+        found["x"] = call("matmul", rows, dweight).reshape(x.shape)
+    if dbias.shape == weight.shape[:1]:
+        found["dy"] = found["dy"] + dbias
+    return found
+
+
+def _matmul_backward(call: Call, grads: Sequence[Any], given: Given) -> Gradients:
+    """da = dy b^T, db = a^T dy; one that was not wanted is empty."""
+    dy, a, b = (given[name] for name in ("dy", "a", "b"))
+    (da, db), found = grads, {"dy": dy * 0, "a": a * 0, "b": b * 0}
+    if da.shape == a.shape:
+        found["dy"], found["b"] = found["dy"] + call("matmul", da, b), call("matmul", da.mT, dy)
+    if db.shape == b.shape:
+        found["dy"], found["a"] = found["dy"] + call("matmul", a, db), call("matmul", dy, db.mT)
+    return found
+
+
+def matmul_at_once(call: Call, dy: Any, given: Given) -> Gradients | None:
+    """Of as many matrices a as b; None for other products."""
+    a, b, needs = given["a"], given["b"], given["needs"]
+    if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[:-2] != b.shape[:-2]:
+        return None
+    return dict(zip("ab", call("matmul_backward", dy, a, b, needs=[needs["a"], needs["b"]])))
+
+
+# name -> its gradients by argument, and what they read of its arguments and results
+OF_PRODUCTS: dict[str, tuple[Own, tuple[str, ...]]] = {
+    "linear": (_linear, ("x", "weight")),
+    "linear_backward": (_linear_backward, ("dy", "x", "weight")),
+    "matmul_backward": (_matmul_backward, ("dy", "a", "b")),
+}
+for _name in _ACTIVATIONS:
+    OF_PRODUCTS[f"linear_{_name}_forward"] = _activated(_name), ("x", "weight", "z")
+    OF_PRODUCTS[f"linear_{_name}"] = _again(_name, _activated(_name)), ("x", "weight", "bias")
+for _name, _function in _GATES.items():
+    _reads = ("x", "weight", "up_weight")
+    OF_PRODUCTS[f"linear_{_name}_forward"] = _gated(_function), (*_reads, "z", "up_z")
+    OF_PRODUCTS[f"linear_{_name}"] = _again(_name, _gated(_function)), (*_reads, "bias", "up_bias")
