@@ -7,7 +7,9 @@ measured by then is written when the time is over (`--seconds`), by an interrupt
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import pathlib
 import signal
 import sys
 import time
@@ -49,7 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         plans = ((20, options.each), (12, options.each / 6))
         clocks = [make_clock(data, *plan, options.threads) for plan in plans]
     start = time.perf_counter()
-    run = Run(data, *clocks, size, facts, options.json)
+    kept = earlier(options.add_to, facts) if options.add_to else ()
+    run = Run(data, *clocks, size, facts, options.json or options.add_to, kept)
     with_interrupt = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what `timeout` sends
     try:
         run.all(list(chosen(options, size)), options.seconds)
@@ -59,9 +62,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return summary(run)
 
 
+def earlier(path: str, facts: dict[str, Any]) -> list[dict[str, Any]]:
+    """Rows of a run on such a device; each says of which commit it is."""
+    document = json.loads(pathlib.Path(path).read_text())
+    device = document["environment"]["device"]
+    if device != facts["device"]:
+        raise SystemExit(f"{path} was measured on {device}, this is {facts['device']}")
+    commit = document["environment"]["library"]["commit"]
+    return [{"commit": commit, **row} for row in document["rows"]]
+
+
 def chosen(options: argparse.Namespace, size: str) -> Iterator[tuple[Bench, str]]:
     numel = options.numel or 1 << (20 if options.quick else 26 if size == "cuda" else 24)
     for bench in problems.benches(size, options.only, numel, options.families):
+        if any(text in bench.name for text in options.skip):
+            continue
         for dtype in bench.dtypes:
             if bench.brief or dtype in options.dtypes.split(","):
                 yield bench, dtype
@@ -92,6 +107,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
     parser.add_argument("--quick", action="store_true", help="small problems, few repetitions")
     parser.add_argument("--json", metavar="FILE", default="", help="write the results there, too, as they come")
+    parser.add_argument("--add-to", metavar="FILE", default="", help="keep the rows of these results that are not "
+                        "measured now, of any commit; written there, or where --json says")  # fmt: skip
     parser.add_argument("--families", nargs="+", default=(), choices=problems.families(), metavar="FAMILY",
                         help=f"only the problems of these: {', '.join(problems.families())}")  # fmt: skip
     parser.add_argument(
@@ -101,6 +118,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         metavar="TEXT",
         help="only problems whose name has TEXT; several times: any",
     )
+    parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="none whose name has TEXT")
     parser.add_argument("--dtypes", default="f32,bf16", help="default: f32,bf16")
     parser.add_argument("--threads", type=int, help="on the CPU; default: all")
     parser.add_argument("--numel", type=int, help="elements of the elementwise problems")

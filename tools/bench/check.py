@@ -22,7 +22,8 @@ def compare(problem: Any, got: Any, expected: Any, magnitude: Any, steps: str = 
     if np.all(excess <= 0):
         return ""
     worst = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), excess.shape)
-    return f"is {got[worst]:g}, expected {expected[worst]:g} +- {np.broadcast_to(allowed, excess.shape)[worst]:.2g}"
+    got, expected, allowed = (np.broadcast_to(each, excess.shape)[worst] for each in (got, expected, allowed))
+    return f"is {got:g}, expected {expected:g} +- {allowed:.2g}"
 
 
 def picks(problem: Any, count: int, number: int = _SAMPLES) -> np.ndarray[Any, Any]:

@@ -1,14 +1,16 @@
-"""Host time of functions on small arrays, fresh each call but of shapes seen before, beside NumPy's and PyTorch's own.
+"""Host time of functions, and of plans with new Args, on small arrays, fresh each call but of shapes seen before.
 
 usage: python -m tools.bench.functions [--rounds N]
 
-Prints microseconds of process time a call, the least of the rounds, and the bound where there is one. PyTorch is
-measured where it is installed, on the GPU where the default library is CUDA's.
+Prints microseconds of process time a call, the least of the rounds, and the bound where there is one, beside what the
+frameworks' own functions take: NumPy's, PyTorch's where it is installed, on the GPU where the default library is
+CUDA's, and CuPy's there.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +20,7 @@ import numpy as np
 import baracuda as bk
 
 _CALLS = 400  # fits in the launch queue of a GPU
+_ARGS = 15.0  # microseconds for Args of arrays that were not seen before
 Candidate = tuple[str, Callable[[], Any], "float | None"]
 
 
@@ -25,15 +28,19 @@ def candidates() -> Iterator[Candidate]:
     """(name, call, bound in microseconds)"""
     if bk.default_library().backend == "cpu":
         yield from _about("numpy", np.add, *(np.ones(16, np.float32) for _ in range(3)), 5.0)
-    try:
+    on_cuda = bk.default_library().backend == "cuda"
+    if importlib.util.find_spec("torch"):
         import torch
-    except ImportError:
-        return
-    device = "cpu" if bk.default_library().backend == "cpu" else "cuda"
-    yield from _about("torch", torch.add, *(torch.ones(16, device=device) for _ in range(3)), 8.0)
+
+        device = "cuda" if on_cuda else "cpu"
+        yield from _about("torch", torch.add, *(torch.ones(16, device=device) for _ in range(3)), 8.0)
+    if on_cuda and importlib.util.find_spec("cupy"):
+        import cupy
+
+        yield from _about("cupy", cupy.add, *(cupy.ones(16, "float32") for _ in range(3)), None)
 
 
-def _about(name: str, own: Callable[..., Any], a: Any, b: Any, c: Any, bound: float) -> Iterator[Candidate]:
+def _about(name: str, own: Callable[..., Any], a: Any, b: Any, c: Any, bound: float | None) -> Iterator[Candidate]:
     yield f"{name}: its own add(a, b)", lambda: own(a, b), None
     yield f"{name}: add(a, b)", lambda: bk.add(a, b), bound
     yield f"{name}: add(a, b, out=c)", lambda: bk.add(a, b, out=c), None
@@ -41,6 +48,9 @@ def _about(name: str, own: Callable[..., Any], a: Any, b: Any, c: Any, bound: fl
     yield f"{name}: gelu(a)", lambda: bk.gelu(a), None
     yield f"{name}: leaky_relu(a, negative_slope=0.2)", lambda: bk.leaky_relu(a, negative_slope=0.2), None
     yield f"{name}: mul_backward(a, a, b)", lambda: bk.mul_backward(a, a, b), None
+    descriptor = bk.BinaryDescriptor(kind=bk.BinaryKind.ADD, shape=(16,), element=bk.f32)
+    run = bk.BinaryPlan.select(None, descriptor).run
+    yield f"{name}: plan.run of new Args", lambda: run(None, None, bk.BinaryArgs(a=a, b=b, y=c)), _ARGS
 
 
 def microseconds(call: Callable[[], Any], rounds: int) -> float:

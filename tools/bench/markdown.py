@@ -2,7 +2,7 @@
 
 In full: the elementwise family, with its hundreds of problems, by dtype, and its problems that are far from a copy one
 by one; the other families one by one; results of the CPU library by their ratio to the peer alone. In short, as the
-project's README has it: the elementwise family by dtype, the others by op.
+project's README has it: the elementwise family by dtype, the others by family.
 
 With --write the full tables go to tools/bench/results/README.md and the short ones between the two marks of README.md;
 without it both are printed.
@@ -25,6 +25,7 @@ Row = dict[str, Any]
 
 FLOATS = ("f32", "f16", "bf16", "f64")
 SMALL = 1 << 20  # bytes; a launch takes longer than they do
+LARGE = 1 << 26  # bytes; the device is busy with them
 NEAR, FAR = 0.95, 0.9  # of copy
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -43,7 +44,7 @@ def report(result: dict[str, Any]) -> str:
         return cpu_report(result["environment"], rows, behind=True)
     elementwise = [row for row in rows if is_elementwise(row)]
     others = [row for row in rows if not is_elementwise(row)]
-    parts = [device(result["environment"])]
+    parts = [device(result)]
     if elementwise:
         parts += [by_dtype(elementwise), far_from_copy(elementwise), small_ones(elementwise)]
     if others:
@@ -59,11 +60,11 @@ def summary(result: dict[str, Any]) -> str:
         return cpu_report(result["environment"], rows, behind=False)
     elementwise = [row for row in rows if is_elementwise(row)]
     others = [row for row in rows if not is_elementwise(row)]
-    parts = [device(result["environment"])]
+    parts = [device(result)]
     if elementwise:
         parts.append(by_dtype(elementwise))
     if others:
-        parts.append(by_op(others))
+        parts.append(by_family(others))
     return "\n\n".join(parts)
 
 
@@ -79,9 +80,13 @@ def is_elementwise(row: Row) -> bool:
     return op is not None and op.row.family == "elementwise"
 
 
-def device(facts: dict[str, Any]) -> str:
+def device(result: dict[str, Any]) -> str:
+    """What measured what: a run may keep rows of earlier ones."""
+    facts = result["environment"]
     library = facts["library"]
-    return f"{facts['device']}, {library['compiler']}, PyTorch {facts['torch']}, commit {library['commit']}:"
+    commits = list(dict.fromkeys(row.get("commit", library["commit"]) for row in result["rows"]))
+    text = f"{facts['device']}, {library['compiler']}, PyTorch {facts['torch']}, "
+    return text + ("commit " if len(commits) == 1 else "rows of the commits ") + ", ".join(commits) + ":"
 
 
 def group_of(row: Row) -> str:
@@ -147,21 +152,30 @@ def one_by_one(rows: Sequence[Row]) -> str:
     return table(["problem", "f32: of copy", "x PyTorch", "bf16: of copy", "x PyTorch"], lines)
 
 
-def by_op(rows: Sequence[Row]) -> str:
-    """One line an op, over its problems and index types; the dtypes f32 and bf16."""
-    groups: dict[str, dict[str, list[Row]]] = {}
+def by_family(rows: Sequence[Row]) -> str:
+    """One line a family, of its problems with a workspace or that need none; the dtypes f32 and bf16."""
+    families: dict[str, dict[str, list[Row]]] = {}
+    with_workspace = {(row["name"], row["dtype"]) for row in rows}
     for row in rows:
-        groups.setdefault(row["name"].split()[0].rstrip(","), {}).setdefault(row["dtype"], []).append(row)
+        name = row["name"].removesuffix(", no workspace")
+        if name != row["name"] and (name, row["dtype"]) in with_workspace:
+            continue
+        families.setdefault(ops()[row["op"]].row.family, {}).setdefault(row["dtype"], []).append(row)
     lines = []
-    for name, found in groups.items():
+    for family, found in sorted(families.items()):
         cells = []
         for dtype in ("f32", "bf16"):
-            for key in ("of_copy", "times_peer"):
-                values = [row[key] for row in found.get(dtype, ()) if row[key]]
-                both = (min(values), max(values)) if values else (None, None)
-                cells.append(" to ".join(dict.fromkeys(filter(None, map(number, both)))))
-        lines.append([name, *cells])
-    return table(["over all problems", "f32: of copy", "x PyTorch", "bf16: of copy", "x PyTorch"], lines)
+            large = [row for row in found.get(dtype, ()) if row["bytes"] >= LARGE]
+            shares = [row["of_copy"] for row in large]
+            ratios = [row["times_peer"] for row in found.get(dtype, ()) if row["times_peer"]]
+            cells += [number(statistics.median(shares)) if shares else "", *(spread(ratios))]
+        lines.append([family, str(max(map(len, found.values()))), *cells])
+    head = [
+        "",
+        "problems",
+        *(f"{dtype}: {x}" for dtype in ("f32", "bf16") for x in ("of copy", "x PyTorch: worst", "median")),
+    ]
+    return table(head, lines)
 
 
 def host(calls: Sequence[Row]) -> str:

@@ -75,7 +75,7 @@ class Bench:
     """One benchmark problem of a row.
 
     name       unique with the dtype; what the table prints
-    row        its name in the op table; function, index and other are the choices of {F}, {I} and {U}
+    row        its name in the op table; function, index, offset and other are the choices of {F}, {I}, {O} and {U}
     dtypes     T to time
     arrays     parameter name -> Operand
     scalars    of the parameters that do not follow from the operands, by name; host arrays too
@@ -97,6 +97,7 @@ class Bench:
     scalars: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     function: str = ""
     index: str = ""
+    offset: str = "i32"
     other: str = ""
     bytes: Callable[[int, dict[str, np.ndarray[Any, Any]]], int] | None = None
     torch: tuple[TorchPeer, ...] = ()
@@ -107,13 +108,13 @@ class Bench:
     brief: bool = False
 
     def op(self, dtype: str) -> Op:
-        slots = {"T": dtype, "U": self.other, "I": self.index}
+        slots = {"T": dtype, "U": self.other, "I": self.index, "O": self.offset}
         return _by_choice()[self.row, self.function, tuple(slots[s] for s in row_named(self.row).slots)]
 
     def dtype_of(self, parameter: str, dtype: str) -> str:
         """Of an operand, or of an entry of a list, inputs[0]."""
         (found,) = (p for p in row_named(self.row).params if p.name == parameter.partition("[")[0])
-        return found.dtype_of({"T": dtype, "U": self.other, "I": self.index})
+        return found.dtype_of({"T": dtype, "U": self.other, "I": self.index, "O": self.offset})
 
 
 @functools.cache

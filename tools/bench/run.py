@@ -25,14 +25,25 @@ class Run:
     """rows         a line of the table each: what was measured, and what failed with the reason
     unreached    the problems that there was no time for, or no device any more
     interrupted  why it stopped before the last problem; empty if it did not
+    kept         rows of an earlier run, in whose places new ones go
     """
 
-    def __init__(self, data: Data, clock: Any, brief: Any, size: str, facts: dict[str, Any], path: str = "") -> None:
+    def __init__(
+        self,
+        data: Data,
+        clock: Any,
+        brief: Any,
+        size: str,
+        facts: dict[str, Any],
+        path: str = "",
+        kept: Sequence[Row] = (),
+    ) -> None:
         self.data, self.clock, self.brief, self.size, self.path = data, clock, brief, size, path
         self.facts = facts
         self.symbols = frozenset(data.library.symbols())
         self.copies: list[Row] = []
         self.rows: list[Row] = []
+        self.kept = kept
         self.host: list[Row] = []
         self.unreached: list[str] = []
         self.interrupted = ""
@@ -72,6 +83,7 @@ class Run:
             row = failed(bench, dtype, described(error))
             self.check_device()
         if row:
+            row["commit"] = self.facts["library"]["commit"]
             beside = "".join(f", {name} {took:.1f}" for name, took in (row["peers_us"] or {}).items())
             told = row["error"] or f"{row['ours_us'][self.clock.figure]:.1f} us"
             say(f"  {bench.name} {dtype}: {told}{beside}")
@@ -130,7 +142,7 @@ class Run:
             "ceiling": ceiling,
             "figure": self.clock.figure,
             "copies": self.copies,
-            "rows": self.rows,
+            "rows": merged(self.kept, self.rows),
             "host": self.host,
         }
 
@@ -139,6 +151,12 @@ class Run:
         if self.path:
             report.write_json(self.path, document)
         self._saved = time.perf_counter()
+
+
+def merged(kept: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
+    """What was measured before, in its order, and now: the same problem once."""
+    found = {(row["name"], row["dtype"]): row for row in kept}
+    return list((found | {(row["name"], row["dtype"]): row for row in rows}).values())
 
 
 def measure(problem: Problem, clock: Any) -> Row:

@@ -11,7 +11,11 @@ SUM, MEAN = 0, 1
 LENGTH = 32  # indices of a bag
 
 UNMEASURED = {
-    f"embedding_bag_last_offset{end}{{I}}_{{T}}": f"the kernels of embedding_bag{end}" for end in ("", "_backward")
+    "embedding_bag_last_offset{I}{O}_{T}": "the kernels of embedding_bag",
+    "embedding_bag_last_offset_backward{I}{O}_{T}": "the kernels of embedding_bag_backward",
+    "embedding_bag_dense_backward{I}{O}_{T}": "the kernels of embedding_dense_backward and of weighted bags",
+    "embedding_bag_sparse_backward{I}{O}_{T}": "the kernels of embedding_sparse_backward and of weighted bags",
+    "embedding_bag_max_last_offset{I}{O}_{T}": "the kernels of embedding_bag_max",
 }
 
 
@@ -98,7 +102,7 @@ def made(backend, name, spread, mode, bound, **given):
 
     names = ("total_indices", "num_embeddings", "embedding_dim", "num_bags", "mode", "padding_idx")
     return Bench(
-        name=name, row=f"embedding_bag{'_backward' if is_backward else ''}{{I}}_{{T}}", dtypes=("f32", "bf16"),
+        name=name, row=f"embedding_bag{'_backward' if is_backward else ''}{{I}}{{O}}_{{T}}", dtypes=("f32", "bf16"),
         index="i32", arrays=arrays, scalars=dict(zip(names, (total, rows, dim, bags, mode, -1))), bytes=size,
         check=check_backward if is_backward else check, bounds=(Bound("peer", bound),), **given,
     )  # fmt: skip
@@ -144,7 +148,7 @@ def weighted(backend):
     arrays = dict(bench.arrays)
     out, scales = arrays.pop("out"), arrays.pop("per_sample_weights")
     yield dataclasses.replace(
-        bench, row="embedding_bag_weights_backward{I}_{T}", check=check_scales, bounds=(Bound("copy", 0.5),) * gpu,
+        bench, row="embedding_bag_weights_backward{I}{O}_{T}", check=check_scales, bounds=(Bound("copy", 0.5),) * gpu,
         arrays=arrays | {"dout": Operand(out.shape, "sixteenths"), "dper_sample_weights": Operand(scales.shape)},
     )  # fmt: skip
 

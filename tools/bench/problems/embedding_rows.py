@@ -23,6 +23,11 @@ def torch_rows_backward(torch, t, scalars):
     return lambda: backward(t["dout"], t["indices"], count, -1, False)
 
 
+def torch_rows_by_frequency(torch, t, scalars):
+    backward, count = torch.ops.aten.embedding_dense_backward, scalars["num_embeddings"]
+    return lambda: backward(t["dout"], t["indices"], count, -1, True)
+
+
 def torch_bag_max(torch, t, scalars):
     function = torch.nn.functional.embedding_bag
     return lambda: function(t["indices"], t["weight"], t["offsets"], mode="max")
@@ -53,6 +58,14 @@ def check_rows_backward(problem):
     counts = np.bincount(indices, minlength=count)
     chosen = np.concatenate((picks(problem, count), indices[:16], [np.argmax(counts)]))
     return sums(problem, "dweight", "dout", chosen, counts, lambda row: (np.flatnonzero(indices == row), 1.0))
+
+
+def check_rows_by_frequency(problem):
+    indices, count = problem.indices["indices"], problem.bench.scalars["num_embeddings"]
+    counts = np.bincount(indices, minlength=count)
+    chosen = np.concatenate((picks(problem, count), indices[:16], [np.argmax(counts)]))
+    shares = 1 / np.maximum(counts, 1)
+    return sums(problem, "dweight", "dout", chosen, counts, lambda row: (np.flatnonzero(indices == row), shares[row]))
 
 
 def check_bag_max(problem):
@@ -129,6 +142,51 @@ def renorm(backend):
     )  # fmt: skip
 
 
+def by_frequency(backend, s, spread):
+    """With a workspace, as without one the indices are read again and again."""
+    gpu, name = backend == "cuda", f"embedding_dense_backward by frequency, {s}"
+    bench = by_rows(
+        backend, name, spread, (Bound("peer", 4.0 if gpu else 1.0),), torch=(torch_rows_by_frequency,),
+        zeroed=("dweight",), workspace=True,
+    )  # fmt: skip
+    return dataclasses.replace(
+        bench, row="embedding_dense_backward{I}_{T}", check=check_rows_by_frequency,
+        scalars=bench.scalars | {"scale_grad_by_freq": 1},
+    )  # fmt: skip
+
+
+def torch_sparse_rows(torch, t, scalars):
+    """What optimisers make of PyTorch's sparse gradient, which has a row for each index."""
+    size = (scalars["num_embeddings"], scalars["embedding_dim"])
+    return lambda: torch.sparse_coo_tensor(t["indices"][None], t["dout"], size).coalesce()
+
+
+def check_sparse_rows(problem):
+    indices = problem.indices["indices"]
+    found, counts = np.unique(indices, return_counts=True)
+    (count,) = problem.data.cells(problem.buffers["count"], np.arange(1))
+    if count != len(found):
+        return f"count is {count}, must be {len(found)}"
+    places = np.unique(np.concatenate((picks(problem, len(found)), [0, len(found) - 1, np.argmax(counts)])))
+    if not np.array_equal(problem.data.cells(problem.buffers["rows"], places), found[places]):
+        return "rows are not those that indices name"
+    return sums(problem, "values", "dout", places, counts, lambda place: (np.flatnonzero(indices == found[place]), 1.0))
+
+
+def sparse_rows(backend, s, spread):
+    """Each index's row of dout is read, and a row of values written, whatever is in it."""
+    gpu, name = backend == "cuda", f"embedding_sparse_backward {s}"
+    bench = by_rows(backend, name, spread, (Bound("peer", 1.0),), torch=(torch_sparse_rows,), workspace=True)
+    (n, dim), index = bench.arrays["dout"].shape, "i32" if gpu else "i64"
+    arrays = {key: bench.arrays[key] for key in ("indices", "dout")}
+    return dataclasses.replace(
+        bench, row="embedding_sparse_backward{I}_{T}", check=check_sparse_rows,
+        arrays=arrays | {"rows": Operand((n,)), "values": Operand((n, dim)), "count": Operand((1,))},
+        scalars=bench.scalars | {"scale_grad_by_freq": 0},
+        bytes=lambda width, indices: 2 * n * (dim * width + itemsize(index)),
+    )  # fmt: skip
+
+
 def bag_max(backend):
     count, dim, bags = (2**20, 128, 2**16) if backend == "cuda" else (2**16, 128, 2**12)
     total = bags * LENGTH
@@ -139,7 +197,7 @@ def bag_max(backend):
     }  # fmt: skip
     scalars = {"total_indices": total, "num_embeddings": count, "embedding_dim": dim, "num_bags": bags}
     return Bench(
-        name="embedding_bag_max", row="embedding_bag_max{I}_{T}", dtypes=("f32", "bf16"), index="i32", arrays=arrays,
+        name="embedding_bag_max", row="embedding_bag_max{I}{O}_{T}", dtypes=("f32", "bf16"), index="i32", arrays=arrays,
         scalars=scalars | {"padding_idx": -1}, check=check_bag_max, torch=(torch_bag_max,),
         bytes=lambda width, indices: (total + bags) * dim * width + bags * dim * 4 + (total + bags) * 4,
         bounds=(Bound("peer", 1.0),),
@@ -153,9 +211,10 @@ def bag_max_backward(backend, how):
         "dout": Operand((bags, dim), "sixteenths"), "dweight": Operand((count, dim), 0.0),
     }  # fmt: skip
     return Bench(
-        name=f"embedding_bag_max_backward{how}", row="embedding_bag_max_backward_{T}", dtypes=("f32", "bf16"),
-        arrays=arrays, scalars={"num_embeddings": count, "embedding_dim": dim, "num_bags": bags}, workspace=bool(how),
-        check=check_bag_max_backward, torch=(torch_bag_max_backward,), zeroed=("dweight",), bounds=(),
+        name=f"embedding_bag_max_backward{how}", row="embedding_bag_max_backward{I}_{T}", dtypes=("f32", "bf16"),
+        index="i32", arrays=arrays, scalars={"num_embeddings": count, "embedding_dim": dim, "num_bags": bags},
+        workspace=bool(how), check=check_bag_max_backward, torch=(torch_bag_max_backward,), zeroed=("dweight",),
+        bounds=(),
     )  # fmt: skip
 
 
@@ -177,6 +236,9 @@ def benches(backend):
         name = "embedding_backward one hot row"
         hot = (Bound("times", 2.0, "embedding_backward uniform"),) if gpu else ()
         yield by_rows(backend, name + how, one_hot_row, hot, **also)
+    for s, spread in (("uniform", uniform), ("zipf", zipf)):
+        yield by_frequency(backend, s, spread)
+        yield sparse_rows(backend, s, spread)
     yield renorm(backend)
     yield bag_max(backend)
     for how in ("", " deterministic"):

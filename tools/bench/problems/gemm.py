@@ -19,6 +19,7 @@ UNMEASURED = {
         ("gemm_dense_{T} of integers", "gemm_dense_{T} of fp8"), "the kernels of the single products, for a batch"
     ),
     **dict.fromkeys(("gemm_epilogue_{T}", "gemm_epilogue_t{T}", "gemm_epilogue_{T}_{U}"), _EPILOGUE),
+    "gemm_dense_backward_{T}": "two products of gemm_dense",
     **{f"gemm_u8_{layout}_sm80": "the kernels of s8 with another instruction" for layout in ("rcr", "rrr")},
 }  # fmt: skip
 

@@ -17,6 +17,7 @@ UNMEASURED = {
         for name in ("s4", "u4") for layout in ("rcr", "rrr") for f in ("", "_{F}")
     },
     **{f"gemm_fp8_e5m2_{layout}_sm89": _ALIKE.format("e4m3") for layout in ("rcr", "rrr")},
+    "gemm_{T}_sparse24_inflate": "the first kernel of sparse24 of many rows",
     **{f"gemm_u4_{layout}_sm89": _ALIKE.format("s4") for layout in ("rcr", "rrr")},
 }  # fmt: skip
 

@@ -1,5 +1,7 @@
 """Losses: the mean of the terms, and its gradient."""
 
+import math
+
 import numpy as np
 
 from tools.bench.check import compare, picks, rows
@@ -60,7 +62,10 @@ def cells(problem, name, chosen):
 
 
 def whole(problem, name):
-    return cells(problem, name, np.arange(problem.buffers[name].operand.shape[0]))
+    extents = problem.buffers[name].operand.shape
+    if name in problem.indices:
+        return problem.indices[name].reshape(extents)
+    return rows(problem, name, np.arange(math.prod(extents[:-1] or extents))).reshape(extents)
 
 
 def of_terms(oracle, inputs, numbers):
@@ -187,7 +192,7 @@ def nll(count, columns):
     )  # fmt: skip
 
 
-def fused(label, count, classes, bounds):
+def fused(label, count, classes, bounds, form="", dtypes=("f32", "bf16")):
     """Cross entropy and its gradient, which overwrites the logits: again and again, so that the check takes what holds
     of any logits, gradients of a row that add to 0."""
 
@@ -205,7 +210,7 @@ def fused(label, count, classes, bounds):
         return compare(problem, got.sum(axis=1), np.zeros(len(chosen)), 4 * size, problem.dtype)
 
     return Bench(
-        name=f"loss_flce_per_row{label}", row="loss_flce_per_row_{T}", dtypes=("f32", "bf16"), bounds=bounds,
+        name=f"loss_flce_per_row{form}{label}", row=f"loss_flce_per_row{form}_{{T}}", dtypes=dtypes, bounds=bounds,
         arrays={
             "logits": Operand((count, classes), "normal"),
             "target": Operand((count,), lambda rng: rng.integers(0, classes, count)), "loss_1d": Operand((count,)),
@@ -239,16 +244,18 @@ def pieces(count):
         name="loss_flce_per_row_cast", row="loss_flce_per_row_cast_{T}", dtypes=dtypes, scalars={"n_rows": count},
         arrays={"loss_1d": losses, "out": Operand((count,))}, check=check_cast, brief=True,
     )  # fmt: skip
-    yield Bench(
-        name="loss_flce_inplace_scale", row="loss_flce_inplace_scale_{T}", dtypes=dtypes, brief=True,
-        scalars={"numel": count, "scalar": 1.0}, arrays={"buf": losses}, check=lambda problem: "",
-        bytes=lambda size, _: 2 * count * size,
-    )  # fmt: skip
-    yield Bench(
-        name="loss_flce_scalar_finalize", row="loss_flce_scalar_finalize_{T}", dtypes=dtypes, brief=True,
-        scalars={"n_rows": count, "denom_inv": 1 / count}, arrays={"loss_1d": losses, "out": Operand((1,))},
-        check=check_finalize,
-    )  # fmt: skip
+    for form, of in (("", dtypes), ("_param", ("f64",))):
+        yield Bench(
+            name=f"loss_flce_inplace_scale{form}", row=f"loss_flce_inplace_scale{form}_{{T}}", dtypes=of, brief=True,
+            scalars={"numel": count, "scalar": 1.0}, arrays={"buf": losses}, check=lambda problem: "",
+            bytes=lambda size, _: 2 * count * size,
+        )  # fmt: skip
+        yield Bench(
+            name=f"loss_flce_scalar_finalize{form}", row=f"loss_flce_scalar_finalize{form}_{{T}}", dtypes=of,
+            scalars={"n_rows": count, "denom_inv": 1 / count}, arrays={"loss_1d": losses, "out": Operand((1,))},
+            check=check_finalize, brief=True,
+        )  # fmt: skip
+    yield fused(" 1000", count // 64, 1000, (), "_param", ("f64",))
     yield Bench(
         name="loss_flce_count_non_ignore", row="loss_flce_count_non_ignore", dtypes=("i64",), brief=True,
         scalars={"bt": count, "ignore_index": -100}, check=check_count,
@@ -273,7 +280,7 @@ def ctc(time, batch, classes, labels):
     }
 
     def peer(torch, t, scalars):
-        given = [t[x] for x in full]
+        given = [t[x] for x in ("log_probs", "targets", "input_lengths", "target_lengths")]
         return lambda: torch.nn.functional.ctc_loss(*given, reduction="sum")
 
     def is_finite(name):
@@ -290,6 +297,25 @@ def ctc(time, batch, classes, labels):
         arrays=full
         | {
             "alpha_ws": Operand((time, batch, states), -50.0), "per_sample_loss": Operand((batch,), 100.0),
+            "dloss": Operand((1,), 1.0), "dlog_probs": Operand((time, batch, classes)),
+        },
+    )  # fmt: skip
+    ragged = scalars | {"targets_numel": batch * labels, "is_concatenated": 1}
+    full["targets"] = Operand((batch * labels,), lambda rng: rng.integers(1, classes, batch * labels))
+    yield Bench(
+        name="loss_ctc_ragged sum", row="loss_ctc_ragged{I}_{T}", index="i64", dtypes=("f32",), scalars=ragged,
+        brief=True, check=is_finite("out"), torch=(peer,),
+        arrays=full
+        | {
+            "alpha": Operand((time, batch, states)), "per_sample_loss": Operand((batch,)), "out": Operand((1,)),
+        },
+    )  # fmt: skip
+    yield Bench(
+        name="loss_ctc_ragged_backward sum", row="loss_ctc_ragged_backward{I}_{T}", index="i64", dtypes=("f32",),
+        workspace=True, brief=True, scalars=ragged, check=is_finite("dlog_probs"),
+        arrays=full
+        | {
+            "alpha": Operand((time, batch, states), -50.0), "per_sample_loss": Operand((batch,), 100.0),
             "dloss": Operand((1,), 1.0), "dlog_probs": Operand((time, batch, classes)),
         },
     )  # fmt: skip

@@ -79,6 +79,35 @@ def cross_entropy(count, classes, bounds):
         )  # fmt: skip
 
 
+def with_gradient(label, count, classes, bounds):
+    """The loss and the gradient of the logits, which are read once and written once."""
+    scalars = {
+        "n_rows": count, "class_extent": classes, "inner_extent": 1, "row_stride_input": classes,
+        "reduction_mode": MEAN, "ignore_index": -100, "label_smoothing": 0.0, "z_loss": 0.0,
+    }  # fmt: skip
+
+    def given(problem, chosen):
+        return cells(problem, "input", chosen), problem.indices["target"][chosen], 1.0, -100, 0.0, 0.0
+
+    def peer(torch, t, scalars):
+        def run():
+            x = t["input"].detach().requires_grad_()
+            return torch.autograd.grad(torch.nn.functional.cross_entropy(x, t["target"]), x)
+
+        return run
+
+    return Bench(
+        name=f"loss_cross_entropy_with_gradient{label}", row="loss_cross_entropy_with_gradient{I}_{T}", index="i64",
+        dtypes=DTYPES, scalars=scalars, workspace=True, bounds=bounds, torch=(peer,),
+        arrays={
+            "input": Operand((count, classes), "normal"),
+            "target": Operand((count,), lambda rng: rng.integers(0, classes, count)),
+            "out": Operand((1,)), "divisor": Operand((1,)), "dinput": Operand((count, classes)),
+        },
+        check=of_gradient(lambda p, c: weighted_cross_entropy_slope(*given(p, c)), "dinput", count),
+    )  # fmt: skip
+
+
 def of_places(items, classes, inner, bounds):
     """[N, C, d]: the classes of a place are not neighbours."""
     shape, terms = (items, classes, inner), items * inner
@@ -184,6 +213,25 @@ def of_targets(numel):
         )  # fmt: skip
 
 
+def of_soft_margins(count, classes):
+    """Gradients of the targets of independent classes."""
+    scalars = {"n_rows": count, "class_extent": classes, "row_stride": classes, "reduction_mode": MEAN}
+
+    def check(problem):
+        chosen = picks(problem, count, 4)
+        expected = -cells(problem, "input", chosen) / (count * classes)
+        return compare(problem, cells(problem, "dtarget", chosen), expected, UNITS * np.abs(expected))
+
+    return Bench(
+        name="loss_multilabel_soft_margin_target_backward mean", brief=True, dtypes=DTYPES, scalars=scalars,
+        row="loss_multilabel_soft_margin_target_backward_{T}", check=check,
+        arrays={
+            "input": Operand((count, classes), "normal"), "dy": Operand((1,), 1.0),
+            "dtarget": Operand((count, classes)),
+        },
+    )  # fmt: skip
+
+
 def elementwise(name, numel, inputs, gradient, term, slope, scalars, peer, weights=()):
     """`inputs`: operands by name; `weights`: those that only the functions of `term` and `slope` leave out."""
     arrays = inputs | dict(weights)
@@ -220,8 +268,11 @@ def benches(backend):
     on_gpu = backend == "cuda"
     bound = Bound("copy", 0.85) if on_gpu else Bound("peer", 1.0)
     yield from cross_entropy(4096 if on_gpu else 128, 32_000, (bound,))
+    for classes, count in ((32_000, 4096), (128_256, 1024)):
+        yield with_gradient(f" {classes}", count if on_gpu else count // 32, classes, (bound,))
     yield from of_places(64 if on_gpu else 4, 21, 128 * 128, ())
     yield from of_targets(1 << 22)
+    yield of_soft_margins(4096, 1000)
     numel, classes = 1 << 22, 1 << 10
     mean = {"numel": numel, "reduction_mode": MEAN}
     logits = {"logits": Operand((numel,), "normal"), "target": Operand((numel,), "probability")}

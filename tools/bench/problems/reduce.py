@@ -17,7 +17,7 @@ NUMPY = {
     "argmin": np.argmin, "any": np.any, "all": np.all, "count_nonzero": np.count_nonzero,
     "var": lambda x, axis: np.var(x, axis, ddof=1), "std": lambda x, axis: np.std(x, axis, ddof=1),
     "norm2": lambda x, axis: np.linalg.norm(x, axis=axis),
-    "logsumexp": lambda x, axis: np.logaddexp.reduce(x, axis),
+    "logsumexp": lambda x, axis: np.logaddexp.reduce(x, axis), "p3": lambda x, axis: np.linalg.norm(x, 3, axis),
 }  # fmt: skip
 FLOATS = ("f32", "f16", "bf16", "f64")
 PLAIN = ("sum", "mean", "max", "min", "prod")
@@ -93,9 +93,17 @@ def made(where, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32
     )  # fmt: skip
 
 
-def to_shape(function, shape, out, bound):
-    """Of columns."""
-    end = "" if function in PLAIN else " moments" if function in MOMENTS else " floats"
+# What is behind the name of the row of a reduction to a shape, which others have in their name.
+TO_ROWS = dict.fromkeys(PLAIN, "") | dict.fromkeys(MOMENTS, " moments") | {"fmax": " numbers", "any": " truth"}
+
+
+def to_shape(function, shape, out, bound, dtypes=("f32", "bf16"), end=None):
+    """Of columns. No number is NaN."""
+    end = TO_ROWS.get(function, " floats") if end is None else end
+    row = f"reduce_{{F}}_to_{{T}}{end}"
+    if function in ("norm_p", "count_nonzero"):
+        row = f"reduce_{function}_to_{{T}}"
+    kind = {"fmax": "max", "norm_p": "p3"}.get(function, function)
 
     def check(problem):
         got = problem.data.rows(problem.buffers["dst"], np.array([0]))[0]
@@ -104,20 +112,23 @@ def to_shape(function, shape, out, bound):
         chosen = picks(problem, shape[1], 4)
         places = chosen[:, None] + np.arange(shape[0]) * shape[1]
         x = problem.data.cells(problem.buffers["src"], places.ravel()).astype(np.float64).reshape(places.shape)
-        expected = np.asarray(NUMPY[function](x, axis=1), np.float64)
+        expected = np.asarray(NUMPY[kind](x, axis=1), np.float64)
         return compare(problem, got[chosen], expected, np.abs(expected) + 1.0)
 
     def peer(torch, t, scalars):
-        if function == "norm2":
-            return lambda: torch.linalg.vector_norm(t["src"], dim=0, keepdim=True)
-        return lambda: getattr(torch, function)(t["src"], 0, keepdim=True)
+        if function in ("norm2", "norm_p"):
+            return lambda: torch.linalg.vector_norm(t["src"], 3 if function == "norm_p" else 2, dim=0, keepdim=True)
+        if function == "count_nonzero":
+            return lambda: torch.count_nonzero(t["src"], 0)
+        return lambda: getattr(torch, {"fmax": "amax"}.get(function, function))(t["src"], 0, keepdim=True)
 
+    own = {"correction": 1} if function in MOMENTS else {"p": 3.0} if function == "norm_p" else {}
     return Bench(
-        name=f"reduce_{function}_to", row=f"reduce_{{F}}_to_{{T}}{end}", function=function, dtypes=("f32", "bf16"),
-        scalars={"input_shape": shape, "output_shape": out, "rank_in": len(shape)}
-        | ({"correction": 1} if function in MOMENTS else {}), bounds=(bound,), workspace=True, check=check,
+        name=f"reduce_{function}_to{' of integers' * (end == ' integers')}", row=row,
+        function=function if "{F}" in row else "", dtypes=dtypes, bounds=(bound,), workspace=True, check=check,
+        scalars={"input_shape": shape, "output_shape": out, "rank_in": len(shape)} | own,
         arrays={"src": Operand(shape, "sixteenths" if function == "sum" else "normal"), "dst": Operand(out)},
-        torch=(peer,), numpy=(lambda a, scalars: lambda: NUMPY[function](a["src"], 0),),
+        torch=(peer,), numpy=(lambda a, scalars: lambda: NUMPY[kind](a["src"], axis=0),),
     )  # fmt: skip
 
 
@@ -339,8 +350,10 @@ def benches(backend):
     yield made("inner, integers", "argmax", (rows, width), 1, read, dtypes=("i32",), output="i32")
     yield made("inner", "any", (rows, width), 1, read, fill=0.0)
     yield made("inner", "count_nonzero", (rows, width), 1, read)
-    for function in ("sum", "norm2", "var"):
+    for function in ("sum", "norm2", "var", "fmax", "any", "count_nonzero"):
         yield to_shape(function, (rows, width), (1, width), read)
+    yield to_shape("max", (rows, width), (1, width), read, ("i32",), " integers")
+    yield to_shape("norm_p", (rows, width), (1, width), Bound("peer", 1.0))
     yield from axes_benches(rows, width, read)
     yield trace(4096, Bound("peer", 1.0))
     written = Bound("copy", 0.85) if on_gpu else Bound("peer", 1.0)

@@ -76,9 +76,15 @@ def check_exclusive(problem):
     return compare(problem, rows(problem, "y", chosen), np.cumsum(x, 1) - x, np.cumsum(np.abs(x), 1))
 
 
+def arriving(problem, chosen):
+    """dy; of an exclusive scan each a place earlier, where the scan of the terms through it has that result."""
+    dy = rows(problem, "dy", chosen)
+    return np.append(dy[:, 1:], np.zeros((len(dy), 1)), 1) if "exclusive" in problem.bench.row else dy
+
+
 def check_sums_back(problem):
     chosen = picks(problem, problem.buffers["dy"].operand.shape[0], 4)
-    dy = rows(problem, "dy", chosen)[:, ::-1]
+    dy = arriving(problem, chosen)[:, ::-1]
     expected, size = np.cumsum(dy, 1)[:, ::-1], np.cumsum(np.abs(dy), 1)[:, ::-1]
     return compare(problem, rows(problem, "dx", chosen), expected, size)
 
@@ -87,7 +93,7 @@ def check_gradient(problem):
     """Of a few rows by the definition, with the product over the others where there is one."""
     function, width = problem.bench.function, problem.buffers["x"].operand.shape[1]
     chosen = picks(problem, problem.buffers["x"].operand.shape[0], 2)
-    dy, x, dx = (rows(problem, name, chosen) for name in ("dy", "x", "dx"))
+    dy, x, dx = arriving(problem, chosen), *(rows(problem, name, chosen) for name in ("x", "dx"))
     if function in SAVED:
         y = rows(problem, "y", chosen)
         if function == "cumprod":
@@ -157,6 +163,20 @@ def benches(backend):
         scalars={"scan_axis": 1, "scan_extent": shape[1], "reverse": 0}, bounds=(bound,), workspace=True,
         arrays={"dy": Operand(shape, "sixteenths"), "dx": Operand(shape)},
     )  # fmt: skip
+    yield Bench(
+        name="exclusive cumsum_backward", row="scan_exclusive_cumsum_backward_{T}", dtypes=("f32",),
+        scalars={"scan_axis": 1, "scan_extent": shape[1], "reverse": 0}, bounds=(bound,), workspace=True,
+        arrays={"dy": Operand(shape, "sixteenths"), "dx": Operand(shape)}, check=check_sums_back,
+    )  # fmt: skip
+    integers = made("exclusive cumsum of integers", "cumsum", shape, 1, bound, dtypes=("i32",))
+    yield dataclasses.replace(
+        integers, row="scan_exclusive_{F}_{T} integers", torch=(), numpy=(), check=check_exclusive
+    )  # fmt: skip
     small = (shape[0], 512)
+    for function in ("cumprod", "cummax"):
+        inclusive = gradient(f"exclusive {function}_backward", function, small, Bound("peer", 1.0))
+        yield dataclasses.replace(
+            inclusive, row=inclusive.row.replace("scan_", "scan_exclusive_"), torch=(), dtypes=("f32",)
+        )
     for function in ("cumprod", "cummax", "cummin", "log_cumsum_exp"):
         yield gradient(f"{function}_backward", function, small, Bound("peer", 1.0))

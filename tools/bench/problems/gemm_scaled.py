@@ -1,0 +1,63 @@
+"""Products of 8-bit factors with scales."""
+
+import numpy as np
+
+from tools.bench.check import picks
+from tools.bench.record import Bench, Bound, Operand
+
+_MATRICES, _ROWS, _BLOCKS = range(3)  # as C numbers them
+_NAMES = ("matrices", "rows", "blocks")
+
+
+def torch_scaled(torch, t, scalars):
+    """With scales of rows where ours has some, else with those of matrices, which are the fastest that there are."""
+    m, n = scalars["m"], scalars["n"]
+    a_scale, b_scale = t["a_scale"][:1], t["b_scale"][:1]
+    if scalars["scaling"] == _ROWS:
+        a_scale, b_scale = t["a_scale"].reshape(m, 1), t["b_scale"].reshape(1, n)
+    scales = {"scale_a": a_scale, "scale_b": b_scale}
+    return lambda: torch._scaled_mm(t["a"], t["b"].mT, **scales, out_dtype=torch.bfloat16, use_fast_accum=False)
+
+
+def check(problem):
+    """Sampled results against sums in float64."""
+    scalars = problem.bench.scalars
+    m, n, k, scaling = (scalars[name] for name in ("m", "n", "k", "scaling"))
+    blocks, terms = -(-k // 128), np.arange(k)
+
+    def scales(name, line, lines):
+        at = {_MATRICES: terms * 0, _ROWS: terms * 0 + line, _BLOCKS: line // lines * blocks + terms // 128}[scaling]
+        return problem.data.cells(problem.buffers[name], at).astype(np.float64)
+
+    for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
+        a = problem.data.cells(problem.buffers["a"], i * k + terms).astype(np.float64) * scales("a_scale", i, 1)
+        b = problem.data.cells(problem.buffers["b"], j * k + terms).astype(np.float64) * scales("b_scale", j, 128)
+        got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
+        error = abs(got[0] - (a * b).sum())
+        if error > 2.0**-8 * abs((a * b).sum()) + 2.0**-12 * np.abs(a * b).sum():
+            return f"d[{i}, {j}] is {got[0]:g}, expected {(a * b).sum():g}"
+    return ""
+
+
+def scaled(m, n, k, scaling, dtype):
+    blocks = -(-k // 128)
+    counts = {_MATRICES: (1, 1), _ROWS: (m, n), _BLOCKS: (m * blocks, -(-n // 128) * blocks)}[scaling]
+    arrays = {
+        "a": Operand((m, k), "sixteenths"), "b": Operand((n, k), "sixteenths"),
+        "a_scale": Operand((counts[0],), "positive"), "b_scale": Operand((counts[1],), "positive"),
+        "d": Operand((m, n)),
+    }  # fmt: skip
+    scalars = {"m": m, "n": n, "k": k, "layout": 1, "scaling": scaling, "alpha": 1.0, "beta": 0.0}
+    of_fp8 = {"torch": (torch_scaled,), "bounds": (Bound("peer", 0.95),)} if dtype != "i8" else {}
+    return Bench(
+        name=f"gemm scaled {_NAMES[scaling]} {m}x{n}x{k}", row="gemm_scaled_{T}_{U}", other="bf16", dtypes=(dtype,),
+        arrays=arrays, scalars=scalars | {"lda": k, "ldb": k, "ldd": n}, check=check, workspace=True, **of_fp8,
+    )  # fmt: skip
+
+
+def benches(backend):
+    sizes = ((8192, 8192, 8192), (4096, 7168, 2048), (16, 7168, 4096)) if backend == "cuda" else ((512, 512, 512),)
+    for size in sizes:
+        for scaling in (_MATRICES, _ROWS, _BLOCKS):
+            yield scaled(*size, scaling, "fp8e4m3")
+        yield scaled(*size, _ROWS, "i8")
