@@ -396,13 +396,13 @@ BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f64_can_imple
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_backward_{T}  (T: f32 f16 bf16 f64)
@@ -414,13 +414,13 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_f64_can_implement(int32_t bh, i
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_interleaved_{T}  (T: f32 f16 bf16 f64)
@@ -432,13 +432,13 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f64_can_implement(int3
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_interleaved_backward_{T}  (T: f32 f16 bf16 f64)
@@ -450,13 +450,13 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f64_can_implement(i
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_thd_{T}  (T: f32 f16 bf16 f64)
@@ -470,13 +470,13 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f64_can_im
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_thd_backward_{T}  (T: f32 f16 bf16 f64)
@@ -488,13 +488,13 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64_can_implement(int32_t t
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_half_{T}  (T: f32 f16 bf16 f64)
@@ -508,13 +508,13 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f64_can_implement(
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_half_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_half_backward_{T}  (T: f32 f16 bf16 f64)
@@ -526,13 +526,13 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64_can_implement(int32_t 
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f32_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_bf16_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_bf16_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_thd_half_{T}  (T: f32 f16 bf16 f64)
@@ -546,13 +546,13 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f64_can_implement
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_thd_half_backward_{T}  (T: f32 f16 bf16 f64)
@@ -564,13 +564,13 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64_can_implement(int3
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f32_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_bf16_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_bf16_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_f64tab_{T}  (T: f64)
@@ -584,7 +584,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f64_can_imple
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_f64tab_backward_{T}  (T: f64)
@@ -596,7 +596,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_f64_can_implement(int32_
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_half_f64tab_{T}  (T: f64)
@@ -610,7 +610,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_backward_f64_can_impleme
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_half_f64tab_backward_{T}  (T: f64)
@@ -622,7 +622,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_f64_can_implement(i
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_backward_f64_can_implement(int32_t bh, int32_t td, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_thd_f64tab_{T}  (T: f64)
@@ -636,7 +636,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_backward_f64_can_im
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_thd_f64tab_backward_{T}  (T: f64)
@@ -648,7 +648,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_f64_can_implement(in
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_thd_half_f64tab_{T}  (T: f64)
@@ -662,7 +662,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_backward_f64_can_imp
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 
 /*
  * rope_apply_thd_half_f64tab_backward_{T}  (T: f64)
@@ -674,7 +674,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_can_impleme
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_can_implement(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b);
 
 /*
  * rope_tables_backward_{T}  (T: f32 f16 bf16 f64)
@@ -8151,41 +8151,57 @@ BARACUDA_API size_t baracuda_kernels_where_backward_f64_strided_workspace_size(i
 /* ---- embedding ------------------------------------------------------------------------------------------------- */
 
 /*
- * embedding_bag{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
  * out[b] = sum (mode 0) or mean (mode 1) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1]; the last bag
  * ends at total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's
  * count too; an empty bag gives 0.
  *   in    weight: T [num_embeddings, embedding_dim]
  *   in    indices: I [total_indices]
- *   in    offsets: i32 [num_bags]
+ *   in    offsets: O [num_bags]
  *   out   out: T [num_bags, embedding_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 
 /*
- * embedding_bag_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag_backward{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
  * dweight[indices[k]] += dout[b] / (mode 1: number of indices kept in bag b). The caller zeroes dweight. Without a
  * workspace by atomics, each addition to a 16-bit dweight rounded, f32 subnormals flushed on a GPU; with one,
  * offsets must be non-decreasing.
  *   in    dout: T [num_bags, embedding_dim]
  *   in    indices: I [total_indices]
- *   in    offsets: i32 [num_bags]
+ *   in    offsets: O [num_bags]
  *   inout dweight: T [num_embeddings, embedding_dim]
  *   workspace optional: deterministic, and 16-bit sums in f32
  *   deterministic with a workspace only
@@ -8193,65 +8209,105 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_bf16_can_implement(in
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64off_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64off_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64off_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64off_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_backward_i64idx_i64off_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 
 /*
- * embedding_bag_weighted{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag_weighted{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
  * out[b] = sum of per_sample_weights[k] * weight[indices[k]] over offsets[b] <= k < offsets[b + 1]; the last bag
  * ends at total_indices, or, where include_last_offset is not 0, at offsets[num_bags]. Indices equal to
  * padding_idx or outside [0, num_embeddings) are dropped; an empty bag gives 0.
  *   in    weight: T [num_embeddings, embedding_dim]
  *   in    indices: I [total_indices]
- *   in    offsets: i32 [offset_count]
+ *   in    offsets: O [offset_count]
  *   in    per_sample_weights: T [total_indices]
  *   out   out: T [num_bags, embedding_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* per_sample_weights, const void* out);
 
 /*
- * embedding_bag_weighted_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag_weighted_backward{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
  * dweight[indices[k]] += per_sample_weights[k] * dout[b], b the bag of k as embedding_bag_weighted has it, but for
  * indices that it drops. The caller zeroes dweight. Without a workspace by atomics, each addition to a 16-bit
  * dweight rounded, f32 subnormals flushed on a GPU; with one, offsets must be non-decreasing.
  *   in    dout: T [num_bags, embedding_dim]
  *   in    indices: I [total_indices]
- *   in    offsets: i32 [offset_count]
+ *   in    offsets: O [offset_count]
  *   in    per_sample_weights: T [total_indices]
  *   inout dweight: T [num_embeddings, embedding_dim]
  *   workspace optional: deterministic, and 16-bit sums in f32
@@ -8260,91 +8316,147 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_i64idx_bf16_can_imp
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64off_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64off_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64off_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64off_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_weighted_backward_i64idx_i64off_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx);
 
 /*
- * embedding_bag_weights_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag_weights_backward{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
  * Gradient of the weights of embedding_bag_weighted: dper_sample_weights[k] = the sum over the columns of dout[b]
  * * weight[indices[k]], b the bag of k; 0 for indices that are dropped or in no bag. Offsets are sorted.
  *   in    dout: T [num_bags, embedding_dim]
  *   in    weight: T [num_embeddings, embedding_dim]
  *   in    indices: I [total_indices]
- *   in    offsets: i32 [offset_count]
+ *   in    offsets: O [offset_count]
  *   out   dper_sample_weights: T [total_indices]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, void* dper_sample_weights, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* dout, const void* weight, const void* indices, const void* offsets, const void* dper_sample_weights);
 
 /*
- * embedding_bag_last_offset{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag_last_offset{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
  * embedding_bag with the end of every bag among the offsets: num_bags + 1 of them, the last of which ends the last
  * bag. Indices from there on are in no bag.
  *   in    weight: T [num_embeddings, embedding_dim]
  *   in    indices: I [total_indices]
- *   in    offsets: i32 [offset_count]
+ *   in    offsets: O [offset_count]
  *   out   out: T [num_bags, embedding_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out);
 
 /*
- * embedding_bag_last_offset_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag_last_offset_backward{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
  * embedding_bag_backward with the end of every bag among the offsets, num_bags + 1 of them. The caller zeroes
  * dweight. Without a workspace by atomics, each addition to a 16-bit dweight rounded, f32 subnormals flushed on a
  * GPU; with one, offsets must be non-decreasing.
  *   in    dout: T [num_bags, embedding_dim]
  *   in    indices: I [total_indices]
- *   in    offsets: i32 [offset_count]
+ *   in    offsets: O [offset_count]
  *   inout dweight: T [num_embeddings, embedding_dim]
  *   workspace optional: deterministic, and 16-bit sums in f32
  *   deterministic with a workspace only
@@ -8352,30 +8464,256 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_bf16_can_
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64off_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i64off_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx);
 
 /*
- * embedding{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag_dense_backward{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
+ * Every gradient of embedding_bag in one: dweight[indices[k]] += dout[b], b the bag of k, times
+ * per_sample_weights[k] where there are any, over the number of indices kept in bag b (mode 1), and over the
+ * number of times that indices has the row where scale_grad_by_freq is not 0. The caller zeroes dweight. Bags are
+ * those of embedding_bag_weighted. Without a workspace by atomics, each addition to a 16-bit dweight rounded, f32
+ * subnormals flushed on a GPU; with one, offsets must be non-decreasing.
+ *   in    dout: T [num_bags, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: O [offset_count]
+ *   in    per_sample_weights: T [total_indices], may be NULL
+ *   inout dweight: T [num_embeddings, embedding_dim]
+ *   workspace optional: deterministic, 16-bit sums in f32, and each row counted once; without one all indices are read for each
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64off_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64idx_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64off_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64idx_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64off_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64idx_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64off_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_dense_backward_i64idx_i64off_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+
+/*
+ * embedding_dense_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_backward, where scale_grad_by_freq is not 0 with each dout[n] over the number of times that indices
+ * has the row: dweight[indices[n]] += dout[n] / count. The caller zeroes dweight. Without a workspace by atomics,
+ * each addition to a 16-bit dweight rounded, f32 subnormals flushed on a GPU.
+ *   in    dout: T [num_indices, embedding_dim]
+ *   in    indices: I [num_indices]
+ *   inout dweight: T [num_embeddings, embedding_dim]
+ *   workspace optional: deterministic, 16-bit sums in f32, and each row counted once; without one all indices are read for each
+ *   deterministic with a workspace only
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_f32_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_f32_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_dense_backward_f32_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_i64idx_f32_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_i64idx_f32_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_dense_backward_i64idx_f32_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_f64_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_f64_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_dense_backward_f64_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_i64idx_f64_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_i64idx_f64_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_dense_backward_i64idx_f64_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_f16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_f16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_dense_backward_f16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_i64idx_f16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_i64idx_f16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_dense_backward_i64idx_f16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_bf16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_bf16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_dense_backward_bf16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_i64idx_bf16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_dense_backward_i64idx_bf16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_dense_backward_i64idx_bf16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+
+/*
+ * embedding_bag_sparse_backward{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
+ * embedding_bag_dense_backward of a table of zeros, without the rows to which nothing is added: rows has the
+ * *count rows that the bags keep, ascending and each once, and values what is added to them. Behind them rows is
+ * -1 and values 0, so that both are updates of index_add. With embedding_dim 0 there are none. Offsets are sorted.
+ *   in    dout: T [num_bags, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: O [offset_count]
+ *   in    per_sample_weights: T [total_indices], may be NULL
+ *   out   rows: I [total_indices]
+ *   out   values: T [total_indices, embedding_dim]
+ *   out   count: I [1]
+ *   workspace optional: brings equal indices together by a sort; without one each is compared with all others
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64off_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_f32_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64off_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_f64_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64off_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_f16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64off_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off_bf16_workspace_size(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx);
+
+/*
+ * embedding_sparse_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_dense_backward of a table of zeros, without the rows to which nothing is added: rows has the *count
+ * rows that indices name, ascending and each once, and values what is added to them. Behind them rows is -1 and
+ * values 0, so that both are updates of index_add. With embedding_dim 0 there are none.
+ *   in    dout: T [num_indices, embedding_dim]
+ *   in    indices: I [num_indices]
+ *   out   rows: I [num_indices]
+ *   out   values: T [num_indices, embedding_dim]
+ *   out   count: I [1]
+ *   workspace optional: brings equal indices together by a sort; without one each is compared with all others
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_f32_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_f32_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_sparse_backward_f32_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_i64idx_f32_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_i64idx_f32_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_sparse_backward_i64idx_f32_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_f64_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_f64_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_sparse_backward_f64_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_i64idx_f64_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_i64idx_f64_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_sparse_backward_i64idx_f64_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_f16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_f16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_sparse_backward_f16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_i64idx_f16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_i64idx_f16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_sparse_backward_i64idx_f16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_bf16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_bf16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_sparse_backward_bf16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_i64idx_bf16_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_i64idx_bf16_can_implement(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* rows, const void* values, const void* count);
+BARACUDA_API size_t baracuda_kernels_embedding_sparse_backward_i64idx_bf16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
+
+/*
+ * embedding{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
  * out[n] = weight[indices[n]], bit by bit; a row of zeros where the index is padding_idx or outside [0,
  * num_embeddings).
  *   in    weight: T [num_embeddings, embedding_dim]
@@ -8399,6 +8737,50 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bf16_run(int64_t num_indices, in
 BARACUDA_API int32_t baracuda_kernels_embedding_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_bf16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_bf16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i8_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i8_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_i8_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_i8_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_u8_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_u8_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_u8_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_u8_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_i16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_i16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_u16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_u16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_u16_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_u16_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_i32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_i32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_u32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_u32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_u32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_u32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_i64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_i64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_u64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_u64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_u64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_u64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_bool_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bool_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_bool_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_bool_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_fp8e4m3_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_fp8e4m3_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_fp8e4m3_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_fp8e4m3_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_fp8e5m2_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_fp8e5m2_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_fp8e5m2_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_fp8e5m2_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
 
 /*
  * embedding_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
@@ -8437,41 +8819,101 @@ BARACUDA_API int32_t baracuda_kernels_embedding_backward_i64idx_bf16_can_impleme
 BARACUDA_API size_t baracuda_kernels_embedding_backward_i64idx_bf16_workspace_size(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx);
 
 /*
- * embedding_bag_max{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
+ * embedding_bag_max{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
  * out[b] = the greatest of weight[indices[k]] in each column over offsets[b] <= k < offsets[b + 1], and
  * out_index[b] the row that has it; the last bag ends at total_indices. Of equal ones the first; NaN stays where
  * it is the first of the bag and is left out elsewhere. Indices equal to padding_idx or outside [0,
  * num_embeddings) are dropped; an empty bag gives 0 and row -1.
  *   in    weight: T [num_embeddings, embedding_dim]
  *   in    indices: I [total_indices]
- *   in    offsets: i32 [num_bags]
+ *   in    offsets: O [num_bags]
  *   out   out: T [num_bags, embedding_dim]
- *   out   out_index: i32 [num_bags, embedding_dim]
+ *   out   out_index: O [num_bags, embedding_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
 
 /*
- * embedding_bag_max_backward_{T}  (T: f32 f64 f16 bf16)
+ * embedding_bag_max_last_offset{I}{O}_{T}  (T: f32 f64 f16 bf16, I: i32 i64, O: i32 i64)
+ * embedding_bag_max, where include_last_offset is not 0 with the end of every bag among the offsets: num_bags + 1
+ * of them, the last of which ends the last bag. Indices from there on are in no bag.
+ *   in    weight: T [num_embeddings, embedding_dim]
+ *   in    indices: I [total_indices]
+ *   in    offsets: O [offset_count]
+ *   out   out: T [num_bags, embedding_dim]
+ *   out   out_index: O [num_bags, embedding_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_i64off_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_i64off_f32_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_i64off_f64_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_i64off_f64_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_i64off_f16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_i64off_f16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_i64off_bf16_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* out_index, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_last_offset_i64idx_i64off_bf16_can_implement(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t include_last_offset, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, const void* out, const void* out_index);
+
+/*
+ * embedding_bag_max_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * dweight[out_index[b, d], d] += dout[b, d], but for rows outside [0, num_embeddings). The caller zeroes dweight.
  * Without a workspace by atomics, each addition to a 16-bit dweight rounded, f32 subnormals flushed on a GPU.
  *   in    dout: T [num_bags, embedding_dim]
- *   in    out_index: i32 [num_bags, embedding_dim]
+ *   in    out_index: I [num_bags, embedding_dim]
  *   inout dweight: T [num_embeddings, embedding_dim]
  *   workspace optional: deterministic, and 16-bit sums in f32
  *   deterministic with a workspace only
@@ -8479,15 +8921,27 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_i64idx_bf16_can_implemen
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f32_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f32_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_f32_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_i64idx_f32_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_i64idx_f32_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_i64idx_f32_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f64_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f64_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_f64_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_i64idx_f64_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_i64idx_f64_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_i64idx_f64_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f16_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_f16_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_f16_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_i64idx_f16_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_i64idx_f16_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_i64idx_f16_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_bf16_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_bf16_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
 BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_bf16_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_i64idx_bf16_run(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, void* dweight, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_bag_max_backward_i64idx_bf16_can_implement(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, const void* dout, const void* out_index, const void* dweight);
+BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_i64idx_bf16_workspace_size(int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags);
 
 /*
  * embedding_renorm{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
@@ -9048,6 +9502,35 @@ BARACUDA_API size_t baracuda_kernels_linear_backward_f16_workspace_size(int32_t 
 BARACUDA_API int32_t baracuda_kernels_linear_backward_bf16_run(int32_t m, int32_t n, int32_t k, const void* dy, const void* x, const void* weight, void* dx, void* dweight, void* dbias, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_linear_backward_bf16_can_implement(int32_t m, int32_t n, int32_t k);
 BARACUDA_API size_t baracuda_kernels_linear_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k);
+
+/*
+ * gemm_dense_backward_{T}  (T: f32 f64 f16 bf16)
+ * Gradients of gemm_dense_{T}: da = alpha dd b^T and db = alpha a^T dd for each of batch products, without gaps
+ * and stored as a and b are: layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n].
+ * Either may be NULL. stride_dd, stride_a and stride_b may be 0 or negative; of a matrix that several products
+ * share each has a gradient, and they are still to be added. f32 is multiplied and summed in f32, f16 and bf16 are
+ * summed in f32.
+ *   in    dd: T [batch, m, n]
+ *   in    a: T [batch, m, k]
+ *   in    b: T [batch, k, n]
+ *   out   da: T [batch, m, k], may be NULL
+ *   out   db: T [batch, k, n], may be NULL
+ *   An input but dd may be NULL where no wanted output reads it. These read: da: dd b, db: dd a.
+ *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, const void* dd, int64_t lddd, int64_t stride_dd, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lddd, int64_t stride_dd, int64_t lda, int64_t stride_a, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_backward_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_f64_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, double alpha, const void* dd, int64_t lddd, int64_t stride_dd, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_f64_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lddd, int64_t stride_dd, int64_t lda, int64_t stride_a, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_backward_f64_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_f16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, const void* dd, int64_t lddd, int64_t stride_dd, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lddd, int64_t stride_dd, int64_t lda, int64_t stride_a, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_backward_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_bf16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, const void* dd, int64_t lddd, int64_t stride_dd, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lddd, int64_t stride_dd, int64_t lda, int64_t stride_a, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
  * grouped_gemm_{T}  (T: f32 f16 bf16)
@@ -10024,6 +10507,51 @@ BARACUDA_API int32_t baracuda_kernels_gemm_bin_rrr_sm89_can_implement(int32_t m,
 BARACUDA_API size_t baracuda_kernels_gemm_bin_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
 
 /*
+ * gemm_scaled_{T}_{U}  (T: fp8e4m3 fp8e5m2 i8, U: f32 f16 bf16)
+ * d[i, j] = alpha sum over k of (sa a[i, k]) (sb b[k, j]) + beta d[i, j] + bias[j]; with beta 0 d is not read.
+ * scaling 0: sa is a_scale[0], sb is b_scale[0]; 1: a_scale[i] and b_scale[j]; 2, blocks of 128 terms: a_scale[i,
+ * k / 128] and b_scale[j / 128, k / 128], both in rows of k / 128 rounded up (arXiv 2412.19437). Scales of NULL
+ * are ones, a bias of NULL is zeros. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
+ * n]. Sums are of f32, and those over a block are scaled before they are added; of i8 up to 32768 terms, and
+ * blocks, are summed exactly on a GPU. Results are rounded once.
+ *   in    a: T [m, k]
+ *   in    b: T [k, n]
+ *   in    a_scale: f32 [a_scales], may be NULL
+ *   in    b_scale: f32 [b_scales], may be NULL
+ *   in    bias: U [n], may be NULL
+ *   inout d: U [m, n]
+ *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e4m3_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e4m3_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e5m2_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e5m2_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e5m2_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
+
+/*
  * gemm_{T}_sparse24_gemm  (T: f32 f16 bf16)
  * y[i, j] = sum over k of x[i, k] w[j, k], in f32, where n is the rows of x and m those of w. Of every four
  * neighbours of a row of w two are kept, in w_compressed; w_metadata has a byte for each four, the first in the
@@ -10048,6 +10576,22 @@ BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_gemm_run(int32_t n, int
 BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_gemm_can_implement(int32_t n, int32_t m, int32_t k);
 BARACUDA_API size_t baracuda_kernels_gemm_bf16_sparse24_gemm_workspace_size(int32_t n, int32_t m, int32_t k);
 BARACUDA_API uint64_t baracuda_kernels_gemm_bf16_sparse24_gemm_workspace_bytes(int32_t n, int32_t m, int32_t k);
+
+/*
+ * gemm_{T}_sparse24_inflate  (T: f32 f16 bf16)
+ * The weights of gemm_{T}_sparse24_gemm as a dense matrix: of every four neighbours of a row the two that are
+ * kept, and zeros. k must be a multiple of 8.
+ *   in    w_compressed: T [m, half_k]
+ *   in    w_metadata: u16 [m, words]
+ *   out   w_dense: T [m, k]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_f32_sparse24_inflate_run(int32_t m, int32_t k, const void* w_compressed, const void* w_metadata, void* w_dense, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f32_sparse24_inflate_can_implement(int32_t m, int32_t k, const void* w_compressed, const void* w_metadata, const void* w_dense);
+BARACUDA_API int32_t baracuda_kernels_gemm_f16_sparse24_inflate_run(int32_t m, int32_t k, const void* w_compressed, const void* w_metadata, void* w_dense, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_f16_sparse24_inflate_can_implement(int32_t m, int32_t k, const void* w_compressed, const void* w_metadata, const void* w_dense);
+BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_inflate_run(int32_t m, int32_t k, const void* w_compressed, const void* w_metadata, void* w_dense, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_inflate_can_implement(int32_t m, int32_t k, const void* w_compressed, const void* w_metadata, const void* w_dense);
 
 /*
  * int4_marlin_gemm_{T}  (T: f16)
@@ -11570,7 +12114,7 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_f64_workspace_size(int32_t max_tim
  *   in    per_sample_loss: T.compute [batch_size]
  *   in    dloss: T [results]
  *   out   dlog_probs: T [max_time, batch_size, num_classes]
- *   workspace needed for a max_target_len beyond 511: probabilities of the rests of paths
+ *   workspace optional: probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
@@ -11585,6 +12129,85 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_bf16_workspace_size(int32
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f64_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f64_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
 BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_f64_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom);
+
+/*
+ * loss_ctc_ragged{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * Minus the logarithm of the probability that the frames of each sample, input_lengths[n] of log_probs, spell its
+ * target_lengths[n] targets; inf where they cannot, or 0 with zero_infinity, as is a NaN. targets has
+ * max_target_len for each sample, its own first, targets_numel being batch_size * max_target_len; or with
+ * is_concatenated those of one sample behind those of the one before it. Lengths are bounded by max_time and
+ * max_target_len, and a target that is no class, or lies behind the last, never comes. alpha gets the logarithms
+ * of the probabilities of paths and per_sample_loss the losses, which the gradient reads, states being 2
+ * max_target_len + 1. reduction_mode 0 gives each sample its loss, results being batch_size; 1 the mean of losses
+ * over their target lengths, at least 1, and 2 the sum of losses, results being 1. The mean of no samples is NaN.
+ *   in    log_probs: T [max_time, batch_size, num_classes]
+ *   in    targets: I [targets_numel]
+ *   in    input_lengths: i64 [batch_size]
+ *   in    target_lengths: i64 [batch_size]
+ *   out   alpha: T.compute [max_time, batch_size, states]
+ *   out   per_sample_loss: T.compute [batch_size]
+ *   out   out: T [results]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha, void* per_sample_loss, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_f32_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_f16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha, void* per_sample_loss, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_f16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_bf16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha, void* per_sample_loss, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_bf16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_f64_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha, void* per_sample_loss, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_f64_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha, void* per_sample_loss, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f32_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha, void* per_sample_loss, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_bf16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha, void* per_sample_loss, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_bf16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* out);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f64_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha, void* per_sample_loss, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f64_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* out);
+
+/*
+ * loss_ctc_ragged_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * dlog_probs = (exp(log_probs) - the share of all paths that have the class in the frame) s: the gradient of the
+ * logits of which log_probs is the log-softmax. s is dloss of the sample for reduction_mode 0, dloss[0] over
+ * batch_size and the sample's target length, at least 1, for 1, and dloss[0] for 2. Frames behind a sample's are
+ * 0, and so is a sample whose loss was infinite with zero_infinity; without, its paths have no share. targets,
+ * alpha and per_sample_loss are those of loss_ctc_ragged.
+ *   in    log_probs: T [max_time, batch_size, num_classes]
+ *   in    targets: I [targets_numel]
+ *   in    input_lengths: i64 [batch_size]
+ *   in    target_lengths: i64 [batch_size]
+ *   in    alpha: T.compute [max_time, batch_size, states]
+ *   in    per_sample_loss: T.compute [batch_size]
+ *   in    dloss: T [results]
+ *   out   dlog_probs: T [max_time, batch_size, num_classes]
+ *   workspace optional: probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_f32_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_f32_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_f16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_f16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_f16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_bf16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_bf16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_bf16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_f64_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_f64_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_f64_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f32_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f32_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_bf16_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_bf16_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_bf16_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f64_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f64_can_implement(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, const void* dlog_probs);
+BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f64_workspace_size(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity);
 
 /*
  * loss_mse_{T}  (T: f32 f16 bf16 f64)
@@ -12307,6 +12930,26 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f64_run(int64_t nu
 BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f64_can_implement(int64_t numel, float scalar, const void* buf);
 
 /*
+ * loss_flce_per_row_param_{T}  (T: f64)
+ * As loss_flce_per_row, with scale_per_row and losses in f64.
+ *   inout logits: T [n_rows by row_stride, v]
+ *   in    target: i64 [n_rows]
+ *   out   loss_1d: f64 [n_rows]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_param_f64_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, double scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_param_f64_can_implement(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, double scale_per_row, const void* logits, const void* target, const void* loss_1d);
+
+/*
+ * loss_flce_inplace_scale_param_{T}  (T: f64)
+ * As loss_flce_inplace_scale, with the factor in f64.
+ *   inout buf: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_param_f64_run(int64_t numel, double scalar, void* buf, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_param_f64_can_implement(int64_t numel, double scalar, const void* buf);
+
+/*
  * loss_flce_scalar_finalize_{T}  (T: f32 f16 bf16 f64)
  * out[0] = sum of loss_1d * denom_inv; 0 for no rows.
  *   in    loss_1d: f32 [n_rows]
@@ -12321,6 +12964,16 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_bf16_run(int64_t
 BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_bf16_can_implement(int64_t n_rows, float denom_inv, const void* loss_1d, const void* out);
 BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f64_run(int64_t n_rows, float denom_inv, const void* loss_1d, void* out, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f64_can_implement(int64_t n_rows, float denom_inv, const void* loss_1d, const void* out);
+
+/*
+ * loss_flce_scalar_finalize_param_{T}  (T: f64)
+ * As loss_flce_scalar_finalize, of losses in f64, with the factor in f64.
+ *   in    loss_1d: f64 [n_rows]
+ *   out   out: T [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_param_f64_run(int64_t n_rows, double denom_inv, const void* loss_1d, void* out, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_param_f64_can_implement(int64_t n_rows, double denom_inv, const void* loss_1d, const void* out);
 
 /*
  * loss_flce_count_non_ignore  ()
@@ -12847,6 +13500,46 @@ BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64id
 BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, const void* dinput);
 
 /*
+ * loss_cross_entropy_with_gradient{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * out and divisor are those of loss_cross_entropy_weighted, dinput is that of loss_cross_entropy_weighted_backward
+ * with this divisor, and with 1 where dy is NULL, all in one pass over the logits. Gradients have the row stride
+ * of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_input, class_extent, inner_extent]
+ *   in    target: I [n_rows, inner_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   in    dy: T [results], may be NULL
+ *   out   out: T [results]
+ *   out   divisor: f64 [1]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent, inner_extent]
+ *   workspace optional: the terms of the rows; with it a mean or sum reads the logits once, without twice
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, void* out, void* divisor, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, const void* out, const void* divisor, const void* dinput);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_with_gradient_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, void* out, void* divisor, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, const void* out, const void* divisor, const void* dinput);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_with_gradient_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, void* out, void* divisor, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, const void* out, const void* divisor, const void* dinput);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_with_gradient_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, void* out, void* divisor, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, const void* out, const void* divisor, const void* dinput);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_with_gradient_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, void* out, void* divisor, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, const void* out, const void* divisor, const void* dinput);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, void* out, void* divisor, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, const void* out, const void* divisor, const void* dinput);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, void* out, void* divisor, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, const void* out, const void* divisor, const void* dinput);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, void* out, void* divisor, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* dy, const void* out, const void* divisor, const void* dinput);
+BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss);
+
+/*
  * loss_cross_entropy_soft_weighted_{T}  (T: f32 f16 bf16 f64)
  * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
  * inner_extent places. With q = (1 - label_smoothing) target + label_smoothing / class_extent, minus the sum over
@@ -13021,6 +13714,46 @@ BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_bf16_run(in
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dvar);
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f64_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, void* dvar, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dvar);
+
+/*
+ * loss_margin_ranking_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_margin_ranking: dt = (x2 - x1) s where margin - t (x1 - x2) > 0, else 0. In it s
+ * is dy of the element for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2. A gradient may be an input of
+ * its dtype and length.
+ *   in    x1: T [numel]
+ *   in    x2: T [numel]
+ *   in    t: T [numel]
+ *   in    dy: T [results]
+ *   out   dt: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_target_backward_f32_run(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dt, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_target_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dt);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_target_backward_f16_run(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dt, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_target_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dt);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_target_backward_bf16_run(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dt, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_target_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dt);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_target_backward_f64_run(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dt, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_target_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* dy, const void* dt);
+
+/*
+ * loss_multilabel_soft_margin_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_multilabel_soft_margin: dtarget[c] = -input[c] s / class_extent. In it s is dy
+ * of the row for reduction_mode 0, dy[0] / n_rows for 1 and dy[0] for 2. Gradients have the row stride of the
+ * input, and may be it.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    dy: T [results]
+ *   out   dtarget: T [n_rows by row_stride, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, const void* dtarget);
 
 /*
  * loss_cosine_embedding_{T}  (T: f32 f16 bf16 f64)
@@ -14627,6 +15360,136 @@ BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_bf16_can_implement(const vo
 BARACUDA_API size_t baracuda_kernels_reduce_prod_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
 
 /*
+ * reduce_{F}_to_{T}  (T: u8 i8 i16 u32 i32 i64)
+ * The reverse of broadcasting: dst[c] = f of integers over the axes that have extent 1 in output_shape and another
+ * one in input_shape; dst is contiguous. An axis that has extent 1 in input_shape alone is repeated; other extents
+ * must be equal.
+ *   sum   sum of src, modulo 2^width
+ *   prod  product of src, modulo 2^width; 1 of none
+ *   max   the greatest element; the least number of T of none
+ *   min   the least element; the greatest number of T of none
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: T [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_u8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_u8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_u8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_i8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_i8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_i8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_i16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_i16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_i16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_u32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_u32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_u32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_i32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_i32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_i32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_i64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_i64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_i64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_u8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_u8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_to_u8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_i8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_i8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_to_i8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_i16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_i16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_to_i16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_u32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_u32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_to_u32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_i32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_i32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_to_i32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_i64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_prod_to_i64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_prod_to_i64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_u8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_u8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_u8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_i8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_i8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_i8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_i16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_i16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_i16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_u32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_u32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_u32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_i32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_i32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_i32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_i64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_i64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_i64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_u8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_u8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_u8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_i8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_i8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_i8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_i16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_i16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_i16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_u32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_u32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_u32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_i32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_i32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_i32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_i64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_i64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_i64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+
+/*
+ * reduce_{F}_to_{T}  (T: f32 f64 f16 bf16)
+ * The reverse of broadcasting: dst[c] = f, of which NaN are left out, over the axes that have extent 1 in
+ * output_shape and another one in input_shape; dst is contiguous. An axis that has extent 1 in input_shape alone
+ * is repeated; other extents must be equal.
+ *   fmax  the greatest element that is a number; NaN where there is none
+ *   fmin  the least element that is a number; NaN where there is none
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: T [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmax_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_fmax_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_fmin_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_fmin_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+
+/*
  * trace_{T}  (T: f32 f16 bf16 f64)
  * y[0] = sum over i of x[i, i], in f32 (f64 for f64), rounded once.
  *   in    x: T [rows, rows at stride_row, stride_col]
@@ -15170,6 +16033,33 @@ BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_axes_f64_can_implement(int64
 BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, double p);
 
 /*
+ * reduce_norm_p_to_{T}  (T: f32 f16 bf16 f64)
+ * The reverse of broadcasting: dst[c] = (sum of |src|^p)^(1/p) for p > 0, the greatest |src| for p infinite, and
+ * for p = 0 the number of elements that are not 0, over the axes that have extent 1 in output_shape and another
+ * one in input_shape; dst is contiguous. In f32 (f64 for f64) without undue overflow, rounded once. An axis that
+ * has extent 1 in input_shape alone is repeated; other extents must be equal.
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: T [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p);
+BARACUDA_API size_t baracuda_kernels_reduce_norm_p_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, double p);
+
+/*
  * reduce_max_min_backward_{T}  (T: f32 f16 bf16 f64)
  * dx of y = max x or min x, or fmax x or fmin x: dy over the number of elements that equal y, where x does, else
  * 0; NaN equals NaN here. The axes that were reduced are those along which stride_dy and stride_y are 0. dx may be
@@ -15567,6 +16457,135 @@ BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_bool_run(int64_t
 BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
 BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
 
+/*
+ * reduce_{F}_to_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64 bool)
+ * The reverse of broadcasting: dst[c] = f over the axes that have extent 1 in output_shape and another one in
+ * input_shape; dst is contiguous. NaN is not 0, -0 is; of nothing any is 0 and all is 1. An axis that has extent 1
+ * in input_shape alone is repeated; other extents must be equal.
+ *   any  1 where an element is not 0
+ *   all  1 where no element is 0
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: bool [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_u8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_u8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_u8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_i8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_i8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_i8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_i16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_i16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_i16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_u32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_u32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_u32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_i32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_i32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_i32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_i64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_i64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_i64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_bool_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_any_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_any_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_u8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_u8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_u8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_i8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_i8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_i8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_i16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_i16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_i16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_u32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_u32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_u32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_i32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_i32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_i32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_i64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_i64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_i64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_bool_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_all_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_all_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+
+/*
+ * reduce_count_nonzero_to_{T}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64 bool)
+ * The reverse of broadcasting: dst[c] = the number of elements that are not 0 over the axes that have extent 1 in
+ * output_shape and another one in input_shape; dst is contiguous. NaN is not 0, -0 is. An axis that has extent 1
+ * in input_shape alone is repeated; other extents must be equal.
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: i64 [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_f32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_f32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_f32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_f16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_f16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_f16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_bf16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_bf16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_bf16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_f64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_f64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_f64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_u8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_u8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_u8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_i8_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_i8_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_i8_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_i16_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_i16_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_i16_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_u32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_u32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_u32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_i32_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_i32_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_i32_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_i64_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_i64_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_i64_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_bool_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+
 /* ---- scan ------------------------------------------------------------------------------------------------------ */
 
 /*
@@ -15768,7 +16787,49 @@ BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_can_impl
 BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
 
 /*
- * scan_{F}_indices_{T}  (T: f32 f16 bf16 f64)
+ * scan_exclusive_{F}_{T}  (T: i32 i64)
+ * y[k] = {F}: over j < k along scan_axis or, if reverse is not 0, over j > k; of no terms 0, 1, the smallest and
+ * the largest number of the dtype. scan_extent is shape[scan_axis], scan_stride_x is stride_x[scan_axis]. y may be
+ * x, of equal strides.
+ *   cumsum   sum of x[j], modulo 2^width
+ *   cumprod  product of x[j], modulo 2^width
+ *   cummax   largest x[j]
+ *   cummin   smallest x[j]
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse);
+
+/*
+ * scan_{F}_indices_{T}  (T: f32 f16 bf16 f64 i32 i64)
  * y[k] = {F} x[j] over j <= k along scan_axis or, if reverse is not 0, over j >= k, and indices[k] = its j: the
  * first that the scan meets of equal ones, and the first NaN. y may be x, of equal strides.
  *   cummax  largest
@@ -15795,6 +16856,12 @@ BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_bf16_workspace_size(int
 BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
 BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummax_indices_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
 BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
 BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
@@ -15807,6 +16874,12 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_bf16_workspace_size(int
 BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
 BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_i32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_i32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_i64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_cummin_indices_i64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, const void* y, const void* indices);
+BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_i64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
 
 /*
  * scan_cumsum_backward_{T}  (T: f32 f16 bf16 f64)
@@ -15916,6 +16989,115 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_bf16_workspace_size(in
 BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_scan_cummin_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
 BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
+ * scan_exclusive_cumsum_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[j] = sum of dy[i] over the results i that x[j] went into: i > j, or i < j if reverse, that of the forward op,
+ * is not 0; of none 0. dx may be dy, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   out   dx: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
+ * scan_exclusive_{F}_backward_{T}  (T: f32 f16 bf16 f64)
+ * {F}, over the results i that x[j] went into: i > j, or i < j if reverse, that of the forward op, is not 0; of
+ * none 0. y is the forward op's result. dx may be dy or x, of equal strides.
+ *   cumprod         dx[j] = sum of dy[i] y[i] / x[j], right where x is 0
+ *   log_cumsum_exp  dx[j] = sum of dy[i] exp(x[j] - y[i]), 0 where x[j] is -inf
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumprod_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+
+/*
+ * scan_exclusive_{F}_backward_{T}  (T: f32 f16 bf16 f64)
+ * dx[j] = sum of dy[i] over the places i whose {F} term before i is x[j], the first of equal ones, and the first
+ * NaN. reverse is the forward op's.
+ *   cummax  largest
+ *   cummin  smallest
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   out   dx: T [shape]
+ *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_backward_f32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_backward_f32_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_backward_f16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_backward_f16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_backward_f16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_backward_bf16_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_backward_bf16_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_backward_bf16_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummin_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse);
 
 /* ---- segment --------------------------------------------------------------------------------------------------- */
 
@@ -17746,6 +18928,31 @@ BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_run(int64_t input_nume
 BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 
 /*
+ * col2im_{T}  (T: f32 f16 bf16 f64)
+ * dx[c] = the sum of dy over the places to which im2col copied x[c], in f32 (f64 for f64), in a fixed order and
+ * rounded once: 0 where there is none, and the very element of dy where there is one. The adjoint of im2col, and a
+ * fold of columns into images.
+ *   host  input_shape: i32 [rank]
+ *   host  kernel_size: i32 [rank - 2]
+ *   host  dilation: i32 [rank - 2]
+ *   host  padding: i32 [rank - 2]
+ *   host  steps: i32 [rank - 2]
+ *   host  stride_dy: i64 [3]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [input_shape with its windows as columns]
+ *   out   dx: T [input_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_col2im_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_col2im_f32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_col2im_f16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_col2im_f16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_col2im_bf16_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_col2im_bf16_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_col2im_f64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_col2im_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+
+/*
  * repeat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
  * y[c] = x[c mod input_shape]: tiles x along every axis. An output extent need not be a multiple of the input's.
  *   host  input_shape: i32 [rank]
@@ -18082,6 +19289,54 @@ BARACUDA_API int32_t baracuda_kernels_unfold_fp8e4m3_run(int64_t output_numel, i
 BARACUDA_API int32_t baracuda_kernels_unfold_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_unfold_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unfold_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+
+/*
+ * im2col_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * Windows of images [N, C, spatial], of one to three spatial axes, as columns [N, C * kernel elements, windows]:
+ * y[n, (c, k), w] = x[n, c, w * steps + k * dilation - padding] along each spatial axis, and 0 where that is
+ * outside of x. With padding each place k of the kernel is a launch. There are 1 + (extent + 2 * padding -
+ * dilation * (kernel_size - 1) - 1) / steps windows along an axis, at least one. stride_y has 3 entries.
+ *   host  input_shape: i32 [rank]
+ *   host  kernel_size: i32 [rank - 2]
+ *   host  dilation: i32 [rank - 2]
+ *   host  padding: i32 [rank - 2]
+ *   host  steps: i32 [rank - 2]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [3]
+ *   in    x: T [input_shape]
+ *   out   y: T [input_shape with its windows as columns]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_im2col_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_f32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_f16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_f16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_bf16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_bf16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_f64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_f64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_i8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_i8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_i16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_i16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_i32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_i32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_i64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_i64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_u8_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_u8_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_u16_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_u16_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_u32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_u32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_u64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_u64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_bool_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_fp8e4m3_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /* ---- softmax --------------------------------------------------------------------------------------------------- */
 

@@ -25,13 +25,24 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
     """Guarantees of one backend alone are collected only with its library, those of stack use not under a sanitizer,
     what PyTorch, JAX and type checkers are told only where they are installed.
     """
-    needs = {"test_torch.py": "torch", "test_jax.py": "jax", "test_types.py": "mypy"}.get(collection_path.name)
+    needs = {"test_jax": "jax", "test_jax_on_cuda": "jax", "test_types": "basedpyright"}.get(collection_path.stem)
+    needs = "torch" if collection_path.stem.startswith("test_torch") else needs
     if needs is not None and not importlib.util.find_spec(needs):
         return True
+    if collection_path.stem in ("test_frameworks", "test_torch_on_cuda", "test_jax_on_cuda"):
+        return None if bk.default_library().backend == "cuda" and has_device(needs) else True
     if collection_path.name == "test_stack.py" and SANITIZED:
         return True
     other = "cpu" if bk.default_library().backend == "cuda" else "cuda"
     return True if collection_path == TESTS / {"cpu": "cpu", "cuda": "gpu"}[other] else None
+
+
+def has_device(framework: str | None) -> bool:
+    """Whether the framework, or for None any of them, has arrays on the device."""
+    sys.path.insert(0, str(TESTS / "gpu"))
+    from frameworks import FRAMEWORKS
+
+    return framework in FRAMEWORKS if framework else bool(FRAMEWORKS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

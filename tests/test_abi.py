@@ -319,6 +319,8 @@ def test_other_rows(read_text):
     assert row.in_place == {"y": ()} and row.is_apart and row.accumulates == "y"
     row = read_text(TABLE + "indexes =\n    x < numel sorted or dim\n")["h_{T}"]
     assert row.indexes == {"x": ("numel", False, True, "dim")}
+    row = read_text(TABLE + "indexes = x < numel or -100\n")["h_{T}"]
+    assert row.indexes == {"x": ("numel", False, False, "-100")}
 
 
 @pytest.mark.parametrize(("old", "new", "complaint"), [

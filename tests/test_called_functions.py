@@ -1,5 +1,6 @@
 """Functions that rows name by `call`: on the problems of tests/cases against their references, and on more shapes."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import baracuda as bk
 import tolerances
 from baracuda._functions.spec import REQUIRED, specs
-from baracuda._param import INDEX_SUFFIX
+from baracuda._param import SUFFIXES
 from cases import CASES, Draw
 from cases.gemm import ACTIVATIONS
 from cases.reductions import reduced
@@ -19,7 +20,7 @@ from tools.oracle.numerics import encode
 
 CALLED = {name: spec for name, spec in specs().items() if spec.row.calls}
 ROTARY = {name for name, spec in CALLED.items() if spec.layout.startswith("rope")}  # test_rotary.py has theirs
-OF_PRODUCTS = ("matmul", "linear", "linear_gated", "grouped_gemm", "grouped_gemm_backward")
+OF_PRODUCTS = ("matmul", "matmul_backward", "linear", "linear_gated", "grouped_gemm", "grouped_gemm_backward")
 PRODUCTS = {name: spec for name, spec in CALLED.items() if spec.layout in OF_PRODUCTS}
 # Of which the problems of the cases leave cells as they were: test_indexing.py has them.
 MOVES = {"gather", "index_select", "scatter", "numbered", "gather_rows", "selection", "masked_scatter", "nonzero",
@@ -29,6 +30,7 @@ LARGEST = 20_000  # elements of the problems that are tried
 NATIVE = {kind.symbol: kind.numpy_dtype for kind in bk.ElementKind if kind.bits >= 8}
 FLAGS = (
     "hard",
+    "scale_grad_by_freq",
     "log_input_flag",
     "log_target_flag",
     "zero_infinity",
@@ -47,6 +49,8 @@ MOVES = {
         o - i - low for o, i, low in zip(wide_of(p), p.host["input_shape"], p.host["pad_low"])
     ),
     "concat_dim": lambda p: p.scalars["concat_dim"],
+    **{name: lambda p, name=name: p.host[name] for name in ("kernel_size", "dilation", "padding", "steps")},
+    "output_size": lambda p: p.host["input_shape"][2:],
     "value": lambda p: value_in(p).item(),
 }  # fmt: skip
 REDUCTIONS = {0: "none", 1: "mean", 2: "sum"}
@@ -99,6 +103,8 @@ def array_of(spec, problem, argument):
         return cells(array).reshape(())
     if shape == "results" and "inner_extent" in problem.scalars:
         return cells(array).reshape(problem.scalars["n_rows"], -1)
+    if shape == "targets_numel" and not problem.scalars["is_concatenated"]:
+        return cells(array).reshape(problem.scalars["batch_size"], -1)
     if is_mean_over_batch(problem) and shape == "numel":
         return cells(array).reshape(problem.scalars["batch"], -1)
     if spec.layout == "reduce_backward" and argument.name in ("dy", "y"):
@@ -222,7 +228,8 @@ def run(whole, spec, case, op, problem):
 def instances(row):
     for dtypes in itertools.product(row.functions or ("",), *row.slots.values()):
         slots = dict(zip(("F", *row.slots), dtypes))
-        yield row.pattern.format(**{**slots, "I": INDEX_SUFFIX.get(slots.get("I"), "")}), slots
+        named = {slot: SUFFIXES[slot][dtype] if slot in SUFFIXES else dtype for slot, dtype in slots.items()}
+        yield row.pattern.format(**named), slots
 
 
 def check(spec, case, op, problem, results):
@@ -311,23 +318,44 @@ def test_gradients_of_any_axes(rng, name):
             np.testing.assert_allclose((dx * way).sum(), (dy * (after - before)).sum() / (2 * step), 1e-6, 1e-8)
 
 
-@pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std"])
+SIZES = (((4, 5), 0), ((1, 4, 5), 0), ((3, 1, 5), 1), ((4, 1), (0, 2)), ((1,), None), ((), None))  # and their axes
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "any", "all", "count_nonzero"])
+def test_reductions_of_integers_to_a_size(rng, name):
+    x = rng.integers(-3, 4, (3, 4, 5)).astype(np.int16)
+    kinds = (x, x.astype(np.uint8), x > 0, x.astype(np.float32)) if name in ("any", "all", "count_nonzero") else (x,)
+    for given, (size, axes) in itertools.product(kinds, SIZES):
+        for layout in ("dense", "columns"):
+            y = getattr(bk, f"{name}_to_size")(LAYOUTS[layout](given), size)
+            wanted = getattr(bk, name)(given, axis=axes)
+            assert y.dtype == wanted.dtype
+            np.testing.assert_array_equal(y, wanted.reshape(size))
+
+
+@pytest.mark.parametrize(
+    "name", ["sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std", "nanmax", "nanmin", "norm_p"]
+)
 def test_reductions_to_a_size(rng, name):
     """As over the axes, and their gradients; a size may lack the first axes."""
     x = rng.uniform(0.5, 2, (3, 4, 5))
-    function, backward = getattr(bk, f"{name}_to_size"), getattr(bk, f"{name}_to_size_backward")
+    numbers = {"p": 3.0} if name == "norm_p" else {}
+    function, backward = (
+        functools.partial(getattr(bk, f"{name}{end}"), **numbers) for end in ("_to_size", "_to_size_backward")
+    )
+    along, along_backward = (functools.partial(getattr(bk, f"{name}{end}"), **numbers) for end in ("", "_backward"))
     names = [argument.name for argument in specs()[f"{name}_to_size_backward"].arrays]
-    for size, axes in (((4, 5), 0), ((1, 4, 5), 0), ((3, 1, 5), 1), ((4, 1), (0, 2)), ((1,), None), ((), None)):
+    for size, axes in SIZES:
         for layout in ("dense", "columns", "backwards"):
             given = LAYOUTS[layout](x)
             y = function(given, size)
-            np.testing.assert_allclose(y, getattr(bk, name)(given, axis=axes).reshape(size), rtol=1e-13)
+            np.testing.assert_allclose(y, along(given, axis=axes).reshape(size), rtol=1e-13)
             dy = odd(rng, size, 1, 2)
             values = {"dy": dy, "x": given, "y": y}
             dx = backward(*[values[n] for n in names])
             whole = np.reshape(dy, (1,) * (3 - len(size)) + size)
             others = {"dy": whole, "x": given, "y": y.reshape(whole.shape)}
-            wanted = getattr(bk, f"{name}_backward")(*[others[n] for n in names], axis=axes, keepdims=True)
+            wanted = along_backward(*[others[n] for n in names], axis=axes, keepdims=True)
             np.testing.assert_allclose(dx, wanted, rtol=1e-13)
     with pytest.raises(bk.InvalidProblemError, match="dy has shape"):
         backward(*[np.ones((3, 4)) if n != "x" else x for n in names])
@@ -403,6 +431,15 @@ def test_rows_that_serve_a_call(rng):
     np.testing.assert_allclose(bk.cross_entropy(x, target, reduction="none"), each, 1e-12)
     weighted = (each * weight[target % 3]).sum() / (1 + 0.5 + 2)
     np.testing.assert_allclose(bk.cross_entropy(x, target, weight), weighted, 1e-12)
+    loss, dx = bk.cross_entropy_with_gradient(x, target, weight)
+    np.testing.assert_allclose(loss, weighted, 1e-12)
+    whole = bk.cross_entropy_forward(x, target, weight)
+    np.testing.assert_array_equal(dx, bk.cross_entropy_backward(np.ones(()), x, target, weight, whole[1]))
+    scaled = bk.cross_entropy_with_gradient(x, target, weight, np.array(3.0))
+    np.testing.assert_allclose(scaled[1], 3 * dx, 1e-12)
+    own = x.copy()
+    bk.cross_entropy_with_gradient(own, target, weight, out=(np.empty(()), own))
+    np.testing.assert_array_equal(own, dx)
     ones = (x > 0).astype(np.float64)
     terms = np.log1p(np.exp(-x)) * ones * weight + np.log1p(np.exp(x)) * (1 - ones)
     got = bk.binary_cross_entropy_with_logits(x, ones, None, weight)
@@ -466,7 +503,7 @@ def test_matmul_of_what_does_not_fit():
 
 @pytest.mark.parametrize("name", sorted(name for name, spec in PRODUCTS.items() if spec.layout == "linear"))
 def test_linear(rng, name):
-    activation = ACTIVATIONS[name.removeprefix("linear").removeprefix("_")]
+    activation = ACTIVATIONS[name.removeprefix("linear").removeprefix("_").removesuffix("_forward")]
     for dtype, shape, one, other in itertools.product(
         (np.float32, np.float64), ((4,), (3, 4), (2, 3, 4), (0, 4)), MATRICES, ("dense", "columns", "padded")
     ):
@@ -477,7 +514,11 @@ def test_linear(rng, name):
         for bias in (None, odd(rng, (5,), -2, 2).astype(dtype)):
             z = x.astype(np.float64) @ weight.T.astype(np.float64) + (0 if bias is None else bias)
             want = np.asarray(activation(z)) if z.size else z
-            np.testing.assert_allclose(getattr(bk, name)(x, weight, bias), want, rtol=1e-5, atol=1e-6)
+            got = getattr(bk, name)(x, weight, bias)
+            if name.endswith("_forward"):
+                got, sums = got
+                np.testing.assert_allclose(sums, z, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["linear_swiglu", "linear_geglu"])
@@ -490,6 +531,8 @@ def test_gated_linear(rng, name):
             want = (np.asarray(activation(z)) if z.size else z) * up
             got = getattr(bk, name)(x, np.asfortranarray(weight), up_weight, *biases)
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+            for got, expected in zip(getattr(bk, f"{name}_forward")(x, weight, up_weight, *biases), (want, z, up)):
+                np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
     with pytest.raises(bk.InvalidProblemError, match=r"up_weight has shape \(4, 4\), expected \(5, 4\)"):
         bk.linear_swiglu(x, weight, np.ones((4, 4), dtype))
 
@@ -511,6 +554,19 @@ def test_grouped_gemm(rng):
         bk.grouped_gemm(a, b[0], offsets)
     with pytest.raises(bk.InvalidProblemError, match=r"offsets has shape \(3,\), expected \(4,\)"):
         bk.grouped_gemm(a, b, offsets[1:])
+
+
+def test_matmul_backward(rng):
+    for batch in ((), (3,), (2, 3)):
+        shapes = (*batch, 5, 6), (*batch, 5, 4), (*batch, 4, 6)
+        dy, a, b = (odd(rng, shape, -2, 2) for shape in shapes)
+        for lay in (lambda x: x, np.asfortranarray, lambda x: x.swapaxes(-1, -2).copy().swapaxes(-1, -2)):
+            da, db = bk.matmul_backward(lay(dy), lay(a), lay(b))
+            np.testing.assert_allclose(da, dy @ b.swapaxes(-1, -2), rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(db, a.swapaxes(-1, -2) @ dy, rtol=1e-9, atol=1e-9)
+        assert bk.matmul_backward(dy, a, b, needs=(False, True))[0] is None
+    with pytest.raises(bk.InvalidProblemError, match=r"expected \(\.\.\., m, k\) and \(\.\.\., k, n\)"):
+        bk.matmul_backward(dy, a, b[0])
 
 
 def test_linear_backward(rng):

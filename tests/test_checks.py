@@ -11,11 +11,14 @@ import pytest
 
 import baracuda as bk
 from baracuda import _checks, memory
+from baracuda._functions.spec import specs
 from baracuda._optable import rows
-from harness import ROOT, ROWS
+from baracuda.dtypes import as_element
+from harness import ROOT, ROWS, samples
 from harness.child import child_environment
 
 X = np.arange(8, dtype=np.float32).reshape(4, 2)
+WEIGHT, LOSS, FRAMES = np.ones(2, np.float32), np.ones((), np.float32), np.zeros((5, 1, 3), np.float32)
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +29,10 @@ def _on_the_cpu(library):
 
 def ids(*values, dtype=np.int32):
     return np.array(values, dtype)
+
+
+def classes(*values):
+    return ids(*values, dtype=np.int64)
 
 
 def weighted(indices, offsets, **options):
@@ -43,6 +50,15 @@ WRONG = [
     (lambda: weighted([0, 2, 1], [0, 4]), "offsets", (1,), 4, r"must be in \[0, 4\)"),
     (lambda: weighted([0, 2, 1], [1, 0]), "offsets", (1,), 0, "must not be below 1, which stands before it"),
     (lambda: bk.embedding_bag_backward(X, ids(0, 5), ids(0, 0, 1, 1), 3), "indices", (1,), 5, "must be in"),
+    (lambda: bk.cross_entropy(X, classes(0, 1, 2, 1)), "target", (2,), 2, r"must be in \[0, 2\)"),
+    (lambda: bk.cross_entropy(X, ids(0, 1, -1, 1), WEIGHT), "target", (2,), -1, r"must be in \[0, 2\)"),
+    (lambda: bk.multi_margin_loss_backward(LOSS, X, classes(0, -2, 1, 1)), "target", (1,), -2, "must be in"),
+    (lambda: bk.nll_loss(X, classes(9, 1, 1, 1)), "target", (0,), 9, r"must be in \[0, 2\)"),
+    (lambda: bk.nll_loss(X, ids(0, 1, 5, 1), WEIGHT, ignore_index=4), "target", (2,), 5, "must be in"),
+    (lambda: bk.multi_margin_loss(X, classes(0, 1, -100, 1)), "target", (2,), -100, "must be in"),
+    (lambda: bk.multilabel_margin_loss(X, classes(0, 3, 1, 0, 1, 0, -1, 0).reshape(4, 2)), "target", (0, 1), 3, "in"),
+    (lambda: bk.ctc_loss(FRAMES, classes(1, 2)[None], classes(7), classes(2)), "input_lengths", (0,), 7, r"\[0, 6\)"),
+    (lambda: bk.ctc_loss(FRAMES, classes(1, 2)[None], classes(5), classes(3)), "target_lengths", (0,), 3, r"\[0, 3\)"),
 ]  # fmt: skip
 
 
@@ -72,6 +88,10 @@ def test_what_is_right_is_computed():
         assert da is None and db.tolist() == (X * X).tolist()
         out = np.empty_like(X)
         assert bk.neg(X, out=out) is out
+        assert bk.cross_entropy(X, classes(0, -100, 1, 1), reduction="none")[1] == 0  # what is ignored by default
+        assert bk.nll_loss(X, ids(0, 7, 1, 1), WEIGHT, ignore_index=7) < 0
+        assert bk.multilabel_margin_loss(X, classes(0, -1, -1, -1, 1, -1, 0, 1).reshape(4, 2)) > 0
+        assert bk.ctc_loss(FRAMES, classes(1, 2, -1)[None], classes(5), classes(2)) < np.inf
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
@@ -174,9 +194,43 @@ def test_what_a_graph_captures_is_left_alone(monkeypatch):
 ROWS_BY_NAME = {row.name: row for row in rows()}
 
 
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.family in ("embedding", "segment")])
+FAMILIES = ("embedding", "segment", "loss", "indexing")
+# Targets of which a sample's length says how many count; signs; what is counted; what is checked.
+NO_INDEX = {"targets", "target of loss_flce_count_non_ignore", "indices of check_indices_{T}"}
+NO_INDEX |= {f"target of loss_hinge_embedding{form}_{{T}}" for form in ("", "_backward", "_param", "_param_backward")}
+
+
+@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.family in FAMILIES])
 def test_integer_operands_of_a_row_are_indices(name):
-    """A row says of what, beside those that an op wrote, with -1 for an empty bag."""
+    """A row says of what."""
     row = ROWS[name]
-    integers = {p.name for p in row.params if p.direction == "in" and p.dtype in ("I", "i32", "i64")} - {"out_index"}
+    integers = {p.name for p in row.params if p.direction == "in" and p.dtype in ("I", "O", "i32", "i64", "u32")}
+    integers -= {each for each in integers if NO_INDEX & {each, f"{each} of {name}"}}
     assert integers == set(row.indexes), f"[{name}] says nothing of {integers - set(row.indexes)}"
+
+
+def checked_indices():
+    """(function, index of its row, dtype that this may have)."""
+    for name, spec in sorted(specs().items()):
+        for param in spec.row.params:
+            if param.name in spec.row.indexes and spec.layout != "loss":
+                for dtype in spec.row.slots.get(param.dtype, (param.dtype,)):
+                    yield name, param.name, dtype
+
+
+@pytest.mark.parametrize(("name", "index", "dtype"), list(checked_indices()))
+def test_each_index_of_each_function(name, index, dtype):
+    """What is no index, at the first place and at the last one, is refused by name, place and value."""
+    spec, given = specs()[name], samples.sample(name)
+    argument = next(a.name for a in spec.arrays if a.pointer == index)
+    right = given.arrays[argument].astype(as_element(dtype).numpy_dtype)
+    for place in (0, right.size - 1):
+        wrong = right.copy()
+        value = wrong.flat[place] = np.iinfo(right.dtype).max
+        given.arrays[argument] = wrong
+        arguments, options = given.arguments(name)
+        with bk.checked(), pytest.raises(bk.CheckError) as caught:
+            getattr(bk, name)(*arguments, **options)
+        found = caught.value
+        assert (found.operand, found.value) == (argument, value)
+        assert found.position == np.unravel_index(place, right.shape)

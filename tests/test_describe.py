@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
+from baracuda import functions, joins
 from baracuda._describe import describe, find
+from baracuda._functions.spec import specs
 from baracuda._optable import ops, rows
 from harness import ROOT
 from harness.child import child_environment
@@ -53,6 +55,29 @@ def test_every_function_is_found_by_its_name():
     for row in rows():
         for function in row.functions:
             assert (row, function) in find(function), (row.name, function)
+
+
+@pytest.mark.parametrize("name", specs())
+def test_every_function_on_arrays_is_found_by_its_name(name):
+    """With its signature before its ops, and its gradient."""
+    assert next(describe(name)) == f"baracuda.{name}({functions.signature(specs()[name])})"
+    found = {row.name for row, _ in find(name)}
+    for each in (specs()[name], specs().get(f"{name}_backward", specs()[name])):
+        assert {row.name for row in each.rows} <= found
+
+
+@pytest.mark.parametrize(
+    ("name", "ops"),
+    [("matmul", {"gemm_dense_{T}"}), ("fmod", {"binary_remainder_{T}"}), ("nanmax", {"reduce_fmax_axes_{T}"}),
+     ("cross_entropy", {"loss_cross_entropy_{T}"}), ("tile", {"repeat_{T}", "repeat_backward_{T}"})],
+)  # fmt: skip
+def test_names_that_the_table_has_not(name, ops):
+    assert ops <= {row.pattern.replace("{F}", function) for row, function in find(name)}
+
+
+def test_functions_of_many_arrays_have_a_signature():
+    for name in joins.__all__:
+        assert next(describe(name)).startswith(f"baracuda.{name}(")
 
 
 def test_program(library):

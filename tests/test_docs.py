@@ -115,6 +115,7 @@ PLANS_WITHOUT_PROGRAMS = (
     "gemm",
     "gemm_grouped",
     "gemm_narrow",
+    "gemm_scaled",
     "loss",
     "norm",
     "reduce",

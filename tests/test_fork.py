@@ -71,6 +71,28 @@ def child():
     assert threads() > 1
 in_child(child)
 """,
+    "functions and plans that were prepared before": """
+x, w = np.linspace(-3, 3, 1 << 18, dtype=np.float32).reshape(512, 512), np.eye(512, dtype=np.float32)
+plan = bk.UnaryPlan.select(None, bk.UnaryDescriptor(kind=bk.UnaryKind.GELU, shape=x.shape, element=bk.f32))
+again = bk.graph(lambda: bk.gelu(x))
+y = np.empty_like(x)
+launch = plan.bind(None, None, bk.UnaryArgs(x=x, y=y))
+expected = [bk.gelu(x), bk.matmul(x, w), bk.sum(x, axis=0), bk.softmax(x)]
+def same():
+    y[...] = 0
+    launch()
+    found = [bk.gelu(x), bk.matmul(x, w), bk.sum(x, axis=0), bk.softmax(x)]
+    assert all((a == b).all() for a, b in zip(found, expected))
+    assert (y == expected[0]).all() and (again() == expected[0]).all()
+def child():
+    same()
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(bk.gelu, x) for _ in range(8)]:
+            assert (done.result() == expected[0]).all()
+    assert bk.tanh(x[:3]).shape == (3, 512)  # prepared by the child
+in_child(child)
+same()
+""",
     "a pool of processes": """
 expected = gelu()
 with concurrent.futures.ProcessPoolExecutor(2, mp_context=forked) as pool:

@@ -364,13 +364,40 @@ def embedding_backward(rng, call):
     close(out, expected + 1, 10)
 
 
+def embedding_dense_backward(rng, call):
+    """By frequency each row is the mean of what is added to it."""
+    dout, indices, expected = odd(rng, (7, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0]), np.zeros((10, 4))
+    np.add.at(expected, indices, dout)
+    means = expected / np.maximum(np.bincount(indices, minlength=10), 1)[:, None]
+    for index in (np.int32, np.int64):
+        close(call(dout, indices.astype(index), 10), expected, 10)
+        close(call(dout, indices.astype(index), 10, scale_grad_by_freq=True), means, 10)
+    padded = call(dout, indices, 10, padding_idx=2, scale_grad_by_freq=True)
+    close(padded, np.where(np.arange(10)[:, None] == 2, 0, means), 10)
+
+
+def embedding_sparse_backward(rng, call):
+    """Rows of the dense gradient; those behind the last one are updates that index_add drops."""
+    dout, indices, expected = odd(rng, (7, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0]), np.zeros((10, 4))
+    np.add.at(expected, indices, dout)
+    for index in (np.int32, np.int64):
+        rows, values, count = call(dout, indices.astype(index), 10)
+        assert rows.dtype == count.dtype == index
+        np.testing.assert_array_equal(rows, [0, 1, 2, 5, 9, -1, -1])
+        assert int(count[0]) == 5
+        close(values[:5], expected[rows[:5]], 10)
+        assert not values[5:].any()
+        close(bk.index_add(values, rows, 10, axis=0), expected, 10)
+
+
 def embedding_bag_max(rng, call):
     weight, indices = odd(rng, (10, 4), -2, 2), np.array([1, 9, 2, 2, 5, 1, 0])
-    found, rows = call(indices, weight, OFFSETS)
     bags = [indices[a:b] for a, b in zip(OFFSETS, ENDS)]
-    close(found, np.stack([weight[bag].max(0) for bag in bags]))
-    assert rows.dtype == np.int32
-    np.testing.assert_array_equal(rows, np.stack([bag[weight[bag].argmax(0)] for bag in bags]))
+    for offset in (np.int32, np.int64):
+        found, rows = call(indices, weight, np.asarray(OFFSETS).astype(offset))
+        close(found, np.stack([weight[bag].max(0) for bag in bags]))
+        assert rows.dtype == offset
+        np.testing.assert_array_equal(rows, np.stack([bag[weight[bag].argmax(0)] for bag in bags]))
 
 
 def embedding_bag_max_backward(rng, call):
@@ -480,6 +507,29 @@ def cumsum_backward(rng, call):
     close(call(dy, axis=0, reverse=True), np.cumsum(dy, 0), 10)
 
 
+def exclusive_scan_backward(name):
+    """Along a row of three terms, of which the last result has none of its own."""
+
+    def check(rng, call):
+        x, dy = np.array([[2.0, 3.0, 1.0], [0.0, -1.0, 5.0]]), odd(rng, (2, 3), -2, 2)
+        last = {"cumprod": 1, "logcumsumexp": -np.inf, "cummax": -np.inf, "cummin": np.inf, "cumsum": 0}[name]
+        y = np.concatenate([np.full((2, 1), last), SCANS[name].accumulate(x, 1)[:, :-1]], 1)
+        later = {"cummax": x[:, 1] > x[:, 0], "cummin": x[:, 1] < x[:, 0]}
+        shares = {
+            "cumsum": (dy[:, 1] + dy[:, 2], dy[:, 2]),
+            "cumprod": (dy[:, 1] + dy[:, 2] * x[:, 1], dy[:, 2] * x[:, 0]),
+            "logcumsumexp": (
+                dy[:, 1] * np.exp(x[:, 0] - y[:, 1]) + dy[:, 2] * np.exp(x[:, 0] - y[:, 2]),
+                dy[:, 2] * np.exp(x[:, 1] - y[:, 2]),
+            ),
+            **{extreme: (dy[:, 1] + dy[:, 2] * ~wins, dy[:, 2] * wins) for extreme, wins in later.items()},
+        }
+        saved = {"cumsum": (), "cumprod": (x, y), "logcumsumexp": (x, y)}.get(name, (x,))
+        close(call(LAYOUTS["columns"](dy), *saved), np.stack([*shares[name], np.zeros(2)], 1), 10)
+
+    return check
+
+
 def scan_backward(name):
     """Along a row of two terms, of which the gradients are simple."""
 
@@ -506,6 +556,7 @@ OTHERS = {
     "prelu_backward": prelu_backward, "alibi": alibi, "alibi_backward": alibi_backward, "embedding_bag": embedding_bag,
     "embedding_bag_backward": embedding_bag_backward, "embedding": embedding,
     "embedding_backward": embedding_backward, "embedding_renorm": embedding_renorm,
+    "embedding_dense_backward": embedding_dense_backward, "embedding_sparse_backward": embedding_sparse_backward,
     "embedding_bag_max": embedding_bag_max,
     "embedding_bag_max_backward": embedding_bag_max_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,
@@ -519,6 +570,7 @@ OTHERS = {
     },
     "cummax_indices": scan_indices(1), "cummin_indices": scan_indices(-1), "cumsum_backward": cumsum_backward,
     **{f"{name}_backward": scan_backward(name) for name in SCANS if name != "cumsum"},
+    **{f"exclusive_{name}_backward": exclusive_scan_backward(name) for name in SCANS},
     **{name: gated_forward(name) for name in GATED},
     **{f"{name}_backward": gated_backward(name) for name in GATED},
 }  # fmt: skip

@@ -167,6 +167,34 @@ def test_products_of_fp8(rng, library, element):
         assert plan.precision_guarantee.accumulator is bk.f32
 
 
+@pytest.mark.parametrize("element", [bk.e4m3fn, bk.e5m2, bk.s8], ids=str)
+def test_products_with_scales(rng, library, element):
+    m, n, k = 5, 130, 200
+    a, b = rng.integers(-2, 3, (m, k)).astype(float), rng.integers(-2, 3, (k, n)).astype(float)
+    for layout, scaling, output in itertools.product(bk.DenseLayout, bk.ScalingKind, (bk.f32, bk.bf16)):
+        descriptor = bk.ScaledGemmDescriptor(m, n, k, layout, scaling, output, 0.5, element=element)
+        a_scale, b_scale = (rng.uniform(0.5, 2, s) for s in (descriptor.a_scale_shape, descriptor.b_scale_shape))
+        of_a, of_b = a_scale, b_scale
+        if scaling is bk.ScalingKind.ROWS:
+            of_a = a_scale[:, None]
+        elif scaling is bk.ScalingKind.BLOCKS:
+            of_a = np.repeat(a_scale, 128, 1)[:, :k]
+            of_b = np.repeat(np.repeat(b_scale, 128, 0), 128, 1)[:n, :k].T
+        plan = bk.ScaledGemmPlan.select(None, descriptor, library=library)
+        d = bk.empty((m, n), output)
+        args = bk.ScaledGemmArgs(
+            a=matrix(a.T if layout is bk.DenseLayout.CRR else a, element, 2),
+            b=matrix(b.T if layout is bk.DenseLayout.RCR else b, element, 1), d=d,
+            a_scale=bk.upload(a_scale, bk.f32), b_scale=bk.upload(b_scale, bk.f32),
+        )  # fmt: skip
+        plan.run(None, bk.workspace(plan, args), args)
+        want, bound = 0.5 * (a * of_a) @ (b * of_b), 2e-5 if output is bk.f32 else 1e-2
+        np.testing.assert_allclose(values_of(d), want, rtol=bound, atol=20 * bound)
+        assert (plan.sku.aux_element, plan.precision_guarantee.accumulator) == (output, bk.f32)
+    with pytest.raises(bk.UnsupportedError, match="output_element is f64, must be bf16, f16 or f32"):
+        bk.ScaledGemmDescriptor(m, n, k, layout, scaling, bk.f64, element=element).validated()
+
+
 def bytes_of(values, bits):
     """Packed along the last axis."""
     parts = (values & ((1 << bits) - 1)).reshape(values.shape[0], -1, 8 // bits)

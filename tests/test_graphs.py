@@ -156,3 +156,35 @@ def test_calls_of_another_stream():
     view = bk.TensorRef(0x1000, (3,), bk.f32, device="cuda")
     assert recorder.call(lambda *_: 0, types.SimpleNamespace(pattern="neg"), {"x": view}, {}, 5, ()) == 0
     assert (recorder.devices, recorder.streams) == ({"cuda"}, {5})
+
+
+def test_who_captures_a_call(monkeypatch):
+    """The framework whose arrays a function was called with; plans and views say nothing."""
+    view = bk.TensorRef(0x1000, (3,), bk.f32, device="cuda")
+    row = types.SimpleNamespace(pattern="neg")
+    tensor = type("Tensor", (), {"__module__": "torch"})()
+    recorder = _graphs._Recorder()
+    recorder.keep([tensor, None], None)
+    recorder.call(lambda *_: 0, row, {"x": view}, {}, 0, ())
+    assert recorder.owners == {"torch"}
+    recorder.call(lambda *_: 0, row, {"x": view}, {}, 0, ())  # a plan
+    assert recorder.owners == {"torch", ""}
+
+    def calls(*owners):
+        def call():
+            for owner in owners:
+                if owner:
+                    _checks.active.keep([tensor], None)
+                _checks.active.call(lambda *_: 0, row, {"x": view}, {}, 7, ())
+
+        return call
+
+    taken = []
+    monkeypatch.setitem(_graphs._CAPTURES, "torch", lambda call, stream: taken.append(stream))
+    bk.graph(calls("torch"))
+    bk.graph(calls("torch"), stream=7)
+    assert taken == [None, 7]
+    with pytest.raises(bk.UnsupportedError, match="calls on plans or TensorRefs and torch do not fit into one graph"):
+        bk.graph(calls("torch", ""))
+    with pytest.raises(bk.UnsupportedError, match="calls run on the stream 0x7, not on 0x0"):
+        bk.graph(calls(""))

@@ -196,6 +196,11 @@ def test_fill_bits_of_a_number():
         (bk.i32, -3, -3), (bk.u64, 2**64 - 1, -1), (bk.bool_, True, 1), (bk.e4m3fn, 1.0, 0x38),
     ):  # fmt: skip
         assert bk.MaskedFillDescriptor.of((3,), value, element=element).fill_bits == bits
+    for new, element, value in (
+        ("new_f32", bk.f32, -2.0), ("new_f64", bk.f64, 0.1), ("new_i32", bk.i32, -3), ("new_bool", bk.bool_, True)
+    ):  # fmt: skip
+        made = getattr(bk.MaskedFillDescriptor, new)((3, 4), value)
+        assert made == bk.MaskedFillDescriptor.of((3, 4), value, element=element), new
 
 
 def test_plan_of_nonzero_takes_a_flat_table(rng):

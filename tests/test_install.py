@@ -1,6 +1,7 @@
 """What installs, from a copy of the sources: sdist, wheel, and `make install` with both libraries under one PREFIX."""
 
 import filecmp
+import importlib.metadata
 import os
 import pathlib
 import re
@@ -8,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import venv
 import zipfile
 
 import pytest
@@ -57,7 +59,7 @@ def make(tree, *arguments, **changes):
 def setuptools(hook, tree):
     """Run a hook of the build backend; the path of what it made."""
     code = f"import pathlib; from setuptools import build_meta as b; print('made', b.{hook}('dist'))"
-    return tree / "dist" / run([sys.executable, "-c", code], tree).rpartition("made ")[2].strip()
+    return tree / "dist" / run([sys.executable, "-c", code], tree, BACKENDS="cpu").rpartition("made ")[2].strip()
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +163,63 @@ def test_the_wheels_are_used(site, tmp_path):
     assert f"{site}/baracuda_cuda13/libbaracuda_kernels.so: is a cpu library, not cuda" in refused.stdout
     flags = run([sys.executable, "-m", "baracuda", "cflags"], tmp_path, **places)
     assert flags == f"-I{site / 'baracuda' / 'include'}\n"
+
+
+def declared(name, found):
+    """A distribution and all that it requires, of this environment, as their metadata say it."""
+    if name not in found:
+        found[name] = importlib.metadata.distribution(name)
+        for line in found[name].requires or ():
+            if "extra ==" not in line:
+                declared(re.match(r"[\w.-]+", line)[0], found)
+    return found
+
+
+def test_the_wheels_are_used_in_a_bare_environment(wheels, tmp_path):
+    """One that has what they declare and nothing else. It is taken from this environment: no network is needed."""
+    venv.create(tmp_path / "bare")
+    python = tmp_path / "bare" / "bin" / "python"
+    (place,) = (tmp_path / "bare").glob("lib/python*/site-packages")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
+    run([*pip, *[wheel for wheel in wheels if wheel.suffix == ".whl"]], tmp_path)
+    (metadata,) = (path for path in place.glob("baracuda-*.dist-info/METADATA"))
+    needed = {}
+    for line in metadata.read_text().splitlines():
+        if line.startswith("Requires-Dist: ") and "extra ==" not in line:
+            declared(re.match(r"[\w.-]+", line.split()[1])[0], needed)
+    assert set(needed) == {"numpy", "cffi", "pycparser"}
+    for distribution in needed.values():
+        for top in {path.parts[0] for path in distribution.files} - {"..", "__pycache__"}:
+            (place / top).symlink_to(distribution.locate_file(top))
+    library = place / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
+    assert run([python, "-I", "-c", USE], tmp_path, BARACUDA_BACKEND="cpu").endswith("cpu [-1.0, -2.0, -3.0]\n")
+    assert library.exists()
+    assert str(library) in run([python, "-I", "-m", "baracuda", "info"], tmp_path)
+    assert "x Phi(x)" in run([python, "-I", "-m", "baracuda", "ops", "gelu"], tmp_path)
+    run(
+        [python, "-I", "-c", "import baracuda as b, numpy as n; b.graph(lambda: b.gelu(n.ones(3, n.float32)))()"],
+        tmp_path,
+    )
+
+
+BACKENDS = "from tools import build_library as b; print(b.backends(), b.chips())"
+
+
+def test_what_an_installation_builds(tree, tmp_path):
+    """CUDA's library where nvcc is found or asked for, for the chips that there are."""
+    for name, says in (("nvcc", ""), ("nvidia-smi", "9.0\n8.6\n9.0\n")):
+        (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{says}'\n")
+        (tmp_path / name).chmod(0o755)
+    program, bare = [sys.executable, "-c", BACKENDS], tmp_path / "bare"
+    bare.mkdir()
+    with_nvcc = {"PATH": f"{tmp_path}:/bin"}
+    assert run(program, tree, **with_nvcc) == "['cpu', 'cuda'] ['CUDA_ARCHS=86 90']\n"
+    assert run(program, tree, **with_nvcc, CUDA_ARCHS="80") == "['cpu', 'cuda'] []\n"
+    assert run(program, tree, **with_nvcc, BACKENDS="cpu").startswith("['cpu'] ")
+    assert run(program, tree, PATH=str(bare)) == "['cpu'] []\n"
+    refused = attempt(program, tree, PATH=str(bare), BACKENDS="cpu cuda")
+    assert "nvcc cannot be found: put that of a CUDA toolkit" in refused.stdout
+    assert "BACKENDS has rocm, must be cpu" in attempt(program, tree, BACKENDS="cpu rocm").stdout
 
 
 @pytest.mark.parametrize("there", [(), ("make",), ("g++",)])

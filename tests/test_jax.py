@@ -15,14 +15,16 @@ from jax.test_util import check_grads
 
 import baracuda as bk
 import baracuda.jax as bj
+from baracuda._functions.composed import WHOLE
 from baracuda._functions.gradients import FORMULAS, gradient_of
+from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import specs
 from baracuda._jax_calls import OWN
 from harness import ROOT
 from harness.child import child_environment
 from harness.samples import grouped_products, sample
 
-OPERANDS = {"matmul": ["a", "b"], "linear": ["x", "weight", "bias"], "index_add": ["x"], "scatter_add": ["x"]}
+OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in OF_PRODUCTS} | {"matmul": ["a", "b"]}
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +67,8 @@ def place(arguments, arrays):
 
 
 def has_gradient(name):
-    if name in ("ctc_loss", "grouped_gemm"):  # that of the logits; of float32, which differences are too coarse for
+    # That of the logits; of float32, which differences are too coarse for.
+    if name in ("ctc_loss", "ctc_loss_forward", "grouped_gemm"):
         return False
     return (gradient_of(name) is not None or name in OWN) and "_backward" not in name and "_to_f32" not in name
 
@@ -75,9 +78,12 @@ def test_gradients(name):
     arguments, numbers = sample(name).arguments(name)
     numbers |= {"axis": -1} if name == "concat" else {}
     gradient, spec = gradient_of(name), specs()[name]
-    known = OPERANDS.get(name, ["x"]) if gradient is None else gradient.given
+    own = OPERANDS.get(name) or WHOLE.get(name, ["x"])
+    known = own if gradient is None else [*gradient.given, *gradient.apart]
     if name == "cast":
         arguments[1] = np.float64
+    if name.startswith("rope_apply"):  # whose tables may be wide as well
+        arguments = [argument.astype(np.float64) for argument in arguments]
     at = [k for k, a in enumerate(spec.positional) if a.name in known and isinstance(arguments[k], np.ndarray)]
     if name == "concat":
         arguments = [arguments[0], arguments[1].T.copy().reshape(2, 4)[:, :3].T.copy()]
@@ -87,6 +93,8 @@ def test_gradients(name):
         for k, array in zip(at, arrays):
             mixed[k] = array
         results = listed(getattr(bj, name)(*mixed, **numbers))
+        if name.startswith("exclusive_"):  # which begins with infinities
+            return [result[..., 1:] for result in results]
         return [results[k] for k in sorted(gradient.arriving.values())] if gradient else results
 
     check_grads(function, [arguments[k] for k in at], order=1, modes=["rev"], atol=1e-5, rtol=1e-5, eps=1e-6)
@@ -98,6 +106,45 @@ def test_gradient_of_a_bias(rng, shape):
     mask = np.arange(12).reshape(3, 4) % 3 != 1
     check_grads(lambda b: bj.masked_softmax(x, mask, b), [bias], order=1, modes=["rev"], rtol=1e-5)
     check_grads(lambda a, b: bj.masked_softmax(a, mask, b, scale=2.0), [x, bias], order=1, modes=["rev"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gradient_of_gather_from_a_longer_operand(rng, axis):
+    x, index = rng.random((5, 6)), np.array([[2, 0, 4], [1, 1, 3]])
+    check_grads(lambda x: bj.gather(x, index, axis=axis), [x], order=1, modes=["rev"])
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_joins(rng, axis):
+    """Of lists of arrays, eagerly, under jit, of a batch, and their gradients."""
+    x, y, z = (rng.random((3, 4)) for _ in range(3))
+    for dtype in (np.float64, np.float32, jnp.bfloat16, np.int64, np.int8, np.bool_):
+        arrays = [array.astype(dtype) for array in (x, y, z)]
+        for function in (bj.concatenate, bj.stack):
+            expected = getattr(np, function.__name__)(arrays, axis=axis)
+            joined = functools.partial(function, axis=axis)
+            same([joined(arrays), jax.jit(joined)(arrays)], [expected] * 2)
+        parts = np.split(arrays[0], [1, 1, 3], axis)
+        same(bj.split(jnp.asarray(arrays[0]), [1, 1, 3], axis=axis), parts)
+    same([bj.concatenate([x, y.astype(np.float32)[:0]])], [x])
+    two = np.stack([x, y])
+    batched = jax.vmap(lambda a, b: bj.concatenate([a, b], axis=axis), (0, None))(two, z)
+    same([batched], [np.stack([np.concatenate([each, z], axis) for each in two])])
+    check_grads(lambda *a: bj.concatenate([*a, a[0]], axis=axis), [x, y], order=2, modes=["rev"])
+    check_grads(lambda *a: bj.stack(a, axis=axis), [x, y], order=2, modes=["rev"])
+    check_grads(lambda a: bj.split(a, [1, 1, 3], axis=axis)[2:], [x], order=2, modes=["rev"])
+
+
+def test_joins_refuse(rng):
+    x, y = rng.random((3, 4)), rng.random((3, 5))
+    for call, text in {
+        lambda: bj.concatenate([]): r"arrays is \[\], must be a list or tuple of one array or more",
+        lambda: bj.concatenate([x, y]): r"arrays\[1\] has shape \(3, 5\), must be that of arrays\[0\], \(3, 4\), but",
+        lambda: bj.stack([x, y]): r"arrays\[1\] has shape \(3, 5\), must be that of arrays\[0\], \(3, 4\)",
+        lambda: bj.split(x, 5, axis=1): "sections is 5, must divide 4",
+    }.items():
+        with pytest.raises(bk.InvalidProblemError, match=text):
+            call()
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
@@ -119,7 +166,7 @@ def test_gradients_of_grouped_products(rng):
         np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", [*FORMULAS, "matmul", "linear"])
+@pytest.mark.parametrize("name", [*FORMULAS, "matmul", "linear", "linear_gelu", "linear_swiglu"])
 def test_second_gradients(name):
     arguments, numbers = sample(name).arguments(name)
     check_grads(lambda *arrays: getattr(bj, name)(*arrays, **numbers), arguments, order=2, modes=["rev"], rtol=1e-4)
@@ -184,6 +231,9 @@ def test_without_64_bits():
         slope = jax.grad(lambda x: bj.cross_entropy(x, target))(logits)
         wanted = jax.grad(lambda x: -jax.nn.log_softmax(x)[jnp.arange(2), target].mean())(logits)
         np.testing.assert_allclose(slope, wanted, rtol=1e-5, atol=1e-7)
+        index, dy = jnp.array([2, 0, 2, 7]), jnp.array([1.0, 2.0, 4.0])
+        slope = jax.grad(lambda x: (bj.scatter(x, index, 3, axis=0) * dy).sum())(jnp.ones(4))
+        assert slope.tolist() == [0, 1, 4, 0]  # of two updates of a cell the last one stays
 
 
 def test_numbers_and_dtypes_are_promoted():
@@ -226,7 +276,7 @@ def test_errors_and_names():
         jax.jit(lambda x, axis: bj.softmax(x, axis=axis))(jnp.ones(3), 0)
     with pytest.raises(AttributeError, match="no attribute 'frobnicate'"):
         _ = bj.frobnicate
-    assert set(dir(bj)) == set(specs()) and "gelu" in bj.gelu.__doc__
+    assert set(dir(bj)) == {*specs(), "concatenate", "split", "stack"} and "gelu" in bj.gelu.__doc__
 
 
 def test_export():

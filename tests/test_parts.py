@@ -161,3 +161,18 @@ def test_seconds_are_those_of_the_compiler(tmp_path):
     assert 0.6 <= float((tmp_path / "x.o.seconds").read_text()) < 1.4
     attempt([*command, "sh", "-c", 'echo direct_cache_hit > "$CCACHE_STATSLOG"'], tmp_path)
     assert not (tmp_path / "x.o.seconds").exists()
+
+
+def test_a_long_list_of_families_has_a_short_directory():
+    """Of the beginning of the names and a hash: another list has another one."""
+    families = [f"elementwise.{name}" for name in ("affine", "cast", "fill", "gated", "lerp", "prelu", "where")]
+    families += ["attention.attention", "embedding.bags", "segment.segment", "segment.segment_backward"]
+    places = set()
+    for chosen in (families, families[:-1], families[1:]):
+        printed = attempt(
+            ["make", "-n", "cpu", "VENV=", f"FAMILIES={' '.join(chosen)}", "DTYPES=f32 bf16"], ROOT
+        ).stdout
+        (place,) = set(re.findall(r"build/part/([^/\s]+)/cpu", printed))
+        assert len(place) <= 120
+        places.add(place)
+    assert len(places) == 3

@@ -68,6 +68,34 @@ def test_plans_travel_to_other_processes(library):
         assert pool.submit(negate, plan, [1, 2, 3]).result(120) == ([-1, -2, -3], library.path)
 
 
+def test_functions_travel_to_other_processes():
+    """By name, to a process that has prepared nothing."""
+    x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+    with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        found = [pool.submit(function, x) for function in (bk.gelu, bk.softmax, bk.cumsum)]
+        for done, function in zip(found, (bk.gelu, bk.softmax, bk.cumsum)):
+            np.testing.assert_array_equal(done.result(120), function(x))
+
+
+def test_sixteen_threads_share_a_plan(library):
+    """Each with operands of its own: by run, by a bound launch, and by pickled copies."""
+    plan = bk.UnaryPlan.select(None, bk.UnaryDescriptor(bk.UnaryKind.NEG, (1000,), element=bk.f32))
+
+    def work(seed):
+        values = np.random.default_rng(seed).standard_normal(1000, dtype=np.float32)
+        x, y = bk.upload(values), bk.empty((1000,))
+        own = pickle.loads(pickle.dumps(plan)) if seed % 4 == 0 else copy.deepcopy(plan)
+        launch = own.bind(None, None, bk.UnaryArgs(x, y))
+        for _ in range(50):
+            bk.clear(y)
+            launch() if seed % 2 else plan.run(None, None, bk.UnaryArgs(x, y))
+            assert (bk.download(y) == -values).all()
+
+    with concurrent.futures.ThreadPoolExecutor(16) as pool:
+        for done in [pool.submit(work, seed) for seed in range(16)]:
+            done.result(120)
+
+
 def test_a_library_that_is_gone_becomes_that_of_its_backend(library, monkeypatch, tmp_path):
     elsewhere = bk.Library(library.ffi, library.lib, str(tmp_path / "gone.so"), library.build_info)
     assert pickle.loads(pickle.dumps(elsewhere)).backend == library.backend

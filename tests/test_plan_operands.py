@@ -39,7 +39,7 @@ BAD_OPERANDS = [
     ("indices", raw((8,), bk.i32), bk.InvalidProblemError,
      r"indices has shape \(8,\), expected \(total_indices,\) = \(7,\)"),
     ("indices", raw((7,), bk.f32), bk.InvalidProblemError, "indices has dtype f32, expected i32 or i64"),
-    ("offsets", raw((3,), bk.i64), bk.InvalidProblemError, "offsets has dtype i64, expected i32"),
+    ("offsets", raw((3,), bk.u8), bk.InvalidProblemError, "offsets has dtype u8, expected i32"),
     ("output", raw((3, 4), address=4 << 20, readonly=True), bk.InvalidProblemError, "output is read-only"),
     ("output", raw((3, 4), address=(1 << 20) + 144), bk.InvalidProblemError, "output overlaps weight"),
     ("output", raw((3, 4), address=1 << 20), bk.InvalidProblemError, "output overlaps weight"),

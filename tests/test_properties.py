@@ -194,18 +194,18 @@ def bags_of(data):
 @bounded
 @given(st.data(), dtypes, indices, seeds, offsets)
 def test_embedding_bag(library, data, dtype, index, seed, offset):
-    slots, (extents, options) = {"T": dtype, "I": index}, bags_of(data)
+    slots, (extents, options) = {"T": dtype, "I": index, "O": data.draw(st.sampled_from(("i32", "i64")))}, bags_of(data)
     if data.draw(st.booleans()):  # any offsets are safe
         wild = np.array(data.draw(st.lists(st.integers(-5, 1500), min_size=extents[0], max_size=extents[0])))
         options["move"] = lambda starts, total: wild
     problem = embedding.bag(Draw(slots, seed), *extents, **options)
-    run(library, "embedding_bag{I}_{T}", slots, problem, offset)
+    run(library, "embedding_bag{I}{O}_{T}", slots, problem, offset)
 
 
 @bounded
 @given(st.data(), dtypes, indices, seeds, offsets)
 def test_embedding_bag_backward(library, data, dtype, index, seed, offset):
-    slots, (extents, options) = {"T": dtype, "I": index}, bags_of(data)
+    slots, (extents, options) = {"T": dtype, "I": index, "O": data.draw(st.sampled_from(("i32", "i64")))}, bags_of(data)
     workspaces = (None, "full")
     if data.draw(st.booleans()):  # any offsets are safe; a workspace asks for order
         wild = np.array(data.draw(st.lists(st.integers(-5, 1500), min_size=extents[0], max_size=extents[0])))
@@ -213,7 +213,7 @@ def test_embedding_bag_backward(library, data, dtype, index, seed, offset):
         options["move"] = lambda starts, total: np.sort(wild) if in_order else wild
         workspaces = (None, "full") if in_order else (None,)
     problem = embedding.bag_backward(Draw(slots, seed), *extents, **options)
-    run(library, "embedding_bag_backward{I}_{T}", slots, problem, offset, workspaces)
+    run(library, "embedding_bag_backward{I}{O}_{T}", slots, problem, offset, workspaces)
 
 
 @bounded

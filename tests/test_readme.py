@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from baracuda._optable import ops
 from harness.child import child_environment
 from test_c_abi import compile_and_run
 
@@ -53,6 +54,16 @@ def test_op_tables(family, table):
 def test_no_other_table_is_in_the_readme():
     named = re.findall(r"native/(\w+)/(\w+)\.abi", README)
     assert set(named) <= set(TABLES)
+
+
+def test_counts_follow_from_the_tables():
+    """A failure names the numbers that the README should have."""
+    header = (ROOT / "include" / "baracuda_kernels.h").read_text()
+    functions = re.findall(r"^BARACUDA_API ", header, flags=re.M)
+    declared = f"declares and documents {len(functions):,} functions: {len(ops()):,} ops, each with `_run`"
+    assert declared in README
+    (unary,) = (row for row in ROWS if row.pattern == "unary_{F}_{T}" and row.table == "unary")
+    assert f"| {len(unary.functions)} functions: arithmetic" in README
 
 
 SHOWN = re.findall(r"`(native/[\w/]+\.\w+)`(?:(?!`native/).)*?```(?:ini|cpp)\n(.*?)```", README, flags=re.S)

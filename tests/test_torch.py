@@ -14,7 +14,9 @@ import torch
 import baracuda as bk
 import baracuda.torch as bt
 from baracuda._functions.autograd import OWN
+from baracuda._functions.composed import WHOLE
 from baracuda._functions.gradients import gradient_of
+from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import specs
 from harness import ROOT
 from harness.child import child_environment
@@ -61,9 +63,9 @@ def test_an_operator_is_its_function(name):
     torch.library.opcheck(operator, arguments, numbers, test_utils=("test_schema", "test_faketensor"))
 
 
-OPERANDS = {"matmul": ["a", "b"], "linear": ["x", "weight", "bias"]}
+OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in OF_PRODUCTS} | {"matmul": ["a", "b"]}
 # Not the gradient of logits (test_ctc_loss), nor functions without float64 or whose results are float32.
-UNCHECKED = ("ctc_loss", "grouped_gemm")
+UNCHECKED = ("ctc_loss", "ctc_loss_forward", "grouped_gemm")
 GRADIENTS = [n for n in specs() if (gradient_of(n) or n in OWN) and "_backward" not in n and "_to_f32" not in n
              and n not in UNCHECKED]  # fmt: skip
 
@@ -74,10 +76,15 @@ def test_gradients(name):
     arguments, numbers = arguments_of(name)
     if name == "cast":
         arguments = (arguments[0], torch.float64)
-    gradient = gradient_of(name)
-    known = OPERANDS.get(name, ["x"]) if gradient is None else gradient.given
-    differentiated(name, arguments, known)
-    assert torch.autograd.gradcheck(lambda *given: getattr(bt, name)(*given, **numbers), arguments, fast_mode=True)
+    if name.startswith("rope_apply"):  # whose tables may be wide as well
+        arguments = [argument.double() for argument in arguments]
+    differentiated(name, arguments, known_to(name))
+
+    def function(*given):
+        result = getattr(bt, name)(*given, **numbers)
+        return result[..., 1:] if name.startswith("exclusive_") else result  # which begins with infinities
+
+    assert torch.autograd.gradcheck(function, arguments, fast_mode=True)
 
 
 def test_gradients_of_grouped_products(rng):
@@ -88,17 +95,25 @@ def test_gradients_of_grouped_products(rng):
         np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
+def known_to(name):
+    """Arguments by which the function has gradients."""
+    gradient = gradient_of(name)
+    return OPERANDS.get(name) or (WHOLE.get(name, ["x"]) if gradient is None else [*gradient.given, *gradient.apart])
+
+
 def differentiated(name, arguments, known):
     for argument, value in zip(specs()[name].positional, arguments):
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             value.requires_grad_(argument.name in known)
 
 
-@pytest.mark.parametrize("name", [n.removesuffix("_backward") for n in OWN if "_backward" in n] + ["matmul", "linear"])
+TWICE = {name.removesuffix("_backward") for name in OWN if "_backward" in name} | {"linear_gelu", "linear_swiglu"}
+
+
+@pytest.mark.parametrize("name", sorted(TWICE))
 def test_second_gradients(name):
     arguments, numbers = arguments_of(name)
-    gradient = gradient_of(name)
-    differentiated(name, arguments, OPERANDS.get(name, ["x"]) if gradient is None else gradient.given)
+    differentiated(name, arguments, known_to(name))
     assert torch.autograd.gradgradcheck(lambda *given: getattr(bt, name)(*given, **numbers), arguments, fast_mode=True)
 
 
@@ -114,6 +129,45 @@ def test_gradient_of_a_bias(name, shape):
 
     assert torch.autograd.gradcheck(function, [bias])
     assert torch.autograd.gradcheck(function, [x.clone().requires_grad_(), mask, bias])
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2), (1,), (2, 0, 1)])
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("name", ["argmax_with_value", "argmin_with_value", "var_mean", "std_mean"])
+def test_gradients_over_axes(name, keepdims, axis):
+    """Of an extreme one element alone has the gradient, the first of equals."""
+    x = torch.rand(2, 3, 4, dtype=torch.float64)
+    x[1], x[:, 2] = (x[0], x[:, 0]) if "arg" in name else (x[1], x[:, 2])
+    results = getattr(bt, name)(x.requires_grad_(), axis=axis, keepdims=keepdims)
+    if "arg" not in name:
+        assert torch.autograd.gradcheck(lambda given: getattr(bt, name)(given, axis=axis, keepdims=keepdims), [x])
+        return
+    weights = torch.rand(results[0].shape, dtype=torch.float64) + 1
+    (results[0] * weights).sum().backward()
+    axes = tuple(range(3)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    whole = results[0].detach().reshape([1 if a in {b % 3 for b in axes} else n for a, n in enumerate(x.shape)])
+    shares = x.grad.sum(axes, keepdim=True)
+    torch.testing.assert_close(shares.reshape(weights.shape), weights)
+    assert bool(((x.detach() == whole) | (x.grad == 0)).all()) and int((x.grad != 0).sum()) == weights.numel()
+
+
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_gradients_beside_running_statistics(dtype, channels_last):
+    """As PyTorch's in evaluation, of the activation and of the parameters, which are float32 beside 16 bits."""
+    wide = torch.float64 if dtype is torch.float64 else torch.float32
+    x = torch.rand(3, 5, 4).to(dtype).requires_grad_()
+    parameters = [torch.rand(4 if channels_last else 5, dtype=wide) + 0.5 for _ in range(4)]
+    mean, var, gamma, beta = [p.requires_grad_(k > 1) for k, p in enumerate(parameters)]
+    dy = torch.rand(3, 5, 4).to(dtype)
+    bt.batch_norm_inference(x, mean, var, gamma, beta, channels_last=channels_last).backward(dy)
+    found = [x.grad.double(), gamma.grad.double(), beta.grad.double()]
+    given = [t.detach().double().requires_grad_() for t in (x, gamma, beta)]
+    turned = given[0].mT if channels_last else given[0]
+    y = torch.nn.functional.batch_norm(turned, mean.double(), var.double(), *given[1:])
+    (y.mT if channels_last else y).backward(dy.double())
+    for got, wanted in zip(found, given):
+        torch.testing.assert_close(got, wanted.grad, rtol=1e-6 if dtype is torch.float64 else 1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("zero_infinity", [False, True])
@@ -137,7 +191,9 @@ def test_ctc_loss(dtype, reduction, zero_infinity):
         (each * weights).sum().backward()
     else:
         loss.backward()
-        (each.sum() / (labels.sum() if reduction == "mean" else 1)).backward()
+        whole = (each / labels).mean() if reduction == "mean" else each.sum()
+        torch.testing.assert_close(loss.double(), whole, rtol=1e-9 if dtype is torch.float64 else 1e-2, atol=0)
+        whole.backward()
     exact = dtype is torch.float64
     torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=1e-9 if exact else 1e-2,
                                atol=1e-12 if exact else 2e-3)  # fmt: skip
@@ -152,9 +208,15 @@ def test_gradients_in_float32(name):
     torch.testing.assert_close(ours.grad, theirs.grad)
 
 
+TRACED = (
+    "gelu", "sqrt", "mul", "add", "clamp", "where", "swiglu", "prelu", "tile", "elu", "alibi", "embedding_bag",
+    "segment_sum", "cast", "powi", "matmul", "linear", "softmax", "sum", "cumsum", "take", "scatter",
+    "put_add", "gather_rows", "rope_apply", "affine_grid", "mse_loss", "masked_scatter", "flip", "pad_constant",
+)  # fmt: skip
+
+
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
-@pytest.mark.parametrize("name", ["gelu", "sqrt", "mul", "add", "clamp", "where", "swiglu", "prelu", "tile", "elu",
-                                  "alibi", "embedding_bag", "segment_sum", "cast", "powi"])  # fmt: skip
+@pytest.mark.parametrize("name", TRACED)
 def test_traces(name):
     """Graphs of the operator and its gradient, with shapes that are not known beforehand."""
     arguments, numbers = arguments_of(name)
@@ -265,7 +327,7 @@ def test_errors_and_names():
         _ = bt.frobnicate
     with pytest.raises(AttributeError, match="frobnicate"):
         _ = torch.ops.baracuda.frobnicate
-    assert set(dir(bt)) == {*specs(), "register"}
+    assert set(dir(bt)) == {*specs(), *bt._torch_joins.FUNCTIONS, "register"}
     assert bt.gelu.__doc__.startswith("x Phi(x)") or "gelu" in bt.gelu.__doc__
     np.testing.assert_array_equal(torch.ops.baracuda.neg(torch.ones(2)).numpy(), [-1, -1])
 
@@ -277,13 +339,45 @@ assert not bt._registered
 torch.ops.baracuda.gelu(torch.ones(3))
 assert sorted(bt._registered) == ["gelu", "gelu_backward"], bt._registered
 bt.register()
-assert len(bt._registered) == len(dir(bt)) - 1
+assert len(bt._registered) == len(dir(bt)) - 2  # register and stack, which concatenates
 """
 
 
 def test_nothing_is_registered_before_it_is_asked_for():
     """Registration costs milliseconds for each operator."""
     subprocess.run([sys.executable, "-c", LAZY], env=child_environment(), cwd=ROOT, check=True)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_gradients_of_joins(axis):
+    """Of lists of tensors, also of gradients, of parts that no gradient reaches, and under torch.compile."""
+    rng = torch.Generator().manual_seed(3)
+    x, y = [torch.rand(3, 4, generator=rng, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    joins = {
+        "concatenate": lambda m: lambda *parts: m([*parts, parts[0]], axis=axis),
+        "stack": lambda m: lambda *parts: m(list(parts), axis=axis),
+    }
+    for name, call in joins.items():
+        function = call(getattr(bt, name))
+        assert torch.autograd.gradcheck(function, (x, y)) and torch.autograd.gradgradcheck(function, (x, y)), name
+        assert torch.equal(torch.compile(function, backend="eager", fullgraph=True)(x, y), function(x, y)), name
+    extent = x.shape[axis]
+    assert torch.autograd.gradcheck(lambda x: bt.split(x, [1, 1, extent - 1], axis=axis), (x,))
+    first, *_ = bt.split(x, extent, axis=axis)
+    (dx,) = torch.autograd.grad(first.sum(), x)
+    assert torch.equal(dx, torch.zeros_like(x).index_fill(axis, torch.tensor([0]), 1))
+
+
+def test_joins_are_operators():
+    x, y = torch.rand(3, 4, requires_grad=True), torch.rand(2, 4)
+    torch.library.opcheck(torch.ops.baracuda.concatenate.default, ([x, y],), {"axis": 0})
+    torch.library.opcheck(torch.ops.baracuda.split.default, (x, [1, 3]), {"axis": 1})
+    assert bt.concatenate([x, y.double()]).dtype == torch.float64
+    assert [part.shape for part in bt.split(x, 2, axis=1)] == [(3, 2), (3, 2)]
+    with pytest.raises(bk.InvalidProblemError, match=r"arrays is \[\], must be a list or tuple of one tensor or more"):
+        bt.stack([])
+    with pytest.raises(bk.InvalidProblemError, match="sections is 3, must divide 4"):
+        bt.split(x, 3, axis=1)
 
 
 def test_joins_of_tensors():

@@ -293,6 +293,20 @@ def test_preload_without_pathfinder(needy, monkeypatch):
     assert _vendor.preload(needy, "cublasLt") == "libc.so.6"
 
 
+def test_the_first_product_loads_what_serves_it(needy, monkeypatch):
+    """Once in a process, also where there is none; no other op does."""
+    loaded = []
+    monkeypatch.setattr(_vendor, "_tried", set())
+    monkeypatch.setattr(_vendor, "preload", lambda library, key: loaded.append(key))
+    monkeypatch.setattr(needy, "backend", "cuda")
+    needy.function("unary_neg_f32")
+    assert loaded == []
+    for _ in range(2):
+        needy.function("gemm_dense_f32")
+        needy.function("gemm_dense_f16", "workspace_size")
+    assert loaded == ["cublasLt"]
+
+
 def test_preload_of_what_no_op_uses(library):
     with pytest.raises(bk.UnsupportedError, match="uses no cufftMp"):
         _vendor.preload(library, "cufftMp")

@@ -29,8 +29,8 @@ C_TYPES = {
 }  # fmt: skip
 WIDTHS = {dtype: 64 if "64" in dtype else 32 if "32" in dtype else 16 if "16" in dtype else 8 for dtype in C_TYPES}
 BITS = _param.FORMS["bits"]
-INDEX_SUFFIX = _param.INDEX_SUFFIX
-SLOTS = ("T", "U", "I")
+SUFFIXES = _param.SUFFIXES
+SLOTS = ("T", "U", "I", "O")
 
 
 class TableError(Exception):
@@ -163,7 +163,7 @@ class Row:
             slots = dict(zip(choices, choice))
             op = self.pattern
             for slot, value in slots.items():
-                op = op.replace(f"{{{slot}}}", INDEX_SUFFIX[value] if slot == "I" else value)
+                op = op.replace(f"{{{slot}}}", SUFFIXES[slot][value] if slot in SUFFIXES else value)
             yield op, slots
 
     def unit_of(self, slots: dict[str, str]) -> str:

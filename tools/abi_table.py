@@ -13,7 +13,8 @@ F              functions, one a line: `elu(p0=1)  what it computes => its gradie
                of the family that has the classes of those that follow
 gradients_of   a row of this table, or `table.abi row` of another: these are the gradients of its functions, and what F
                has beside them
-T, U, I        dtypes of the slots; a name takes `{T}` and `{U}` as they are and `{I}` as "", "_i64idx" or "_u8idx"
+T, U, I, O     dtypes of the slots; a name takes `{T}` and `{U}` as they are, `{I}` as "", "_i64idx" or "_u8idx", and
+               `{O}`, of offsets among indices, as "" or "_i64off"
 like           a row of the same table: what this section does not say itself is as there
 
 What they take, by one of:
@@ -43,7 +44,7 @@ can_implement  names of its parameters, where they are not all of the flat form'
 workspace_size names of its parameters, where they are not all scalars; the class's check_extents() checks these alone
 workspace_bytes  C type of a number of bytes, of a row whose `_workspace_size` is also named `_workspace_bytes`
 
-What implements them, `{T}`, `{U}`, `{I}` standing for dtypes and `{F}` for a function's class, GeluTanh for gelu_tanh:
+What implements them, `{T}`, `{U}`, `{I}`, `{O}` being dtypes and `{F}` a function's class, GeluTanh for gelu_tanh:
 
 functor        of a regular pointwise op, whose entry points need nothing but the row: bk::op::{F}<{T}>, and of a
                gradient bk::op::{F}Backward<{T}>, where the section does not name it. It takes the inputs in the order
@@ -67,7 +68,8 @@ in_place       the inputs of its strides that an output may be, `y: cond a b`, w
                and extents; or no: no output may be an input at all
 accumulates    the output to which the op adds; others are overwritten
 indexes        the operands that are indices, of what, one a line: `ids < num_segments sorted`, `offsets <= n sorted`,
-               `indices < rows or padding`. Kernels take any values, as `doc` says; the checking mode does not
+               `indices < rows or padding`, `target < classes or -100`. Kernels take any values, as `doc` says; the
+               checking mode does not
 call           functions on arrays, one a line, for rows of families whose functions do not follow from the parameters
                alone: `name(array, number, array = None, *, number = default) -> result, result`. `c as name` is C's
                parameter by another name, and `c is value`, of a number or another parameter's name, one that
@@ -89,7 +91,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from abi_row import C_TYPES, INDEX_SUFFIX, SLOTS, Call, Param, Row, TableError, TypedParam
+from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Param, Row, TableError, TypedParam
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # What a parameter that is no operand stands for: a number of elements or rows; the number of axes; their extents; the
@@ -271,17 +273,18 @@ def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...])
 
 
 def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, bool, bool, str]]:
-    """(extent, whether an index may be that, whether they are sorted, another value that an index may have)."""
+    """(extent, whether an index may be that, whether they are sorted, what else it may be: a parameter or number)."""
     inputs, scalars = ({p.name for p in params if p.direction == kind} for kind in ("in", ""))
     indexes = {}
     for line in filter(None, map(str.strip, text.splitlines())):
-        m = re.fullmatch(r"(\w+) (<=?) (\w+)( sorted)?(?: or (\w+))?", line)
+        m = re.fullmatch(r"(\w+) (<=?) (\w+)( sorted)?(?: or (\w+|-\d+))?", line)
         if not m:
-            raise TableError(f"indexes: {line!r} is not 'operand < extent [sorted] [or parameter]'")
+            raise TableError(f"indexes: {line!r} is not 'operand < extent [sorted] [or parameter or number]'")
         name, relation, extent, is_sorted, other = m.groups(default="")
         if name not in inputs:
             raise TableError(f"indexes: {name!r} is no input")
-        if unknown := {extent, *filter(None, [other])} - scalars:
+        named = {extent, *([other] if other and not other.startswith("-") else [])}
+        if unknown := named - scalars:
             raise TableError(f"indexes: {sorted(unknown)[0]!r} is no number of the row")
         indexes[name] = (extent, relation == "<=", bool(is_sorted), other)
     return indexes
@@ -371,7 +374,7 @@ class Section:
         if unknown := set(section) - KEYS - set(self.slots):
             raise TableError(f"unknown key {sorted(unknown)[0]!r}")
         for slot, dtypes in self.slots.items():
-            if bad := set(dtypes) - set(INDEX_SUFFIX if slot == "I" else C_TYPES):
+            if bad := set(dtypes) - set(SUFFIXES.get(slot, C_TYPES)):
                 raise TableError(f"slot {slot}: unknown dtype {sorted(bad)[0]!r}")
         if not set(SIGNATURES) & set(section):
             raise TableError(f"one of the keys {', '.join(SIGNATURES)} is missing")

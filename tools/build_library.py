@@ -1,7 +1,9 @@
 """What `pip install` and `pip wheel` do beside packing files: build the libraries and the bindings, with make.
 
-A wheel holds the CPU library, and the CUDA library where `make cuda` has built one and BACKENDS=cpu in the environment
-does not leave it out; and the headers of C and C++. It fits every Python 3 of its platform.
+A wheel holds the CPU library, the CUDA library where nvcc is found or `make cuda` has built one, and the headers of C
+and C++. BACKENDS=cpu in the environment leaves CUDA's out, BACKENDS="cpu cuda" fails where it cannot be built. It is
+compiled for the chips of CUDA_ARCHS ("80 90"), those of this machine where it is not set, or those of a release where
+there are none. A wheel fits every Python 3 of its platform.
 """
 
 import os
@@ -16,12 +18,38 @@ from setuptools.command.build_py import build_py
 from setuptools.errors import PlatformError
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+CUDA = ROOT / "build" / "cuda" / "libbaracuda_kernels.so"
 
 
 def missing() -> list[str]:
     """Programs of the build that are not on PATH."""
     compiler = shlex.split(os.environ.get("CXX") or "g++")[0]
     return [program for program in ("make", compiler) if shutil.which(program) is None]
+
+
+def backends() -> list[str]:
+    """Whose libraries are wanted."""
+    asked = os.environ.get("BACKENDS", "").split()
+    if unknown := set(asked) - {"cpu", "cuda"}:
+        raise PlatformError(f"BACKENDS has {' and '.join(sorted(unknown))}, must be cpu, or cpu and cuda")
+    can_be_had = CUDA.exists() or shutil.which("nvcc") is not None
+    if "cuda" in asked and not can_be_had:
+        raise PlatformError(
+            "BACKENDS asks for the CUDA library, and nvcc cannot be found: put that of a CUDA toolkit, 12.4 or newer, "
+            "on PATH, or install the package baracuda-cuda13, which holds the library"
+        )
+    return ["cpu", "cuda"] if "cuda" in asked or (can_be_had and not asked) else ["cpu"]
+
+
+def chips() -> list[str]:
+    """What make is told of the GPUs here: CUDA_ARCHS="80 90", or nothing where they are not known."""
+    program = shutil.which("nvidia-smi")
+    if "CUDA_ARCHS" in os.environ or program is None:
+        return []
+    query = [program, "--query-gpu=compute_cap", "--format=csv,noheader"]
+    found = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split()
+    numbers = sorted({int(each.replace(".", "")) for each in found if each.replace(".", "").isdigit()})
+    return [f"CUDA_ARCHS={' '.join(map(str, numbers))}"] if numbers else []
 
 
 def make(*targets: str) -> None:
@@ -47,7 +75,10 @@ class BuildPackage(build_py):
             return
         package = pathlib.Path(self.build_lib).resolve() / "baracuda"
         shutil.rmtree(package, ignore_errors=True)  # of an earlier build, with what has been deleted since
-        make("package-libs", "gen", f"PACKAGE={package}")
+        wanted = backends()
+        if "cuda" in wanted and not CUDA.exists():
+            make("cuda", *chips())
+        make("package-libs", "gen", f"PACKAGE={package}", f"BACKENDS={' '.join(wanted)}")
         super().run()
 
 

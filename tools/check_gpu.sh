@@ -31,9 +31,9 @@ pytest=("$python" -m pytest -q -p no:cacheprovider --tb=short --failures-at-once
 workers=()
 "$python" -c 'import xdist' 2>/dev/null && workers=(-n 8)
 if wanted tests; then
-    run tests "${pytest[@]}" tests "${workers[@]}" --maxfail "${FAILURES:-100}" --junitxml "$out/tests.xml" --ignore tests/gpu/test_large.py
+    run tests "${pytest[@]}" tests "${workers[@]}" --maxfail "${FAILURES:-100}" --junitxml "$out/tests.xml" --ignore-glob "tests/gpu/test_large*.py"
 fi
-if wanted large; then run large "${pytest[@]}" tests/gpu/test_large.py --junitxml "$out/large.xml"; fi
+if wanted large; then run large "${pytest[@]}" tests/gpu/test_large*.py --junitxml "$out/large.xml"; fi
 if wanted demo; then run demo "$python" -m baracuda.demo; fi
 if wanted sanitizers; then
     if sanitizer=$(command -v compute-sanitizer); then

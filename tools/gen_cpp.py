@@ -31,7 +31,7 @@ def element(dtype: str) -> str:
 
 def function_name(row: Row, slots: dict[str, str]) -> str:
     """The op's name without its dtypes."""
-    return re.sub(r"_?{[TUI]}", "", row.pattern).replace("{F}", slots.get("F", ""))
+    return re.sub(r"_?{[TUIO]}", "", row.pattern).replace("{F}", slots.get("F", ""))
 
 
 def takes_bits(p: Param, slots: dict[str, str]) -> bool:

@@ -1,5 +1,5 @@
-"""BARACUDA_CPU_ISA forces each path that the machine has. Below f64 all give the same bits, those that the rest of the
-suite holds against references; functions of f64 that are libmvec's may differ, and meet the references on each path."""
+"""BARACUDA_CPU_ISA forces each path that the machine has. Pointwise functions below f64 give the same bits on all,
+those that the rest of the suite compares with references; what may differ meets the references on each path."""
 
 import functools
 import json
@@ -56,6 +56,13 @@ def test_references_of_f64(library):
     for path in others(library):
         python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "test_ops.py"),
                "-k", "test_reference and (unary or binary) and f64 and not strided and not cmp")  # fmt: skip
+
+
+def test_an_op_of_each_row(library):
+    """Rows, reductions, scans and products have loops of their own for each width of vectors."""
+    for path in others(library):
+        python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "test_ops.py"), "--op-a-row",
+               "-k", "test_reference")  # fmt: skip
 
 
 @pytest.mark.parametrize("value", ["", "AVX2", "sse2"])

@@ -196,9 +196,10 @@ def call(library, op: str, values: dict, workspace: Large | None = None) -> None
             arguments.append(ffi.cast("void*", value.pointer))
         elif p.direction == "host":
             arguments.append(ffi.new("int64_t[]" if p.dtype == "i64" else "int32_t[]", list(value)))
-        else:
+        else:  # a number, or a list of operands as cffi has it
             arguments.append(value)
     space = (ffi.NULL, 0) if workspace is None else (ffi.cast("void*", workspace.pointer), workspace.numel)
+    space = () if row.is_bare else space
     status = library.function(op)(*arguments, *space, ffi.NULL)
     assert status == 0, ffi.string(library.lib.baracuda_kernels_last_error()).decode()
     cuda_check(runtime.cudaDeviceSynchronize())

@@ -14,7 +14,6 @@
 #include "norm/channel_norm_backward.h"
 #include "norm/row_norm.h"
 #include "norm/row_norm_backward.h"
-#include "norm/row_norm_backward_cuda.cuh"
 
 namespace {
 

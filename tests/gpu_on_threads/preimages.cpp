@@ -20,7 +20,10 @@ int64_t below(int64_t count) { return static_cast<int64_t>(random_numbers() % st
 // The index of y that index p of x, of window p / window, is sent to; -1 for none.
 int64_t target_of(const FoldedAxis& axis, int64_t p) {
     int64_t at = p - axis.low;
-    if (axis.folding == Folding::kWindows) return p / axis.window * axis.step + p % axis.window;
+    if (axis.folding == Folding::kWindows) {
+        at = p / axis.window * axis.step + p % axis.window * axis.dilation - axis.low;
+        return at < axis.extent ? at : -1;
+    }
     if (at >= 0 && at < axis.extent) return at;
     if (axis.folding == Folding::kShift) return -1;
     if (axis.folding == Folding::kReplicate) return at < 0 ? 0 : axis.extent - 1;
@@ -48,9 +51,11 @@ bool is_right(int number) {
         axis.low = below(3) == 0 ? 0 : below(3 * axis.extent) - axis.extent;
         count[d] = axis.source;
         if (axis.folding == Folding::kWindows) {
-            axis.low = 0;
+            axis.low = below(3) == 0 ? below(9) : 0;
             axis.window = 1 + below(axis.extent), axis.step = 1 + below(5);
-            axis.source = (axis.extent - axis.window) / axis.step + 1;
+            const int64_t room = axis.extent + 2 * axis.low - 1;
+            if (axis.window > 1 && below(2) == 0) axis.dilation = 1 + below(room / (axis.window - 1));
+            axis.source = (room - (axis.window - 1) * axis.dilation) / axis.step + 1;
             count[d] = axis.source * axis.window;
         }
         axis.stride_y = step_y, axis.stride_x = backwards ? -step_x : step_x;

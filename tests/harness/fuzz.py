@@ -40,7 +40,8 @@ EXTREMES = (-1, 0, 1, 2, 9, 2**15, 2**31 - 1, 2**31, -(2**31), 2**32, 2**46, 2**
             -(2**63), -(2**63) + 1)  # fmt: skip
 # Ops of which the table does not say where all operands lie: they compute it. Cases alone try them.
 UNDRAWN_OPS = (
-    "concat", "contiguize", "flip", "pad", "permute", "repeat_interleave", "roll", "tri", "unfold", "write_slice",
+    "col2im", "concat", "contiguize", "flip", "im2col", "pad", "permute", "repeat_interleave", "roll", "tri", "unfold",
+    "write_slice",
 )  # fmt: skip
 DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS)]
 PLACED = re.compile(r" with (\w+) along (\w+)$")
@@ -152,6 +153,10 @@ def draw_flat(rng, row) -> dict:
         scalars[name] = columns + int(rng.choice([0, 0, 1, 3]))
         if "dinput_numel" in scalars:
             scalars["dinput_numel"] = scalars["n_rows"] * scalars[name]
+    if "is_concatenated" in scalars:
+        scalars["is_concatenated"] = int(rng.integers(0, 2))
+        if not scalars["is_concatenated"]:
+            scalars["targets_numel"] = scalars["batch_size"] * scalars["max_target_len"]
     if "mode" in scalars:
         scalars["mode"] = int(rng.choice([0, 1, 1, 2]))
     if row.family == "gemm":
@@ -171,6 +176,11 @@ def narrow_extents(names) -> dict[str, int]:
         words = -(-terms * turn // 128 // (8 * turn)) * turn if terms > 0 else terms
         return {"words": terms // 8, "zero_words": words, "scale_columns": 8 * words}
     k, n = names.get("k", 0), names.get("n", 0)
+    if "scaling" in names:
+        blocks, m = -(-k // 128), names["m"]
+        of_b = (1, n, -(-n // 128) * blocks)
+        scaling = names["scaling"] if 0 <= names["scaling"] <= 2 else 0
+        return {"a_scales": (1, m, m * blocks)[scaling], "b_scales": of_b[scaling]}
     shared = {"half_k": k // 2, "half_n": n // 2, "bytes_of_k": k // 8, "bytes_of_n": n // 8}
     return {**shared, "words": k // 8}
 
@@ -188,7 +198,7 @@ def draw_narrow(rng, row, scalars) -> None:
     elif words & {"half_k", "half_n"} and "words" not in words:
         scalars |= {"k": 2 * scalars["k"], "n": 2 * scalars["n"]}
     elif words & {"bytes_of_k", "bytes_of_n"} or words >= {"half_k", "words"}:
-        scalars |= {"k": 8 * scalars["k"], "n": 8 * scalars["n"]}
+        scalars |= {name: 8 * scalars[name] for name in ("k", "n") if name in scalars}
 
 
 def draw_features(rng, row, scalars) -> None:
@@ -222,8 +232,9 @@ def matrices_of(scalars, p) -> tuple[list[int], list[int]]:
 
 def draw_pitches(rng, row, scalars) -> None:
     """Rows of matrices with and without gaps, matrices in any order."""
-    if "layout" in scalars:
-        scalars["layout"] = int(rng.integers(0, 3))
+    for name in ("layout", "scaling"):
+        if name in scalars:
+            scalars[name] = int(rng.integers(0, 3))
     for p in row.pointers:
         if f"ld{p.name}" in scalars:
             extents, _ = matrices_of(scalars | {f"stride_{p.name}": 0}, p)
@@ -342,9 +353,9 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         extents, strides = matrices_of(call.scalars, p)
         if any(e < 0 for e in extents):
             return None
-        if p.name in ("c", "r", "z", "z1", "z2") and extents[-2] > 1:  # which is refused where it is used
+        if p.name in ("c", "r", "z", "z1", "z2"):  # which is refused where it is used
             low, high = reach_of(extents, strides, itemsize(p.dtype_of(OPS[call.op][1])))
-            if strides[-2] < extents[-1] or high - low > MOST_BYTES:
+            if (extents[-2] > 1 and strides[-2] < extents[-1]) or high - low > MOST_BYTES:
                 extents[-2] = 0
         return extents, strides
     if " at " in p.shape:

@@ -22,8 +22,10 @@ SHAPES = {
     "pad": {"x": (3, 4), "dy": (6, 7)},
     "concat": {"a": (3, 4), "b": (2, 4), "dy": (5, 4)},
     "unfold": {"x": (3, 4), "dy": (3, 2, 3)},
+    "image_windows": {"x": (2, 3, 5, 4), "dy": (2, 18, 9)},
     "repeat_interleave": {"x": (3, 4), "dy": (24,)},
     "matmul": {"a": (3, 4), "b": (4, 2)},
+    "matmul_backward": {"dy": (3, 2), "a": (3, 4), "b": (4, 2)},
     "linear": {"x": (3, 4), "weight": (2, 4), "bias": (2,)},
     "linear_gated": {"x": (3, 4), "weight": (2, 4), "up_weight": (2, 4), "bias": (2,), "up_bias": (2,)},
     "linear_backward": {"dy": (3, 2), "x": (3, 4), "weight": (2, 4)},
@@ -31,6 +33,8 @@ SHAPES = {
     "grouped_gemm_backward": {"dy": (5, 2), "a": (5, 4), "b": (3, 4, 2)},
     "trace_backward": {"dy": (), "x": (3, 4)},
     "last_offset_bags": {"weight": (5, 3), "dout": (2, 3)},
+    "max_bags": {"weight": (5, 3)},
+    "sparse_bags": {"per_sample_weights": (4,), "dout": (3, 3)},
     "weighted_bags": {"weight": (5, 3), "per_sample_weights": (4,), "dout": (3, 3)},
     "scatter_backward": {"updates": (3, 2)} | dict.fromkeys(("dy", "x", "y"), (3, 4)),
     "norm": {**dict.fromkeys(OPERANDS, (3, 4)), "g": (3, 1), "gamma": (4,), "beta": (4,)},
@@ -65,7 +69,7 @@ EXTENTS = {  # of losses
     "n_rows": 3, "class_extent": 4, "inner_extent": 2, "d_extent": 4, "max_time": 5, "batch_size": 2, "num_classes": 4,
     "max_target_len": 2, "states": 5,
 }  # fmt: skip
-LOSSES = {"numel": (3, 4), "results": (), "weight_extent": (3, 4), "pos_weight_extent": (4,)}
+LOSSES = {"numel": (3, 4), "targets_numel": (2, 2), "results": (), "weight_extent": (3, 4), "pos_weight_extent": (4,)}
 NUMBERS = {
     "size": [4], "num_groups": 2, "repeats": [2, 3], "shifts": [2], "dims": [1, 0], "pad_low": [1, 1],
     "pad_high": [2, 2], "split_offset": 3, "n": 3, "exponent": 2.5, "value": 2, "scale": 3, "offset": 1, "p0": 0.5,
@@ -77,13 +81,16 @@ NAMED = {  # shapes, and the numbers that follow from none
     "alibi": ({"scores": (2, 3, 2, 4), "slopes": (3,)}, {}),
     "alibi_backward": ({"dy": (2, 3, 2, 4)}, {}),
     **dict.fromkeys(("unfold", "unfold_backward"), ({}, {"axis": 1, "size": 3})),
+    **dict.fromkeys(("im2col", "im2col_backward"), ({}, {"kernel_size": [3, 2], "padding": [1, 0], "stride": [2, 1]})),
+    "col2im": ({"x": (2, 18, 9)}, {"output_size": [5, 4], "kernel_size": [3, 2], "padding": [1, 0], "stride": [2, 1]}),
     **dict.fromkeys(("repeat_interleave", "repeat_interleave_backward"), ({}, {"repeats": 2})),
     "embedding": ({"weight": (5, 3)}, {}),
     "embedding_backward": ({"dout": (4, 3)}, {}),
+    "embedding_dense_backward": ({"dout": (4, 3)}, {"scale_grad_by_freq": True}),
+    "embedding_sparse_backward": ({"dout": (4, 3)}, {"scale_grad_by_freq": True}),
     "embedding_renorm": ({"weight": (5, 3)}, {}),
     "embedding_bag": ({"weight": (5, 3)}, {"mode": "sum"}),
     "embedding_bag_backward": ({"dout": (3, 3)}, {"mode": "mean"}),
-    "embedding_bag_max": ({"weight": (5, 3)}, {}),
     "embedding_bag_max_backward": ({"dout": (2, 3)}, {}),
     "index_add": ({}, {"size": 5}),
     "index_select_backward": ({}, {"size": 5}),
@@ -171,7 +178,7 @@ def dtype_of(spec, slot):
         offered = [d for row in spec.rows for d in row.slots.get("T", ())]
         chosen = next((d for d in ("f64", "f16", "i32", "bool") if d in offered), "f64")
         return np.dtype(np.float32 if (chosen, slot) == ("f16", "T.compute") else as_element(chosen).numpy_dtype)
-    if slot == "I":
+    if slot in ("I", "O"):
         return np.dtype(np.int32)
     return np.dtype(np.bool_) if slot == "u8" else as_element(slot).numpy_dtype
 
@@ -193,7 +200,8 @@ def shape_of(spec, position):
         return STATISTICS.get(spec.name, STATISTICS["norm"])
     if "channels_last" in spec.name and name in ("x", "dy"):
         return shapes[name][0], *shapes[name][2:], shapes[name][1]
-    return NAMED[spec.name][0][name] if spec.layout == "named" else shapes[name]
+    own = NAMED.get(spec.name, ({}, {}))[0]
+    return own[name] if spec.layout == "named" or name in own else shapes[name]
 
 
 def grouped_products(rng) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -16,7 +16,7 @@ TOKEN = re.compile(
     r"(?P<space>\s+)"
     r"|(?P<word>[A-Za-z]+(?:-[A-Za-z]{2,})+|[A-Za-z]{2,}'s|[A-Z]'s|\d+-bit)"
     r"|(?P<number>\d+(?:\.\d+)?)"
-    r"|(?P<name>[A-Za-z_]\w*(?:\{[TUI]\})*'?)"
+    r"|(?P<name>[A-Za-z_]\w*(?:\{[TUIO]\})*'?)"
     r"|(?P<bitwise>(?<=\s)[|^](?=\s))"
     r"|(?P<sign>-\+|\+-|\+=|<=|>=|==|!=|<<|>>|[-+*/%^|=<>&~()\[\],])"
     r"|(?P<other>.)"

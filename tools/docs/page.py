@@ -104,7 +104,7 @@ def escape(text: str) -> str:
 def name_of(row: Row, function: str) -> str:
     """The ops of a row without their dtypes: unary_gelu_backward."""
     name = row.pattern.replace("{F}", function)
-    return re.sub(r"_?\{[TUI]\}", "", name)
+    return re.sub(r"_?\{[TUIO]\}", "", name)
 
 
 def statement(row: Row, function: str) -> str:
@@ -190,7 +190,7 @@ def prototype(result: str, name: str, params: str) -> str:
 
 def argument(p: Param, row: Row, function: str, slots: dict[str, str]) -> tuple[str, str, str, str]:
     kind = p.prototype(slots).removesuffix(p.name).strip()
-    dtype = {"T": "`{T}`", "U": "`{U}`", "I": "`{I}`"}.get(p.dtype, f"`{p.dtype_of(slots)}`")
+    dtype = {"T": "`{T}`", "U": "`{U}`", "I": "`{I}`", "O": "`{O}`"}.get(p.dtype, f"`{p.dtype_of(slots)}`")
     if p.is_pointer or p.is_list:
         what = DIRECTIONS[p.direction]
         if p.name == "saved":

@@ -463,6 +463,11 @@ def poisson_target(x: np.ndarray, flag: int) -> Terms:
     return whole(-x if flag else -np.log(x))
 
 
+def ranking_target(x1: np.ndarray, x2: np.ndarray, t: np.ndarray, margin: float) -> Terms:
+    is_lost = margin - t * (x1 - x2) > 0
+    return np.where(is_lost, x2 - x1, 0.0), np.where(is_lost, np.abs(x1) + np.abs(x2), 0.0)
+
+
 def gaussian_variance(x: np.ndarray, t: np.ndarray, v: np.ndarray, eps: float) -> Terms:
     v = variance(v, eps)
     return parted(0.5 / v, -0.5 * (x - t) ** 2 / v / v)
@@ -477,6 +482,7 @@ TARGET_SLOPES: dict[str, tuple[tuple[str, ...], dict[str, float], str, Callable[
     ),
     "kl_div_batch_target": (("pred", "target"), {"batch": 3, "log_target_flag": 1}, "dtarget", kl_div_target),
     "poisson_nll_target": (("input",), {"log_input_flag": 1}, "dtarget", poisson_target),
+    "margin_ranking_target": (("x1", "x2", "t"), {"margin": 0.5}, "dt", ranking_target),
     "gaussian_nll_var": (("input", "target", "var"), {"eps": 1e-6}, "dvar", gaussian_variance),
 }  # fmt: skip
 STRIDES = ("row_stride_in", "row_stride_tgt")

@@ -22,7 +22,7 @@ struct Copy {
     const void* from;
     int bytes, all;
 };
-// Those of a thread; another block's are forgotten.
+// Copies that a thread has under way; another block's are forgotten.
 struct OwnCopies {
     unsigned block = 0;
     std::vector<Copy> open;

@@ -1,0 +1,40 @@
+"""Products of so many tiles that blocks have those of 128 x 128 (native/gemm/matmul_tensor.cuh).
+
+Their sides and terms are no multiples of a tile's, while rows begin at multiples of 16 bytes, and are copied as such.
+"""
+
+import pytest
+from gpu_tools import check, prepare
+
+from cases import CASES, Draw
+from cases.gemm_epilogue import epilogue, gated
+from cases.gemm_grouped import grouped
+from cases.gemm_scaled import MATRICES, scaled
+from harness import OPS
+
+SIZE, GAP, OWN = (1537, 1665, 65), 7, 1  # OWN: this library's kernels
+WIDE = 15  # the gap for factors of a byte
+LAYOUTS = {"rrr": 0, "rcr": 1, "crr": 2}
+MAKERS = {
+    "gemm_epilogue_bf16": lambda d, layout: epilogue(d, *SIZE, layout=layout, gap=GAP, activation=3),
+    "gemm_epilogue_f16": lambda d, layout: epilogue(d, *SIZE, layout=layout, gap=GAP),
+    "gemm_epilogue_tf32": lambda d, layout: epilogue(d, *SIZE, layout=layout, gap=GAP),
+    "gemm_gated_bf16": lambda d, layout: gated(d, *SIZE, layout=layout, gap=GAP),
+    "grouped_gemm_bf16": lambda d, layout: grouped(d, *SIZE, 3, layout=layout, gap=GAP, kind="inside"),
+    "gemm_scaled_fp8e4m3_bf16": lambda d, layout: scaled(
+        d, *SIZE, layout=layout, scaling=MATRICES, gaps=(WIDE, WIDE, GAP)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("op", MAKERS)
+def test_large_tiles(library, op, layout):
+    if op.startswith("grouped") and layout == "crr":
+        layout = "rrr"  # it has no other
+    row, slots = OPS[op]
+    problem = MAKERS[op](Draw(slots, f"{op} of large tiles"), LAYOUTS[layout])
+    if "backend" in problem.scalars:
+        problem.scalars["backend"] = OWN
+    call = prepare(library, op, problem, "full")
+    check(library, CASES[row.name], op, problem, call, "full", call.run())
