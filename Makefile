@@ -113,7 +113,8 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 	@echo "  variables: CUDA_ARCHS='$(CUDA_ARCHS)' PREFIX=$(PREFIX) VENV=$(VENV) (empty: use PYTHON=$(PYTHON) as it is) JOBS=$(JOBS)"
 	@echo "    V=1 shows commands; FAMILIES='segment elementwise.gated' and DTYPES='f32 bf16' make cpu, cuda and install build and"
-	@echo "    install a part: families, tables or translation units, and the dtypes of their {T} and {U}, in $(BUILD)/part/"
+	@echo "    install a part: families, tables or translation units, and the dtypes of their {T} and {U}, in $(BUILD)/part/;"
+	@echo "    'others' among the dtypes is the first one of a row that has none of them"
 
 # --- Python ----------------------------------------------------------------------------------------------------------
 

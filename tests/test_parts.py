@@ -109,6 +109,20 @@ def test_what_is_chosen(families, dtypes, chosen):
     assert about == {key: names for key, names in (("families", families), ("dtypes", dtypes)) if names}
 
 
+def test_rows_without_the_dtypes_have_their_first():
+    """As sanitized and threaded libraries have it: each row and function has an op."""
+    dtypes = ["bf16", "f32", "i64", "u8"]
+    some, each = (gen_abi.select(ROWS, [], [*dtypes, *more]) for more in ([], ["others"]))
+    of_some = {row.name for _, row, _ in some}
+    assert {op for op, _, _ in each} > {op for op, _, _ in some}
+    assert all(row.name not in of_some for op, row, slots in each if (op, row, slots) not in some)
+    assert {(row.name, slots.get("F")) for _, row, slots in each} == {
+        (row.name, function) for row in ROWS for function in row.functions or [None]
+    }
+    arg = [op for op, row, _ in each if row.name == "arg_reduce_{F}_{T}_{U}"]
+    assert arg == [f"arg_reduce_{f}_{t}_i32" for f in ("argmax", "argmin") for t in ("f32", "bf16")]
+
+
 @pytest.mark.parametrize(("choice", "error"), [
     ("FAMILIES=imag", "FAMILIES: 'imag' is no family, table or unit; there are:\n  attention elementwise"),
     ("FAMILIES=image.affine", "FAMILIES: 'image.affine' is no family, table or unit; there are:\n  image.affine_grid"),

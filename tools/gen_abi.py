@@ -9,8 +9,9 @@ part     what a library consists of: DIR/units.txt names its translation units, 
          DIR/part.inc what it was restricted to, as build_info shows it, and DIR/abi_hash.inc the hash of the whole ABI
 oplist   FILE, the Python module that holds the table for the facade
 
-A library may be a part of the whole. --dtypes "f32 bf16" restricts what {T} and {U} stand for; --families chooses
-translation units, by family (segment), table (elementwise.gated), or by their full name (elementwise.unary.special).
+A library may be a part of the whole. --dtypes "f32 bf16" restricts what {T} and {U} stand for; with "others" among them
+a row that has none of these has the first of its own. --families chooses translation units, by family (segment), table
+(elementwise.gated), or by their full name (elementwise.unary.special).
 
 Files whose content would not change are left alone, so that make rebuilds nothing for them.
 """
@@ -28,6 +29,7 @@ from abi_row import C_TYPES, Param, Row, TableError
 from abi_table import ROOT, read_all
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
+OTHERS = "others"  # among dtypes: the first of a row that has none of them
 PROLOGUE = ROOT / "native" / "core" / "abi" / "prologue.h"
 NOTICE = "Written by tools/gen_abi.py: do not edit."
 EPILOGUE = """
@@ -315,9 +317,10 @@ Instance = tuple[str, Row, dict[str, str]]
 
 def select(rows: list[Row], families: list[str], dtypes: list[str]) -> list[Instance]:
     """The instances of a part of the library; an empty list chooses all."""
-    if unknown := sorted(set(dtypes) - set(C_TYPES)):
+    if unknown := sorted(set(dtypes) - {*C_TYPES, OTHERS}):
         raise TableError(f"DTYPES: {unknown[0]!r} is no dtype; there are {' '.join(C_TYPES)}")
     everything = [(op, row, slots) for row in rows for op, slots in row.instances()]
+    allowed = {id(row): dtypes_of(row, dtypes) for row in rows}
     units = sorted({row.unit_of(slots) for _, row, slots in everything})
     chosen = {name: {unit for unit in units if f"{unit}.".startswith(f"{name}.")} for name in families}
     for name, found in chosen.items():
@@ -329,12 +332,20 @@ def select(rows: list[Row], families: list[str], dtypes: list[str]) -> list[Inst
     part = [
         (op, row, slots)
         for op, row, slots in everything
-        if row.unit_of(slots) in wanted
-        and (not dtypes or all(dtype in dtypes for slot, dtype in slots.items() if slot in ("T", "U")))
+        if row.unit_of(slots) in wanted and all(slots[slot] in choices for slot, choices in allowed[id(row)].items())
     ]
     if not part:
         raise TableError(f"FAMILIES={' '.join(families)!r} has no op of DTYPES={' '.join(dtypes)!r}")
     return part
+
+
+def dtypes_of(row: Row, dtypes: list[str]) -> dict[str, list[str]]:
+    """What {T} and {U} of a row stand for, in a library of these dtypes."""
+    typed = {slot: choices for slot, choices in row.slots.items() if slot in ("T", "U")}
+    found = {slot: [choice for choice in choices if not dtypes or choice in dtypes] for slot, choices in typed.items()}
+    if OTHERS in dtypes and not all(found.values()):
+        return {slot: found[slot] or [choices[0]] for slot, choices in typed.items()}
+    return found
 
 
 def glue_files(instances: list[Instance]) -> dict[str, str]:

@@ -141,8 +141,9 @@ struct Hypot {
             constexpr int range = std::numeric_limits<C>::max_exponent;
             const C x = math::fabs<C>(a), y = math::fabs<C>(b);
             const C larger = math::select(x > y, x, y), smaller = math::select(x > y, y, x);  // both, if one is NaN
-            const bool high = larger > power_of_two<C>(range / 2 - 4), low = larger < power_of_two<C>(-range / 2 + 8);
-            const C down = power_of_two<C>(-range / 2 - 4), up = power_of_two<C>(3 * range / 4);
+            const bool high = larger > integral_power_of_two<C>(range / 2 - 4),
+                       low = larger < integral_power_of_two<C>(-range / 2 + 8);
+            const C down = integral_power_of_two<C>(-range / 2 - 4), up = integral_power_of_two<C>(3 * range / 4);
             const C factor = math::select(high, down, math::select(low, up, C(1)));
             const C back = math::select(high, C(1) / down, math::select(low, C(1) / up, C(1)));
             const C p = larger * factor, q = smaller * factor;

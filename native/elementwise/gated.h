@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/abi/axis.h"
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
 #include "core/pointwise/pointwise.h"
@@ -11,8 +12,7 @@
 namespace bk {
 
 inline Status require_split_axis(int32_t split_dim, int32_t rank) {
-    if (split_dim < 0 || split_dim >= rank)
-        return fail(Status::kInvalidProblem, "split_dim is %d, must be in [0, rank), and rank is %d", split_dim, rank);
+    BK_TRY(require_axis("split_dim", split_dim, rank));
     return Status::kOk;
 }
 

@@ -57,8 +57,8 @@ struct GatePower {
     BK_HD C product(C factor, C u) const {
         constexpr Int kVanishing = 7 * FloatFormat<C>::bias / 3;
         const Int bounded = n < -kVanishing ? -kVanishing : n, quarter = bounded >> 2;
-        const C part = power_of_two<C>(quarter);
-        return u * part * part * ((C(1) + value.t) * factor) * part * power_of_two<C>(bounded - 3 * quarter);
+        const C part = integral_power_of_two<C>(quarter);
+        return u * part * part * ((C(1) + value.t) * factor) * part * integral_power_of_two<C>(bounded - 3 * quarter);
     }
     // The power times factor u v.
     BK_HD C product(C factor, C u, C v) const {

@@ -29,7 +29,7 @@ struct FloatFormat {
 
 // 2^k for k that a normal number has as its exponent.
 template <class C>
-BK_HD C power_of_two(typename FloatFormat<C>::Int k) {
+BK_HD C integral_power_of_two(typename FloatFormat<C>::Int k) {
     using F = FloatFormat<C>;
     return bit_cast<C>(static_cast<typename F::Bits>(k + F::bias) << F::digits);
 }
@@ -47,7 +47,7 @@ BK_HD Split<C> split(C x) {
     using Int = typename F::Int;
     constexpr Int up = F::digits + 1;
     const bool subnormal = math::fabs<C>(x) < F::least_normal;
-    const C normal = math::select(subnormal, x * power_of_two<C>(up), x);
+    const C normal = math::select(subnormal, x * integral_power_of_two<C>(up), x);
     const Bits bits = bit_cast<Bits>(normal);
     const Bits field = (bits >> F::digits) & F::exponent_mask;
     const bool special = (field == F::exponent_mask) | (normal == C(0));
@@ -64,7 +64,7 @@ BK_HD C scale(C mantissa, typename FloatFormat<C>::Int exponent) {
     exponent = exponent < -limit ? -limit : exponent;
     exponent = exponent > limit ? limit : exponent;
     const Int half = exponent >> 1;
-    return mantissa * power_of_two<C>(half) * power_of_two<C>(exponent - half);
+    return mantissa * integral_power_of_two<C>(half) * integral_power_of_two<C>(exponent - half);
 }
 
 }  // namespace bk::op

@@ -4,17 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/abi/axis.h"
 #include "core/abi/checks.h"
 #include "core/abi/operand.h"
 #include "core/abi/strided_args.h"
 
 namespace bk {
-
-inline Status require_axis(const char* name, int32_t axis, int32_t rank) {
-    if (axis < 0 || axis >= rank)
-        return fail(Status::kInvalidProblem, "%s is %d, must be in [0, rank), and rank is %d", name, axis, rank);
-    return Status::kOk;
-}
 
 // Of `shape`, which passed its checks, with `extent` along `axis`.
 BK_COLD inline Status locate_placed(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,

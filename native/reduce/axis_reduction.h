@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/abi/axis.h"
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/abi/operand.h"
@@ -12,12 +13,6 @@
 #include "reduce/functions.h"
 
 namespace bk {
-
-inline Status require_axis(const char* name, int32_t axis, int32_t rank) {
-    if (axis < 0 || axis >= rank)
-        return fail(Status::kInvalidProblem, "%s is %d, must be in [0, rank), and rank is %d", name, axis, rank);
-    return Status::kOk;
-}
 
 // The axis as its three numbers say; of the arrays' entries at it `output_shape` has 1, and that of `stride_x` is not used.
 struct AxisReduction {

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
+#include "core/math/limits.h"
 #include "core/math/math.h"
 #include "core/platform.h"
 #include "core/reduce/sums.h"
@@ -12,13 +12,6 @@
 #include "core/types/pack.h"
 
 namespace bk {
-
-template <class C>
-constexpr C kInfinity = std::numeric_limits<C>::infinity();
-template <class C>
-constexpr C kNaN = std::numeric_limits<C>::quiet_NaN();
-template <class C>
-constexpr C kGreatest = std::numeric_limits<C>::max();
 
 template <class T>
 struct ProductReducer {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "core/math/limits.h"
 #include "core/math/math.h"
 #include "core/target.h"
 #include "core/types/dtype.h"
@@ -15,9 +16,6 @@ namespace bk {
 
 template <class T>
 constexpr T kLeast = std::numeric_limits<T>::min();
-
-template <class C>
-constexpr C kInfinity = std::numeric_limits<C>::infinity();
 
 // Sums are kept in f64, those of 16-bit floats on a GPU in f32, which adds them up in a tree. Integers wrap.
 template <class T>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/abi/axis.h"
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
 #include "core/rows/scan.h"
@@ -48,8 +49,7 @@ struct LogCumsumExp {
 
 // A zero-dimensional array has no axis.
 inline Status require_scan_axis(int32_t scan_axis, int32_t scan_extent, int32_t rank, const int32_t* shape) {
-    if (scan_axis < 0 || scan_axis >= rank)
-        return fail(Status::kInvalidProblem, "scan_axis is %d, must be in [0, rank), and rank is %d", scan_axis, rank);
+    BK_TRY(require_axis("scan_axis", scan_axis, rank));
     if (scan_extent != shape[scan_axis])
         return fail(Status::kInvalidProblem, "scan_extent is %d, but shape[%d] is %d", scan_extent, scan_axis,
                     shape[scan_axis]);

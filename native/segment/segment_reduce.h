@@ -36,7 +36,7 @@ Status write_empty(const Launch& launch, const SegmentShape& shape, const Fold& 
                      outputs(output), inputs());
 }
 
-template <Folding kFolding, class T, class I>
+template <SegmentFold kFold, class T, class I>
 struct SegmentReduce {
     int32_t n;
     int32_t d;
@@ -52,10 +52,10 @@ struct SegmentReduce {
 
 private:
     SegmentShape shape() const { return {n, d, num_segments}; }
-    static auto fold() { return fold_of<kFolding, T>(); }
+    static auto fold() { return fold_of<kFold, T>(); }
 };
 
-template <Folding kFolding, class T, class I>
+template <SegmentFold kFold, class T, class I>
 struct UnsortedSegmentReduce {
     int32_t n;
     int32_t d;
@@ -71,7 +71,7 @@ struct UnsortedSegmentReduce {
 
 private:
     SegmentShape shape() const { return {n, d, num_segments}; }
-    static auto fold() { return fold_of<kFolding, T>(); }
+    static auto fold() { return fold_of<kFold, T>(); }
 };
 
 }  // namespace bk

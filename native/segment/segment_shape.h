@@ -20,18 +20,18 @@ struct SegmentShape {
     BK_HD bool has(int64_t id) const { return id >= 0 && id < num_segments; }
 };
 
-enum class Folding { kSum, kMean, kProd, kMax, kMin, kMaxOrZero, kMinOrZero };
+enum class SegmentFold { kSum, kMean, kProd, kMax, kMin, kMaxOrZero, kMinOrZero };
 
-template <Folding kFolding, class T>
+template <SegmentFold kFold, class T>
 auto fold_of() {
-    if constexpr (kFolding == Folding::kProd)
+    if constexpr (kFold == SegmentFold::kProd)
         return ProductFold<T>{};
-    else if constexpr (kFolding == Folding::kMax || kFolding == Folding::kMin)
-        return ExtremeFold<T>{Order<T>::of(kFolding == Folding::kMax)};
-    else if constexpr (kFolding == Folding::kMaxOrZero || kFolding == Folding::kMinOrZero)
-        return ExtremeFold<T>{Order<T>::of(kFolding == Folding::kMaxOrZero), true};
+    else if constexpr (kFold == SegmentFold::kMax || kFold == SegmentFold::kMin)
+        return ExtremeFold<T>{Order<T>::of(kFold == SegmentFold::kMax)};
+    else if constexpr (kFold == SegmentFold::kMaxOrZero || kFold == SegmentFold::kMinOrZero)
+        return ExtremeFold<T>{Order<T>::of(kFold == SegmentFold::kMaxOrZero), true};
     else
-        return SumFold<T>{kFolding == Folding::kMean};
+        return SumFold<T>{kFold == SegmentFold::kMean};
 }
 
 }  // namespace bk

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/abi/axis.h"
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/copies.h"
@@ -25,8 +26,7 @@ struct Halves {
         return extents;
     }
     BK_COLD Status check() const {
-        if (concat_dim < 0 || concat_dim >= rank)
-            return fail(Status::kInvalidProblem, "concat_dim is %d, must be in [0, rank), and rank is %d", concat_dim, rank);
+        BK_TRY(require_axis("concat_dim", concat_dim, rank));
         if (split_offset < 0 || split_offset > output_shape[concat_dim])
             return fail(Status::kInvalidProblem, "split_offset is %d, must be in [0, %d], the extent along concat_dim",
                         split_offset, output_shape[concat_dim]);

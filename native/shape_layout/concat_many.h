@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/abi/axis.h"
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/abi/operand_list.h"
@@ -45,8 +46,7 @@ private:
 BK_COLD inline Status ConcatParts::check(const NamedStrides& whole, bool is_output) const {
     const NamedStrides none[] = {whole};
     BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape, none, none + !is_output, none + 1));
-    if (concat_dim < 0 || concat_dim >= rank)
-        return fail(Status::kInvalidProblem, "concat_dim is %d, must be in [0, rank), and rank is %d", concat_dim, rank);
+    BK_TRY(require_axis("concat_dim", concat_dim, rank));
     BK_TRY(require_non_negative({{"n", n}}));
     BK_TRY(require_array("extents", extents, n));
     BK_TRY(require_array(strides_name, strides, n));

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "core/abi/axis.h"
 #include "core/abi/checks.h"
 #include "core/pointwise/copies.h"
 #include "core/reduce/reduce.h"
@@ -21,8 +22,7 @@ struct InterleavedAxis {
 
     // What can be said before the shape is known to be there.
     BK_COLD Status check() const {
-        if (repeat_dim < 0 || repeat_dim >= rank)
-            return fail(Status::kInvalidProblem, "repeat_dim is %d, must be in [0, rank), and rank is %d", repeat_dim, rank);
+        BK_TRY(require_axis("repeat_dim", repeat_dim, rank));
         if (repeat_count < 0) return fail(Status::kInvalidProblem, "repeat_count is %d, must be >= 0", repeat_count);
         if (int64_t{input_shape[repeat_dim]} * repeat_count > INT32_MAX)
             return fail(Status::kInvalidProblem, "repeat_count is %d: there would be 2^31 or more elements along repeat_dim",

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/abi/axis.h"
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/copies.h"
@@ -28,8 +29,7 @@ struct Windows {
         if (rank < 1 || rank >= kMaxRank)
             return fail(Status::kInvalidProblem, "rank is %d, must be in [1, %d]", rank, kMaxRank - 1);
         BK_TRY(require_shape("input_shape", input_shape, rank));
-        if (unfold_dim < 0 || unfold_dim >= rank)
-            return fail(Status::kInvalidProblem, "unfold_dim is %d, must be in [0, rank), and rank is %d", unfold_dim, rank);
+        BK_TRY(require_axis("unfold_dim", unfold_dim, rank));
         if (window_size < 1 || window_size > input_shape[unfold_dim])
             return fail(Status::kInvalidProblem, "window_size is %d, must be in [1, %d], the extent along unfold_dim",
                         window_size, input_shape[unfold_dim]);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/abi/axis.h"
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/copies.h"
@@ -108,8 +109,7 @@ struct WriteSliceFrom {
     Work work() const { return all_or_none(source_numel); }
     Status check() const {
         BK_TRY(window().check(kWindow));
-        if (dyn_axis < 0 || dyn_axis >= rank)
-            return fail(Status::kInvalidProblem, "dyn_axis is %d, must be in [0, rank), and rank is %d", dyn_axis, rank);
+        BK_TRY(require_axis("dyn_axis", dyn_axis, rank));
         return Status::kOk;
     }
     int64_t dest_words() const { return window().dest_numel(); }

@@ -116,7 +116,7 @@ struct Entmax15 {
     Work work() const { return all_or_none(numel); }
     BK_COLD Status check() const {
         BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_y", stride_y}}));
-        return require_axis(rank, softmax_axis);
+        return require_axis("softmax_axis", softmax_axis, rank);
     }
     Status run(const T* x, T* y, const Launch& launch) const {
         return map_rows(launch, rows_along<2>(rank, shape, softmax_axis, {stride_x, stride_y}), op::Entmax15Rows<T>{},
@@ -139,7 +139,7 @@ struct Entmax15Backward {
     BK_COLD Status check() const {
         BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}, {"stride_y", stride_y}},
                            {{"stride_dx", stride_dx}}));
-        return require_axis(rank, softmax_axis);
+        return require_axis("softmax_axis", softmax_axis, rank);
     }
     size_t workspace_size() const { return map_rows_workspace<Rows>(rows()); }
     Status run(const T* dy, const T* y, T* dx, const Launch& launch) const {

@@ -79,7 +79,7 @@ struct MaskedSoftmax {
         BK_TRY(check_shape("numel", numel, rank, "shape", shape,
                            {{"stride_x", stride_x}, {"stride_bias", stride_bias}, {"stride_mask", stride_mask}},
                            {{"stride_y", stride_y}}));
-        BK_TRY(require_axis(rank, softmax_axis));
+        BK_TRY(require_axis("softmax_axis", softmax_axis, rank));
         if (is_causal != 0 && is_causal != 1)
             return fail(Status::kInvalidProblem, "is_causal is %d, must be 0 or 1", is_causal);
         if (is_causal == 1 && (rank < 2 || softmax_axis != rank - 1))
@@ -141,7 +141,7 @@ struct MaskedSoftmaxBackward {
     BK_COLD Status check() const {
         BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}, {"stride_y", stride_y}},
                            {{"stride_dx", stride_dx}}));
-        return require_axis(rank, softmax_axis);
+        return require_axis("softmax_axis", softmax_axis, rank);
     }
     size_t workspace_size() const { return map_rows_workspace<Rows>(rows()); }
     Status run(const T* dy, const T* y, T* dx, const Launch& launch) const {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "core/abi/axis.h"
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
 #include "core/rows/row_map.h"
@@ -17,16 +18,10 @@ struct RepeatedStride {
     const int64_t* array;
 };
 
-BK_COLD inline Status require_axis(int32_t rank, int32_t axis) {
-    if (axis < 0 || axis >= rank)
-        return fail(Status::kInvalidProblem, "softmax_axis is %d, must be in [0, rank), and rank is %d", axis, rank);
-    return Status::kOk;
-}
-
 // The axis in range, and the scalars that repeat what the host arrays say of it.
 BK_COLD inline Status require_softmax_axis(int32_t rank, const int32_t* shape, int32_t axis, int32_t extent,
                                            std::initializer_list<RepeatedStride> strides) {
-    BK_TRY(require_axis(rank, axis));
+    BK_TRY(require_axis("softmax_axis", axis, rank));
     if (extent != shape[axis])
         return fail(Status::kInvalidProblem, "softmax_extent is %d, but shape[%d] is %d", extent, axis, shape[axis]);
     for (const RepeatedStride& s : strides)

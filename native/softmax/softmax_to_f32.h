@@ -21,7 +21,7 @@ struct SoftmaxToF32 {
     Work work() const { return all_or_none(numel); }
     BK_COLD Status check() const {
         BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_y", stride_y}}));
-        return require_axis(rank, softmax_axis);
+        return require_axis("softmax_axis", softmax_axis, rank);
     }
     size_t workspace_size() const { return map_rows_workspace<Rows>(rows()); }
     Status run(const T* x, float* y, const Launch& launch) const {
@@ -48,7 +48,7 @@ struct SoftmaxToF32Backward {
     BK_COLD Status check() const {
         BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_dy", stride_dy}, {"stride_y", stride_y}},
                            {{"stride_dx", stride_dx}}));
-        return require_axis(rank, softmax_axis);
+        return require_axis("softmax_axis", softmax_axis, rank);
     }
     size_t workspace_size() const { return map_rows_workspace<Rows>(rows()); }
     Status run(const float* dy, const float* y, T* dx, const Launch& launch) const {

@@ -25,12 +25,12 @@ int axis_across(const CopyLayout& layout) {
     return fastest == last || layout.extent[fastest] < 8 || layout.extent[last] < 8 ? -1 : fastest;
 }
 
-struct Square {
+struct Rectangle {
     int64_t rows, columns, y_row, y_column, x_row, x_column;
 };
 
 template <class Bits>
-void copy_square(const Square& s, const Bits* BK_RESTRICT x, Bits* BK_RESTRICT y) {
+void copy_rectangle(const Rectangle& s, const Bits* BK_RESTRICT x, Bits* BK_RESTRICT y) {
     if (s.y_column == 1 && s.x_row == 1) return transpose(sizeof(Bits), y, s.y_row, x, s.x_column, s.rows, s.columns);
     for (int64_t r = 0; r < s.rows; ++r)
         for (int64_t c = 0; c < s.columns; ++c) y[r * s.y_row + c * s.y_column] = x[r * s.x_row + c * s.x_column];
@@ -51,10 +51,10 @@ void copy_squares(const CopyLayout& layout, int across, const Bits* x, Bits* y) 
                         for (int64_t k = begin; k < end; ++k) {
                             const int64_t c = k % by_column * kSide, r = k / by_column % by_row * kSide;
                             const auto at = walk(static_cast<uint64_t>(k / by_column / by_row));
-                            const Square square{std::min(kSide, rows - r), std::min(kSide, columns - c),
+                            const Rectangle square{std::min(kSide, rows - r), std::min(kSide, columns - c),
                                                 layout.stride[0][across],  layout.stride[0][last],
                                                 layout.stride[1][across],  layout.stride[1][last]};
-                            copy_square(square, x + signed_offset(at.of[1]) + r * square.x_row + c * square.x_column,
+                            copy_rectangle(square, x + signed_offset(at.of[1]) + r * square.x_row + c * square.x_column,
                                         y + signed_offset(at.of[0]) + r * square.y_row + c * square.y_column);
                         }
                     });

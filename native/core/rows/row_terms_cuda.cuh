@@ -56,7 +56,7 @@ struct OneCell {
 
 // One sum after another, in runs of 64 and of 64 runs, so that the error grows with the roots of as many.
 template <class C>
-class RunningSum {
+class LongSum {
     static constexpr int kRun = 64;
     C own_ = 0, runs_ = 0, all_ = 0;
     int terms_ = 0;
@@ -81,7 +81,7 @@ BK_DEVICE void sum_each_row(const F& f, const TermRows<sizeof...(I)>& given, con
                             T* out, std::index_sequence<I...>, std::index_sequence<R...>) {
     using Acc = typename F::Acc;
     __shared__ RowExchange<Acc> exchange;
-    RunningSum<C> sum;
+    LongSum<C> sum;
     int turn = 0;
     for (int64_t r = 0; r < given.rows; ++r) {
         auto row = f.start(widen(get<R>(row_inputs.pointer)[r * given.row_step])...);

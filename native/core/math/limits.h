@@ -1,0 +1,15 @@
+// The ends of a floating-point type.
+#pragma once
+
+#include <limits>
+
+namespace bk {
+
+template <class C>
+constexpr C kInfinity = std::numeric_limits<C>::infinity();
+template <class C>
+constexpr C kNaN = std::numeric_limits<C>::quiet_NaN();
+template <class C>
+constexpr C kGreatest = std::numeric_limits<C>::max();
+
+}  // namespace bk
