@@ -52,10 +52,10 @@ void copy_squares(const CopyLayout& layout, int across, const Bits* x, Bits* y) 
                             const int64_t c = k % by_column * kSide, r = k / by_column % by_row * kSide;
                             const auto at = walk(static_cast<uint64_t>(k / by_column / by_row));
                             const Rectangle square{std::min(kSide, rows - r), std::min(kSide, columns - c),
-                                                layout.stride[0][across],  layout.stride[0][last],
-                                                layout.stride[1][across],  layout.stride[1][last]};
+                                                   layout.stride[0][across],  layout.stride[0][last],
+                                                   layout.stride[1][across],  layout.stride[1][last]};
                             copy_rectangle(square, x + signed_offset(at.of[1]) + r * square.x_row + c * square.x_column,
-                                        y + signed_offset(at.of[0]) + r * square.y_row + c * square.y_column);
+                                           y + signed_offset(at.of[0]) + r * square.y_row + c * square.y_column);
                         }
                     });
 }
