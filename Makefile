@@ -367,12 +367,12 @@ CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
 lint: $(VENV_READY) ## ruff and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(CLANG_FORMAT) --dry-run -Werror $(CXX_FILES)
+	$(Q)$(CLANG_FORMAT) --dry-run -Werror $(CXX_FILES)
 
 format: $(VENV_READY) ## apply ruff and clang-format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
-	$(CLANG_FORMAT) -i $(CXX_FILES)
+	$(Q)$(CLANG_FORMAT) -i $(CXX_FILES)
 
 # Both libraries side by side; $(BACKEND) is the one that programs get by -lbaracuda_kernels alone.
 BACKEND ?= $(if $(wildcard $(OUT)/cuda/libbaracuda_kernels.so),cuda,cpu)

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from harness import ROOT
-from test_c_abi import compile_strictly, compiler
+from harness.compilers import compile_strictly, compiler
 
 TESTS = pathlib.Path(__file__).parent
 LINKS = ("Makefile", "tools", "baracuda", "include", "native/core", "native/version_script.map")

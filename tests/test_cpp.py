@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from harness import ROOT
-from test_c_abi import STRICT, compile_and_run, compile_strictly, compiler
+from harness.compilers import STRICT, compile_and_run, compile_strictly, compiler
 
 WRAPPERS = ROOT / "build" / "include"
 INCLUDES = [f"-I{ROOT / 'include'}", f"-I{WRAPPERS}"]

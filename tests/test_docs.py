@@ -18,7 +18,7 @@ from baracuda._describe import base
 from baracuda._functions.spec import PLANS_ALONE, specs
 from harness import OPS, ROOT, ROWS
 from harness.child import child_environment
-from test_c_abi import compile_and_run
+from harness.compilers import compile_and_run
 from tools.docs.blocks import blocks_of, needs_of
 from tools.docs.formula import GREEK, typeset
 from tools.docs.groups import groups

@@ -14,7 +14,7 @@ from cases.elementwise import binary, binary_backward, binary_integer, compare, 
 from cases.elementwise.common import strided_maker
 from cases.model import special_integers
 from harness import FLOATS, INTEGERS, OPS, ROWS, Launch, launch
-from test_properties import bounded, layouts, offsets, run, seeds, shapes
+from harness.strategies import bounded, layouts, offsets, run, seeds, shapes
 from tools.oracle.numerics import (
     COMPUTE,
     DIGITS,

@@ -13,7 +13,7 @@ import pytest
 
 from harness import ROOT
 from harness.child import child_environment
-from test_c_abi import compile_and_run
+from harness.compilers import compile_and_run
 
 EXAMPLES = ROOT / "tests" / "examples"
 SUMS = ["12 14", "0 0", "19 22", "5 6"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import tolerances
 from cases import Array, Expected, Problem
 from harness import FLOATS, launch
-from test_properties import bounded, seeds
+from harness.strategies import bounded, seeds
 from tools.oracle import GATED
 from tools.oracle.numerics import DIGITS, LARGEST, LEAST, round_to
 from tools.oracle.reals import Wide as X

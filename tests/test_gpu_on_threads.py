@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from harness import ROOT
-from test_c_abi import compile_strictly, compiler
+from harness.compilers import compile_strictly, compiler
 
 pytestmark = pytest.mark.unsanitized("it builds a program of its own, without sanitizers")
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cases import Draw, embedding, embedding_dense, embedding_renorm, embedding_rows, embedding_weighted, segment
 from harness import ROWS
-from test_properties import bags_of, bounded, dtypes, indices, kinds, offsets, run, seeds, segments_of
+from harness.strategies import bags_of, bounded, dtypes, indices, kinds, offsets, run, seeds, segments_of
 
 few = settings(bounded, max_examples=30)
 widths = st.sampled_from(("i32", "i64"))

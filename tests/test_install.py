@@ -6,7 +6,6 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
 import venv
@@ -15,7 +14,8 @@ import zipfile
 import pytest
 
 from harness import ROOT
-from test_c_abi import PROGRAMS, SOURCES, compile_strictly, compiler
+from harness.building import attempt, make, run
+from harness.compilers import C_SOURCES, PROGRAMS, compile_strictly, compiler
 
 pytestmark = pytest.mark.unsanitized("it builds libraries of its own, without sanitizers")
 
@@ -34,26 +34,6 @@ NOT_SOURCES = (
 )
 GENERATED = ("_ffi.py", "_oplist.py", "functions.pyi", "_plans.pyi")
 PACKAGES = ("baracuda", "baracuda_cuda13")
-
-
-def run(command, cwd, **changes):
-    """Standard output and error of a command that succeeds."""
-    result = attempt(command, cwd, **changes)
-    assert result.returncode == 0, result.stdout
-    return result.stdout
-
-
-def attempt(command, cwd, **changes):
-    dropped = ("LD_PRELOAD", "PYTHONPATH", "MAKEFLAGS", "MFLAGS", "MAKELEVEL")
-    environment = {k: v for k, v in os.environ.items() if k not in dropped and not k.startswith("BARACUDA_")} | changes
-    return subprocess.run(
-        [*map(str, command)], cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        check=False, timeout=1200,
-    )  # fmt: skip
-
-
-def make(tree, *arguments, **changes):
-    return run(["make", "--no-print-directory", *arguments, "VENV=", f"PYTHON={sys.executable}"], tree, **changes)
 
 
 def setuptools(hook, tree):
@@ -290,7 +270,16 @@ def test_programs_are_built_with_the_flags(prefix, tmp_path, name):
     rpath = [f"-Wl,-rpath,{values['libdir']}"] if name == "baracuda_kernels" else []
     program = tmp_path / "program"
     compile_strictly(
-        compiler(variable, default), *flags, *cflags, SOURCES / source, "-o", program, *rpath, *libs, "-lm", "-pthread"
+        compiler(variable, default),
+        *flags,
+        *cflags,
+        C_SOURCES / source,
+        "-o",
+        program,
+        *rpath,
+        *libs,
+        "-lm",
+        "-pthread",
     )
     assert run([program], tmp_path) == "ok\n"
     linked = run(["ldd", program], tmp_path)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from cases import Draw
 from cases.loss import ctc, elementwise, weighted
 from harness import FLOATS
-from test_properties import bounded, indices, kinds, offsets, run, seeds
+from harness.strategies import bounded, indices, kinds, offsets, run, seeds
 from tools.oracle.losses import LOSSES
 
 EVERY = (None, "full")  # workspaces

@@ -18,6 +18,7 @@ from harness import (
     width,
     workspace_size,
 )
+from harness.outcomes import check_outcome
 from naming import Tries
 
 # Element offsets of the arrays from a 256-byte boundary: aligned, all misaligned for vectors, each differently.
@@ -34,15 +35,6 @@ def layouts_of(problem):
 
 def workspaces(row):
     return (None, "full") if row.workspace else (None,)
-
-
-def check_outcome(library, case, op, problem, outcome, workspace, expected=None):
-    assert outcome.status == 0, outcome.text
-    expected = case.reference(problem) if expected is None else expected
-    assert set(expected) == set(outcome.bits), "the reference and the op disagree about what is written"
-    for name, want in expected.items():
-        tolerance = case.tolerance_of(name, workspace is not None)
-        tolerances.check(f"{op}: {name}", outcome.values(name), outcome.dtypes[name], want, tolerance)
 
 
 def same(outcome, other):

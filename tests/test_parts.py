@@ -11,7 +11,7 @@ import pytest
 
 import baracuda as bk
 from harness import ROOT
-from test_install import attempt, make
+from harness.building import attempt, make
 
 pytestmark = pytest.mark.unsanitized("it builds libraries of its own, without sanitizers")
 

@@ -11,7 +11,7 @@ import baracuda as bk
 import tolerances
 from cases import Array, Problem
 from harness import FLOATS, OPS, launch
-from test_properties import bounded, seeds
+from harness.strategies import bounded, seeds
 from tools.oracle.numerics import DIGITS, LARGEST, LEAST, round_to
 from tools.oracle.reals import power
 

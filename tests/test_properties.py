@@ -3,65 +3,28 @@
 import math
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from cases import CASES, Draw, attention, embedding, scan, segment, shape_layout
+from cases import Draw, attention, embedding, scan, segment, shape_layout
 from cases.elementwise import common, unary
-from harness import FLOATS, INTEGERS, NAN_POISON, OPS, claims_determinism, launch
-from test_ops import check_outcome
-from tolerances import check_bits
-
-EXAMPLES = 60
-MOST_CELLS = 4096
-bounded = settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+from harness import FLOATS, INTEGERS, OPS
+from harness.strategies import (
+    MOST_CELLS,
+    NAMES,
+    bags_of,
+    bounded,
+    dtypes,
+    indices,
+    kinds,
+    layouts,
+    offsets,
+    run,
+    seeds,
+    segments_of,
+    shapes,
+    weights,
 )
-dtypes, indices, seeds = st.sampled_from(FLOATS), st.sampled_from(["i32", "i64"]), st.integers(0, 2**32 - 1)
-offsets, weights = st.integers(0, 9), st.floats(-2, 2, width=32)
-RANKS = st.integers(0, 8)
-kinds = st.sampled_from(["normal", "positive", "special"])
-NAMES = {(row.name, frozenset(slots.items())): op for op, (row, slots) in OPS.items()}
-
-
-@st.composite
-def shapes(draw, rank=RANKS):
-    shape, cells = [], 1
-    for _ in range(draw(rank)):
-        extent = draw(st.integers(1, max(1, min(40, MOST_CELLS // cells))))
-        shape.append(extent)
-        cells *= extent
-    return tuple(shape)
-
-
-@st.composite
-def layouts(draw, rank, broadcast=False):
-    axes = list(range(rank))
-    layout = {
-        "order": tuple(draw(st.permutations(axes))),
-        "flip": tuple(a for a in axes if draw(st.booleans())),
-        "gap": draw(st.integers(1, 3)),
-        "pad": draw(st.integers(0, 3)),
-    }
-    if broadcast:
-        layout["broadcast"] = tuple(a for a in axes if draw(st.integers(0, 3)) == 0)
-    return layout
-
-
-def run(library, row, slots, problem, offset, workspaces=(None,)):
-    case, op = CASES[row], NAMES[row, frozenset(slots.items())]
-    for workspace in workspaces:
-        outcome = launch(library, op, problem, workspace=workspace, offset=offset, poison=NAN_POISON)
-        check_outcome(library, case, op, problem, outcome, workspace)
-        if claims_determinism(library, op, workspace):
-            again = launch(library, op, problem, workspace=workspace, offset=offset)
-            for name, bits in outcome.bits.items():
-                check_bits(f"{op}: {name}", again.bits[name], bits, outcome.dtypes[name])
-
 
 # row, dtypes, functions; one or two functions of each kind of loop: moved bits, cheap ones, calls of the mathematics
 UNARY = {
@@ -152,11 +115,6 @@ def test_repeat_backward(library, data, dtype, seed, offset):
     run(library, "repeat_backward_{T}", {"T": dtype}, problem, offset, (None, "full"))
 
 
-def segments_of(data):
-    n, d, segments = data.draw(st.integers(1, 400)), data.draw(st.integers(1, 70)), data.draw(st.integers(1, 300))
-    return min(n, 12000 // d), d, segments, data.draw(st.sampled_from(segment.DISTRIBUTIONS)), data.draw(kinds)
-
-
 @bounded
 @given(st.data(), dtypes, indices, seeds, offsets)
 def test_segment_sum(library, data, dtype, index, seed, offset):
@@ -181,14 +139,6 @@ def test_segment_sum_backward(library, data, dtype, index, seed, offset):
     problem = segment.backward(Draw(slots, seed), n, d, segments, ids, kind, ordered=False)
     run(library, "segment_sum_backward{I}_{T}", slots, problem, offset)
     run(library, "unsorted_segment_sum_backward{I}_{T}", slots, problem, offset)
-
-
-def bags_of(data):
-    lengths = data.draw(st.lists(st.integers(0, 40), min_size=1, max_size=60))
-    rows, dim, mode = data.draw(st.integers(1, 200)), data.draw(st.integers(1, 40)), data.draw(st.sampled_from([0, 1]))
-    padding, spread = data.draw(st.integers(-2, rows)), data.draw(st.sampled_from(segment.DISTRIBUTIONS))
-    options = {"mode": mode, "padding": padding, "lengths": tuple(lengths), "spread": spread, "kind": data.draw(kinds)}
-    return (len(lengths), rows, dim), options
 
 
 @bounded

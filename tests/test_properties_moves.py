@@ -20,7 +20,7 @@ from cases import (
 )
 from cases import shape_image_windows as images
 from harness import FLOATS
-from test_properties import bounded, kinds, layouts, offsets, run, seeds, shapes
+from harness.strategies import bounded, kinds, layouts, offsets, run, seeds, shapes
 
 ELEMENTS = st.sampled_from(["f32", "bf16", "f64", "i64", "u8", "bool"])  # movers have kernels by width
 SPREADS = st.sampled_from(["inside", "mixed", "outside", "one", "zipf", "rising", "falling"])

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import tolerances
 from cases import Draw, norm_rows, reduce_axes, scan, softmax, strides_for
 from harness import FLOATS, INTEGERS, OPS, launch
-from test_properties import NAMES, bounded, dtypes, layouts, offsets, run, seeds, shapes
+from harness.strategies import NAMES, bounded, dtypes, layouts, offsets, run, seeds, shapes
 from tools.oracle.numerics import UNIT_ROUNDOFF
 
 # Where a group of lanes, a vector, a warp, a block or a chunk ends.

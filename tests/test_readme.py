@@ -10,7 +10,7 @@ import pytest
 
 from baracuda._optable import ops
 from harness.child import child_environment
-from test_c_abi import compile_and_run
+from harness.compilers import compile_and_run
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text()

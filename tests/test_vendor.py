@@ -11,7 +11,7 @@ import pytest
 import baracuda as bk
 from baracuda import _vendor
 from harness import ROOT
-from test_c_abi import compile_strictly, compiler
+from harness.compilers import compile_strictly, compiler
 
 SOURCES = pathlib.Path(__file__).parent / "vendor"
 CXX = ["-std=c++17", "-O1", "-Wno-pedantic", "-Wno-unknown-pragmas", "-Wno-psabi"]

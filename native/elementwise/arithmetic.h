@@ -9,6 +9,7 @@
 #include "core/platform.h"
 #include "core/types/dtype.h"
 #include "core/types/pack.h"
+#include "elementwise/sign_bit.h"
 
 namespace bk::op {
 
@@ -43,29 +44,30 @@ BK_HD C triple_square(C z) {
 
 template <class T>
 struct Neg {
-    static constexpr bool ignores_sign = true;
-    using C = compute_t<T>;
-    BK_HD C operator()(C x) const {
-        if constexpr (std::is_integral_v<C>)
-            return static_cast<C>(wrapping_t<C>(0) - static_cast<wrapping_t<C>>(x));
+    static constexpr bool ignores_sign = true, takes_bits = kIsFloating<T>;
+    using Element = std::conditional_t<takes_bits, bits_t<T>, T>;
+    BK_HD Element operator()(Element x) const {
+        if constexpr (takes_bits)
+            return static_cast<Element>(x ^ kSignBit<T>);
         else
-            return -x;
+            return static_cast<T>(wrapping_t<T>(0) - static_cast<wrapping_t<T>>(x));
     }
 };
 
 template <class T>
 struct NegBackward {
-    using C = compute_t<T>;
-    BK_HD C operator()(C dy, C) const { return -dy; }
+    static constexpr bool takes_bits = true;
+    BK_HD bits_t<T> operator()(bits_t<T> dy, bits_t<T>) const { return Neg<T>()(dy); }
 };
 
 template <class T>
 struct Abs {
-    using C = compute_t<T>;
-    BK_HD C operator()(C x) const {
-        if constexpr (!std::is_integral_v<C>)
-            return math::fabs<T>(x);
-        else if constexpr (std::is_signed_v<C>)
+    static constexpr bool takes_bits = kIsFloating<T>;
+    using Element = std::conditional_t<takes_bits, bits_t<T>, T>;
+    BK_HD Element operator()(Element x) const {
+        if constexpr (takes_bits)
+            return static_cast<Element>(x & ~kSignBit<T>);
+        else if constexpr (std::is_signed_v<T>)
             return math::select(x < 0, Neg<T>()(x), x);
         else
             return x;

@@ -10,6 +10,7 @@
 #include "core/math/math.h"
 #include "core/types/pack.h"
 #include "elementwise/scaling.h"
+#include "elementwise/sign_bit.h"
 #include "elementwise/tune.h"
 
 namespace bk::op {
@@ -20,8 +21,7 @@ struct Copysign {
     using Bits = bits_t<T>;
     static constexpr bool takes_bits = true;
     BK_HD Bits operator()(Bits a, Bits b) const {
-        constexpr Bits sign = static_cast<Bits>(Bits(1) << (8 * sizeof(T) - 1));
-        return static_cast<Bits>((a & static_cast<Bits>(~sign)) | (b & sign));
+        return static_cast<Bits>((a & ~kSignBit<T>) | (b & kSignBit<T>));
     }
 };
 

@@ -10,7 +10,7 @@ import pytest
 from cases import CASES, Draw
 from harness import OPS, ROWS, Launch, workspace_size
 from harness.child import child_environment
-from test_c_abi import SOURCES, compile_strictly, compiler
+from harness.compilers import C_SOURCES, compile_strictly, compiler
 
 MOST = 24 * 1024
 REGISTERS, ARGUMENTS = 8, 40
@@ -27,7 +27,7 @@ class Call(ctypes.Structure):
 def stack_of(tmp_path_factory):
     path = tmp_path_factory.mktemp("stack") / "stack.so"
     compile_strictly(
-        compiler("CC", "gcc"), "-std=c11", "-O2", "-fPIC", "-shared", SOURCES / "stack.c", "-o", path, "-pthread"
+        compiler("CC", "gcc"), "-std=c11", "-O2", "-fPIC", "-shared", C_SOURCES / "stack.c", "-o", path, "-pthread"
     )
     function = ctypes.CDLL(str(path)).stack_of
     function.argtypes, function.restype = [ctypes.POINTER(Call)], ctypes.c_int64

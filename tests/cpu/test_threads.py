@@ -8,7 +8,7 @@ import pytest
 import tolerances
 from cases import CASES, Draw
 from harness import OPS, SANITIZED, launch
-from test_ops import check_outcome
+from harness.outcomes import check_outcome
 
 THREADS = (3,) if SANITIZED else (1, 2, 3, 8)  # of several any number divides the memory
 PROBLEMS = {  # where the work is divided by size or by content

@@ -11,7 +11,7 @@ from cuda.bindings import driver, runtime
 import tolerances
 from cases import CASES, Draw
 from harness import OPS, Launch, claims_determinism, cuda_check, decode, workspace_size
-from test_ops import check_outcome
+from harness.outcomes import check_outcome
 from tools.oracle.numerics import bits_type, encode, itemsize
 
 PER_THREAD = 2  # cudaStreamPerThread

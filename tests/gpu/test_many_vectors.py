@@ -4,7 +4,7 @@ import pytest
 
 from cases import CASES, Draw
 from harness import OPS, launch, width
-from test_ops import check_outcome
+from harness.outcomes import check_outcome
 
 # Vectors from which a launch does so (core/pointwise/pointwise_cuda.cuh), a whole number of blocks and a part of one.
 VECTORS = 2**17 + 6 * 128 + 77
