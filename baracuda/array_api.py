@@ -5,7 +5,7 @@
 
 What computes, moves or counts elements is the library's; dtypes, creation and views (`reshape`, `expand_dims`,
 `broadcast_to` ...) are NumPy's. Where nothing has to be converted, arrays of other kinds are taken as well. What is
-missing of the standard stands in tests/array_api_exceptions.txt.
+missing of the standard stands in tests/functions/array_api_exceptions.txt.
 """
 
 from __future__ import annotations

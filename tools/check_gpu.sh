@@ -37,8 +37,8 @@ if wanted large; then run large "${pytest[@]}" tests/gpu/test_large*.py --junitx
 if wanted demo; then run demo "$python" -m baracuda.demo; fi
 if wanted sanitizers; then
     if sanitizer=$(command -v compute-sanitizer); then
-        chosen=(tests/test_ops.py --op-a-row --most-elements 2000 -k test_reference)
-        [ -z "${SANITIZE:-}" ] || chosen=(tests/test_ops.py -k "$SANITIZE")
+        chosen=(tests/ops/test_ops.py --op-a-row --most-elements 2000 -k test_reference)
+        [ -z "${SANITIZE:-}" ] || chosen=(tests/ops/test_ops.py -k "$SANITIZE")
         for tool in ${TOOLS:-memcheck racecheck initcheck synccheck}; do
             run "$tool" "$sanitizer" --tool "$tool" --error-exitcode 99 --target-processes all "${pytest[@]}" "${chosen[@]}" -x &
         done

@@ -54,14 +54,14 @@ def test_same_bits(library):
 def test_references_of_f64(library):
     """Functions and gradients of f64; test_ops itself on each path."""
     for path in others(library):
-        python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "test_ops.py"),
+        python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "ops" / "test_ops.py"),
                "-k", "test_reference and (unary or binary) and f64 and not strided and not cmp")  # fmt: skip
 
 
 def test_an_op_of_each_row(library):
     """Rows, reductions, scans and products have loops of their own for each width of vectors."""
     for path in others(library):
-        python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "test_ops.py"), "--op-a-row",
+        python(path, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(TESTS / "ops" / "test_ops.py"), "--op-a-row",
                "-k", "test_reference")  # fmt: skip
 
 

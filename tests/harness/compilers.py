@@ -8,7 +8,7 @@ import subprocess
 
 from .launch import ROOT
 
-C_SOURCES = ROOT / "tests" / "c_abi"
+C_SOURCES = ROOT / "tests" / "library" / "c_abi"
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wpedantic"]
 PROGRAMS = {
     "c": ("CC", "gcc", ["-std=c11"], "smoke.c"),

@@ -10,7 +10,7 @@ from harness.compilers import compile_strictly, compiler
 
 pytestmark = pytest.mark.unsanitized("it builds a program of its own, without sanitizers")
 
-SOURCES = pathlib.Path(__file__).parent / "gpu_on_threads"
+SOURCES = pathlib.Path(__file__).parents[1] / "gpu_on_threads"
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in SOURCES.glob("*.cpp")))

@@ -20,7 +20,7 @@ CXX = ["-std=c++17", "-O1", "-Wno-pedantic", "-Wno-unknown-pragmas", "-Wno-psabi
 def build_program(
     folder: pathlib.Path, *includes: pathlib.Path, source: str, program: str = "doors.cpp", more: tuple[str, ...] = ()
 ) -> pathlib.Path:
-    """Of tests/vendor, with a source of native/core/vendor and `more` of native."""
+    """Of tests/library/vendor, with a source of native/core/vendor and `more` of native."""
     main, program = SOURCES / program, folder / pathlib.Path(source).stem
     include = [f"-I{path}" for path in (*includes, ROOT / "native", ROOT / "include")]
     compile_strictly(

@@ -10,7 +10,7 @@ import pytest
 from harness import ROOT
 from harness.compilers import compile_strictly, compiler
 
-TESTS = pathlib.Path(__file__).parent
+SOURCES = pathlib.Path(__file__).parent
 LINKS = ("Makefile", "tools", "baracuda", "include", "native/core", "native/version_script.map")
 FILES = ("plain", "mma_sm80", "mma_sm90a")
 
@@ -88,8 +88,8 @@ def test_chosen(tree, tmp_path, archs):
     macros = re.findall(r"-DBK_HAS_\S+", commands(tree, archs)["plain"])
     program = tmp_path / "arches"
     compile_strictly(
-        compiler("CXX", "g++"), "-std=c++17", "-O0", *macros, f"-I{TESTS / 'vendor'}", f"-I{ROOT / 'native'}",
-        TESTS / "arch" / "arches.cpp", "-o", program,
+        compiler("CXX", "g++"), "-std=c++17", "-O0", *macros, f"-I{SOURCES / 'vendor'}", f"-I{ROOT / 'native'}",
+        SOURCES / "arch" / "arches.cpp", "-o", program,
     )  # fmt: skip
     result = subprocess.run([str(program)], capture_output=True, text=True, check=True, timeout=60)
     assert result.stdout.strip() == CHOICES[archs]

@@ -9,7 +9,7 @@ import pytest
 import baracuda as bk
 from baracuda.errors import STATUS_ERRORS, raise_for_status
 
-HEADER = pathlib.Path(__file__).parent.parent / "include" / "baracuda_kernels.h"
+HEADER = pathlib.Path(__file__).parents[2] / "include" / "baracuda_kernels.h"
 BUILTIN = {
     bk.MisalignedOperandError: ValueError,
     bk.InvalidProblemError: ValueError,

@@ -12,7 +12,7 @@ import baracuda as bk
 from baracuda import _lib, _oplist, _optable
 from harness.child import child_environment
 
-ROOT = pathlib.Path(__file__).parent.parent
+ROOT = pathlib.Path(__file__).parents[2]
 
 
 @pytest.fixture

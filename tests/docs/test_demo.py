@@ -11,7 +11,7 @@ import baracuda as bk
 from baracuda import demo
 from harness.child import child_environment
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 abi_table = importlib.import_module("abi_table")
 gen_abi = importlib.import_module("gen_abi")
 

@@ -12,7 +12,7 @@ import subprocess
 import pytest
 
 from harness import ROOT
-from harness.compilers import STRICT, compile_and_run, compile_strictly, compiler
+from harness.compilers import C_SOURCES, STRICT, compile_and_run, compile_strictly, compiler
 
 WRAPPERS = ROOT / "build" / "include"
 INCLUDES = [f"-I{ROOT / 'include'}", f"-I{WRAPPERS}"]
@@ -24,7 +24,7 @@ EACH_COMPILER = pytest.mark.parametrize("cxx", COMPILERS)
 @EACH_COMPILER
 def test_they_run(cxx, cpu_library, tmp_path, monkeypatch):
     monkeypatch.setenv("CXX", cxx)
-    source = ROOT / "tests" / "c_abi" / "wrapper.cpp"
+    source = C_SOURCES / "wrapper.cpp"
     assert compile_and_run("cpp", source, cpu_library, tmp_path, *INCLUDES) == "ok\n"
 
 

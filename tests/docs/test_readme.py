@@ -12,7 +12,7 @@ from baracuda._optable import ops
 from harness.child import child_environment
 from harness.compilers import compile_and_run
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 
 

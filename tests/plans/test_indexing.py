@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from test_called_functions import MOVED
 
 import baracuda as bk
 import tolerances
@@ -11,7 +12,6 @@ from cases import CASES, Draw
 from cases.indexing_moves import put, scatter
 from harness import OPS, launch
 from naming import Tries
-from test_called_functions import MOVED
 
 ELEMENTS = (np.float32, np.float64, np.float16, np.int8, np.uint16, np.int32, np.uint64, np.bool_)
 INDICES = (np.int32, np.int64)

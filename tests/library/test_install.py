@@ -294,7 +294,8 @@ def test_the_cmake_package(tree, prefix, tmp_path):
     shutil.copytree(prefix, moved, symlinks=True)
     cmake = shutil.which("cmake", path=f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assert cmake, "cmake is not installed: tools/requirements.txt has it"
-    configure = [cmake, "-S", tree / "tests" / "cmake", "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={moved}"]
+    source = tree / "tests" / "library" / "cmake"
+    configure = [cmake, "-S", source, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={moved}"]
     run(configure, tmp_path)
     run([cmake, "--build", tmp_path / "build"], tmp_path)
     for program, backend in (("cpp", "cpu"), ("c", "cuda"), ("cuda", "cuda")):
