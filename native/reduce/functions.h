@@ -105,7 +105,7 @@ struct ReduceIntegerMean {
 
 template <class T>
 struct ReduceNorm2 : ReduceToOne<T> {
-    static Norm2Reducer<T> reducer() { return {}; }
+    static norm2_reducer_t<T> reducer() { return {}; }
 };
 
 template <class T>

@@ -8,6 +8,7 @@
 #include "core/math/math.h"
 #include "core/platform.h"
 #include "core/reduce/sums.h"
+#include "core/target.h"
 #include "core/types/dtype.h"
 #include "core/types/pack.h"
 
@@ -255,6 +256,26 @@ struct Norm2Reducer {
         return acc.sum <= kGreatest<C> ? root : math::sqrt<C>(acc.large) / kDown;
     }
 };
+
+// Where f64 costs little: it has room for the squares of f32 and their sums.
+template <class T>
+struct WideNorm2Reducer {
+    using C = compute_t<T>;
+    struct Acc {
+        double sum;
+    };
+    static constexpr bool ignores_index = true;
+    BK_HD Acc identity() const { return {0}; }
+    BK_HD void add(Acc& acc, int64_t, C x) const {
+        const double wide = x;
+        acc.sum += wide * wide;
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum}; }
+    BK_HD C finish(const Acc& acc, int64_t) const { return static_cast<C>(math::sqrt<double>(acc.sum)); }
+};
+template <class T>
+using norm2_reducer_t =
+    std::conditional_t<kDoubleIsCheap && std::is_same_v<compute_t<T>, float>, WideNorm2Reducer<T>, Norm2Reducer<T>>;
 
 // ln of the sum of exp(x): the largest term, and the sum of exp(x - largest).
 template <class T>

@@ -4,29 +4,15 @@ import importlib
 import io
 import pathlib
 import re
-import subprocess
 import sys
 
 import baracuda as bk
 from baracuda import demo
-from harness.child import child_environment
+from harness.demo import run_demo, shares
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 abi_table = importlib.import_module("abi_table")
 gen_abi = importlib.import_module("gen_abi")
-
-
-def run_demo(*options: str) -> subprocess.CompletedProcess:
-    environment = child_environment()
-    command = [sys.executable, "-m", "baracuda.demo", *options]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-
-
-def shares(output: str) -> tuple[float, float]:
-    """Accuracy, and that of the commonest label."""
-    found = re.search(r"held-out accuracy: ([\d.]+) \(always the commonest label: ([\d.]+)\)", output)
-    assert found, output
-    return float(found[1]), float(found[2])
 
 
 def test_learns_to_tell_the_packages_apart(library):

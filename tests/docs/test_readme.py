@@ -11,13 +11,9 @@ import pytest
 from baracuda._optable import ops
 from harness.child import child_environment
 from harness.compilers import compile_and_run
+from harness.readme import README, blocks
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-README = (ROOT / "README.md").read_text()
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, flags=re.M | re.S)
 
 
 @pytest.mark.parametrize(("code", "printed"), list(zip(blocks("python"), ("", "deterministic=True"), strict=True)))

@@ -6,10 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from test_readme import blocks
 
 from harness import ROOT
 from harness.child import child_environment
+from harness.readme import blocks
 
 HEAD = """import numpy as np
 

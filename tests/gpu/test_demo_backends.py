@@ -2,7 +2,7 @@
 
 import pytest
 
-from test_demo import run_demo, shares
+from harness.demo import run_demo, shares
 
 
 def test_both_backends_learn_the_same(library):
