@@ -14,8 +14,8 @@ from baracuda import descriptor
 from baracuda.kinds import LossKind
 from baracuda.loss.elementwise import LossDescriptor, LossPlan, PoissonNllDescriptor, _flag
 from baracuda.loss.rows import (
-    MultiMarginDescriptor,
     MultilabelSoftMarginDescriptor,
+    MultiMarginDescriptor,
     RowLossPlan,
     TripletMarginDescriptor,
     TripletMarginPlan,
