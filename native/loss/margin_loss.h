@@ -155,8 +155,8 @@ struct WeightedSoftMarginBackward {
     BK_ROW_LOSS_GRADIENT(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
     Status run(const T* input, const T* target, const C* weight, const T* dy, T* dinput, const Launch& launch) const {
         if (weight == nullptr) {
-            const MultilabelSoftMarginBackward<T> bare{
-                n_rows, class_extent, row_stride_in, row_stride_tgt, reduction_mode, static_cast<float>(factor())};
+            const MultilabelSoftMarginBackward<T> bare{n_rows,         class_extent,   row_stride_in,
+                                                       row_stride_tgt, reduction_mode, static_cast<float>(factor())};
             return bare.run(input, target, dy, dinput, launch);
         }
         Layout<5> layout;
@@ -251,7 +251,8 @@ struct TripletSwap {
     BK_ROW_LOSS(d_extent, {"row_stride", row_stride})
     Status run(const T* a, const T* p_tensor, const T* n_tensor, T* out, const Launch& launch) const {
         using C = compute_t<T>;
-        const TripletSwapRows<T> f{{{}, static_cast<C>(margin), static_cast<C>(p_norm), 1}, static_cast<C>(eps), swap_flag != 0};
+        const TripletSwapRows<T> f{
+            {{}, static_cast<C>(margin), static_cast<C>(p_norm), 1}, static_cast<C>(eps), swap_flag != 0};
         return row_loss(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}}, f,
                         inputs(a, p_tensor, n_tensor), inputs(), out);
     }
@@ -272,7 +273,8 @@ struct TripletSwapBackward {
     Status run(const T* a, const T* p_tensor, const T* n_tensor, const T* dy, T* da, T* dp, T* dn, const Launch& launch) const {
         using C = compute_t<T>;
         if (da == nullptr && dp == nullptr && dn == nullptr) return Status::kOk;
-        const TripletSwapRows<T> f{{{}, static_cast<C>(margin), static_cast<C>(p_norm), factor()}, static_cast<C>(eps), swap_flag != 0};
+        const TripletSwapRows<T> f{
+            {{}, static_cast<C>(margin), static_cast<C>(p_norm), factor()}, static_cast<C>(eps), swap_flag != 0};
         return row_gradients(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}}, f,
                              inputs(a, p_tensor, n_tensor), inputs(dy), outputs(da, dp, dn));
     }

@@ -180,7 +180,8 @@ struct MultilabelMargin {
     Status run(const T* input, const I* target, T* out, const Launch& launch) const {
         using C = compute_t<T>;
         if (n_rows == 0) return write_empty_loss(launch, reduction_mode, out);
-        MultilabelMarginTerms<T> terms{input, Labels::of(target), row_stride_in, row_stride_tgt, 1, n_rows, class_extent, 1, out, nullptr};
+        MultilabelMarginTerms<T> terms{
+            input, Labels::of(target), row_stride_in, row_stride_tgt, 1, n_rows, class_extent, 1, out, nullptr};
         const int64_t bytes = int64_t{class_extent} * 64;
         if (reduction_mode == kEachTerm) return run_teams(launch, n_rows, bytes, terms);
         const C factor = factor_of_loss<C>(n_rows, reduction_mode);

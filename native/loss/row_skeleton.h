@@ -75,10 +75,10 @@ Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRow
     Work work() const { return n_rows == 0 || extent == 0 ? Work::kNone : Work::kAll; }                               \
     int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
 // Of a row with scale_scalar, and of one without.
-#define BK_ROW_LOSS_BACKWARD(extent, ...)    \
+#define BK_ROW_LOSS_BACKWARD(extent, ...)   \
     BK_ROW_LOSS_CHECKS(extent, __VA_ARGS__) \
     compute_t<T> factor() const { return factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar); }
-#define BK_ROW_LOSS_GRADIENT(extent, ...)    \
+#define BK_ROW_LOSS_GRADIENT(extent, ...)   \
     BK_ROW_LOSS_CHECKS(extent, __VA_ARGS__) \
     compute_t<T> factor() const { return factor_of_loss<compute_t<T>>(n_rows, reduction_mode); }
 

@@ -143,7 +143,7 @@ def row_problems(names, numbers, outputs, more):
 
 
 def given(problem, inputs, numbers):
-    values = [None if x in problem.null else problem.arrays[x].values for x in inputs]
+    values = [None if x == "weight" and x in problem.null else problem.arrays[x].values for x in inputs]
     return [*values, *(problem.scalars[x] for x in numbers if "extent" not in x)]
 
 
