@@ -63,7 +63,7 @@ def weighted_probabilities(p: np.ndarray, t: np.ndarray, w: np.ndarray | None) -
 
 
 def weighted_probabilities_slope(p: np.ndarray, t: np.ndarray, w: np.ndarray | None) -> Terms:
-    value = repeated(w, len(p)) * (p - t) / np.maximum((1 - p) * p, 1e-12)
+    value = repeated(w, len(p)) * ((p - t) / np.maximum((1 - p) * p, 1e-12))
     return value, np.abs(value)
 
 
