@@ -178,6 +178,11 @@ _OPS = {
         "WeightedBceWithLogits WeightedBceWithLogitsBackward SigmoidFocal SigmoidFocalBackward KlDivBatch "
         "KlDivBatchBackward"
     ),
+    "loss.options": (
+        "WeightedBce WeightedBceBackward FullPoissonNll FullPoissonNllBackward FullGaussianNll TripletMarginSwap "
+        "TripletMarginSwapBackward WeightedMultiMargin WeightedMultiMarginBackward WeightedMultilabelSoftMargin "
+        "WeightedMultilabelSoftMarginBackward"
+    ),
     "loss.rows": (
         "CrossEntropy CrossEntropyBackward Nll NllBackward CosineEmbedding CosineEmbeddingBackward "
         "TripletMargin TripletMarginBackward MultiMargin MultiMarginBackward MultilabelMargin "
@@ -185,7 +190,8 @@ _OPS = {
     ),
     "loss.targets": (
         "BceTargetBackward WeightedBceWithLogitsTargetBackward KlDivBatchTargetBackward PoissonNllTargetBackward "
-        "GaussianNllVarBackward MarginRankingTargetBackward MultilabelSoftMarginTargetBackward"
+        "GaussianNllVarBackward MarginRankingTargetBackward MultilabelSoftMarginTargetBackward "
+        "WeightedBceTargetBackward FullPoissonNllTargetBackward WeightedMultilabelSoftMarginTargetBackward"
     ),
     "norm.batch": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
     "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),

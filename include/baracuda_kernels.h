@@ -12519,98 +12519,6 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f64_run(int64_t numel
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, const void* dinput);
 
 /*
- * loss_poisson_nll_{T}  (T: f32 f16 bf16 f64)
- * exp(input) - target input where log_input_flag is not 0, else input - target log(input); a target of 0 leaves
- * its product out. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
- * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
- *   in    input: T [numel]
- *   in    target: T [numel]
- *   out   out: T [results]
- *   workspace optional: parts of the mean or sum
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f32_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f32_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_bf16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_bf16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_bf16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f64_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f64_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f64_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
-
-/*
- * loss_poisson_nll_backward_{T}  (T: f32 f16 bf16 f64)
- * dinput = (exp(input) - target) s where log_input_flag is not 0, else (1 - target / input) s. In it s is dy of
- * the element for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 /
- * numel for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an
- * input of its dtype and length.
- *   in    input: T [numel]
- *   in    target: T [numel]
- *   in    dy: T [results]
- *   out   dinput: T [numel]
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
-
-/*
- * loss_gaussian_nll_{T}  (T: f32 f16 bf16 f64)
- * (log(v) + (input - target)^2 / v) / 2 with v = max(var, eps). reduction_mode 0 gives each element its term,
- * results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before.
- * The mean of no terms is NaN.
- *   in    input: T [numel]
- *   in    target: T [numel]
- *   in    var: T [numel]
- *   out   out: T [results]
- *   workspace optional: parts of the mean or sum
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f32_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f32_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f32_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f16_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f16_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f16_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_bf16_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_bf16_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f64_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f64_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f64_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
-
-/*
- * loss_gaussian_nll_backward_{T}  (T: f32 f16 bf16 f64)
- * dinput = (input - target) / v s with v = max(var, eps). In it s is dy of the element for reduction_mode 0; for 1
- * and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for
- * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length. The
- * gradient of target is that of input with the two in each other's place.
- *   in    input: T [numel]
- *   in    target: T [numel]
- *   in    var: T [numel]
- *   in    dy: T [results]
- *   out   dinput: T [numel]
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
-
-/*
  * loss_margin_ranking_{T}  (T: f32 f16 bf16 f64)
  * max(0, margin - t (x1 - x2)). reduction_mode 0 gives each element its term, results being numel; 1 their mean
  * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
@@ -12799,34 +12707,6 @@ BARACUDA_API int32_t baracuda_kernels_loss_huber_param_backward_f64_run(int64_t 
 BARACUDA_API int32_t baracuda_kernels_loss_huber_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, const void* dpred);
 
 /*
- * loss_gaussian_nll_param_{T}  (T: f64)
- * As loss_gaussian_nll, with eps in f64: a float would make an error of its own.
- *   in    input: T [numel]
- *   in    target: T [numel]
- *   in    var: T [numel]
- *   out   out: T [results]
- *   workspace optional: parts of the mean or sum
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_f64_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* out);
-BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double eps);
-
-/*
- * loss_gaussian_nll_param_backward_{T}  (T: f64)
- * As loss_gaussian_nll_backward, with eps in f64: a float would make an error of its own. The gradient of target
- * is that of input with the two in each other's place.
- *   in    input: T [numel]
- *   in    target: T [numel]
- *   in    var: T [numel]
- *   in    dy: T [results]
- *   out   dinput: T [numel]
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
-
-/*
  * loss_margin_ranking_param_{T}  (T: f64)
  * As loss_margin_ranking, with margin in f64: a float would make an error of its own.
  *   in    x1: T [numel]
@@ -12878,6 +12758,46 @@ BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_param_f64_workspace_si
  */
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_hinge_embedding_i32_{T}  (T: f32 f16 bf16 f64)
+ * As loss_hinge_embedding, with targets of i32 and margin in f64.
+ *   in    input: T [numel]
+ *   in    target: i32 [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_f32_run(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_f32_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_i32_f32_workspace_size(int64_t numel, int32_t reduction_mode, double margin);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_f16_run(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_f16_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_i32_f16_workspace_size(int64_t numel, int32_t reduction_mode, double margin);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_bf16_run(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_bf16_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_i32_bf16_workspace_size(int64_t numel, int32_t reduction_mode, double margin);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_f64_run(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_f64_can_implement(int64_t numel, int32_t reduction_mode, double margin, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_i32_f64_workspace_size(int64_t numel, int32_t reduction_mode, double margin);
+
+/*
+ * loss_hinge_embedding_i32_backward_{T}  (T: f32 f16 bf16 f64)
+ * As loss_hinge_embedding_backward, with targets of i32 and margin in f64.
+ *   in    input: T [numel]
+ *   in    target: i32 [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, const void* dinput);
 
 /*
  * loss_flce_per_row_{T}  (T: f32 f16 bf16 f64)
@@ -12986,6 +12906,198 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_run(int32_t bt,
 BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_can_implement(int32_t bt, int64_t ignore_index, const void* target, const void* count_out);
 
 /*
+ * loss_poisson_nll_{T}  (T: f32 f16 bf16 f64)
+ * exp(input) - target input where log_input_flag is not 0, else input - target log(input); a target of 0 leaves
+ * its product out. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
+ * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f32_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f32_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_bf16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_bf16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_bf16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f64_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_f64_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f64_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag);
+
+/*
+ * loss_poisson_nll_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = (exp(input) - target) s where log_input_flag is not 0, else (1 - target / input) s. In it s is dy of
+ * the element for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 /
+ * numel for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are taken. A gradient may be an
+ * input of its dtype and length.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_gaussian_nll_{T}  (T: f32 f16 bf16 f64)
+ * (log(v) + (input - target)^2 / v) / 2 with v = max(var, eps). reduction_mode 0 gives each element its term,
+ * results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before.
+ * The mean of no terms is NaN.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f32_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f32_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f32_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f16_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f16_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f16_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_bf16_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_bf16_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_bf16_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f64_run(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_f64_can_implement(int64_t numel, int32_t reduction_mode, float eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f64_workspace_size(int64_t numel, int32_t reduction_mode, float eps);
+
+/*
+ * loss_gaussian_nll_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = (input - target) / v s with v = max(var, eps). In it s is dy of the element for reduction_mode 0; for 1
+ * and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / numel for the mean and 1 for the sum; for
+ * f64 scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length. The
+ * gradient of target is that of input with the two in each other's place.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_bf16_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+
+/*
+ * loss_gaussian_nll_param_{T}  (T: f64)
+ * As loss_gaussian_nll, with eps in f64: a float would make an error of its own.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_f64_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_f64_can_implement(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_param_f64_workspace_size(int64_t numel, int32_t reduction_mode, double eps);
+
+/*
+ * loss_gaussian_nll_param_backward_{T}  (T: f64)
+ * As loss_gaussian_nll_backward, with eps in f64: a float would make an error of its own. The gradient of target
+ * is that of input with the two in each other's place.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, float scale_scalar, double eps, const void* input, const void* target, const void* var, const void* dy, const void* dinput);
+
+/*
+ * loss_poisson_nll_full_{T}  (T: f32 f16 bf16 f64)
+ * exp(input) - target input where log_input_flag is not 0, else input - target log(input + eps); a target of 0
+ * leaves its product out. Where full_flag is not 0, targets above 1 add what log(target!) is by Stirling's
+ * formula, target log(target) - target + log(2 pi target) / 2. reduction_mode 0 gives each element its term,
+ * results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before.
+ * The mean of no terms is NaN.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_f32_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_full_f32_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_f16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_f16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_full_f16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_bf16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_bf16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_full_bf16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_f64_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_f64_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_full_f64_workspace_size(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps);
+
+/*
+ * loss_poisson_nll_full_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput = (exp(input) - target) s where log_input_flag is not 0, else (1 - target / (input + eps)) s: the
+ * gradient of loss_poisson_nll_full, whatever its full_flag. In it s is dy of the element for reduction_mode 0,
+ * dy[0] / numel for 1 and dy[0] for 2. A gradient may be an input of its dtype and length.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dinput: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, double eps, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, double eps, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, double eps, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, double eps, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_bf16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, double eps, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, double eps, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f64_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, double eps, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, double eps, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_gaussian_nll_full_{T}  (T: f32 f16 bf16 f64)
+ * (log(v) + (input - target)^2 / v) / 2 with v = max(var, eps), and log(2 pi) / 2 beside it where full_flag is not
+ * 0, which loss_gaussian_nll_backward has the gradient of, too. reduction_mode 0 gives each element its term,
+ * results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before.
+ * The mean of no terms is NaN.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    var: T [numel]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_full_f32_run(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_full_f32_can_implement(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_full_f32_workspace_size(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_full_f16_run(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_full_f16_can_implement(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_full_f16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_full_bf16_run(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_full_bf16_can_implement(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_full_bf16_workspace_size(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_full_f64_run(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps, const void* input, const void* target, const void* var, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_full_f64_can_implement(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps, const void* input, const void* target, const void* var, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_full_f64_workspace_size(int64_t numel, int32_t reduction_mode, int32_t full_flag, double eps);
+
+/*
  * loss_bce_with_logits_weighted_{T}  (T: f32 f16 bf16 f64)
  * Binary cross entropy of logits x: w (p target log(1 + exp(-x)) + (1 - target) log(1 + exp(x))), where element i
  * has w = weight[i mod weight_extent] and p = pos_weight[i mod pos_weight_extent], 1 where these are NULL. The
@@ -13080,6 +13192,53 @@ BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f64_run(int64_
 BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, const void* dlogits);
 
 /*
+ * loss_bce_weighted_{T}  (T: f32 f16 bf16 f64)
+ * Binary cross entropy -w (target log(pred) + (1 - target) log(1 - pred)) of probabilities, each logarithm at
+ * least -100, where element i has w = weight[i mod weight_extent], 1 where that is NULL. The mean is over numel.
+ * reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their sum, results being
+ * 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    weight: T.compute [weight_extent], may be NULL
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_f32_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_f32_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_weighted_f32_workspace_size(int64_t numel, int64_t weight_extent, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_f16_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_f16_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_weighted_f16_workspace_size(int64_t numel, int64_t weight_extent, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_bf16_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_bf16_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_weighted_bf16_workspace_size(int64_t numel, int64_t weight_extent, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_f64_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_f64_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_bce_weighted_f64_workspace_size(int64_t numel, int64_t weight_extent, int32_t reduction_mode);
+
+/*
+ * loss_bce_weighted_backward_{T}  (T: f32 f16 bf16 f64)
+ * dpred = w (pred - target) / max(pred (1 - pred), 1e-12) s, where element i has w = weight[i mod weight_extent],
+ * 1 where that is NULL. In it s is dy of the element for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2. A
+ * gradient may be an input of its dtype and length.
+ *   in    pred: T [numel]
+ *   in    target: T [numel]
+ *   in    weight: T.compute [weight_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dpred: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f32_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f32_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f16_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f16_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_bf16_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_bf16_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* dy, const void* dpred);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f64_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f64_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* dy, const void* dpred);
+
+/*
  * loss_multilabel_margin_{T}  (T: f32 f16 bf16 f64)
  * The sum, over the classes j that target lists and i that it does not, of max(0, 1 - input[j] + input[i]) /
  * class_extent of each row. A list ends before its first negative label; a label that is no class is skipped, one
@@ -13124,6 +13283,46 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_bf16_run(i
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+
+/*
+ * loss_multilabel_margin_i32_{T}  (T: f32 f16 bf16 f64)
+ * As loss_multilabel_margin, with targets of i32.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: i32 [n_rows by row_stride_tgt, class_extent]
+ *   out   out: T [results]
+ *   workspace optional: parts of the mean or sum
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_i32_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_i32_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_i32_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_i32_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+
+/*
+ * loss_multilabel_margin_i32_backward_{T}  (T: f32 f16 bf16 f64)
+ * As loss_multilabel_margin_backward, with targets of i32.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: i32 [n_rows by row_stride_tgt, class_extent]
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, const void* dinput);
 
 /*
  * loss_nll_{T}  (T: f32 f16 bf16 f64)
@@ -13615,6 +13814,122 @@ BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_backward_f64_run(i
 BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* input, const void* target, const void* dy, const void* dinput);
 
 /*
+ * loss_multi_margin_weighted{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * weight[target] times the sum over c, target left out, of max(0, margin - input[target] + input[c])^p_norm /
+ * class_extent of each row; without the factor where weight is NULL. An index outside [0, class_extent) gives a
+ * term of 0, which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its term, results being
+ * n_rows; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no
+ * rows is NaN.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: I [n_rows]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_weighted_i64idx_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm);
+
+/*
+ * loss_multi_margin_weighted_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
+ * With h[c] = max(0, margin - input[target] + input[c]) and g[c] = weight[target] p_norm h[c]^(p_norm - 1) where
+ * h[c] > 0, else 0, and without the weight where that is NULL: dinput[c] = g[c] s / class_extent, and for target
+ * minus the sum of these. An index outside [0, class_extent) gives a term of 0, which the mean counts, and a
+ * gradient of 0. In it s is dy of the row for reduction_mode 0, dy[0] / n_rows for 1 and dy[0] for 2. Gradients
+ * have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    target: I [n_rows]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_i64idx_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_i64idx_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_i64idx_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_i64idx_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_i64idx_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_i64idx_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_i64idx_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_i64idx_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+
+/*
+ * loss_multilabel_soft_margin_weighted_{T}  (T: f32 f16 bf16 f64)
+ * The mean over the classes c of weight[c] bce_with_logits of each row; a weight is 1 where weight is NULL.
+ * reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results being 1,
+ * of terms that are not rounded to T before. The mean of no rows is NaN.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: T [n_rows by row_stride_tgt, class_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_weighted_f32_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_weighted_f16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_weighted_bf16_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_weighted_f64_workspace_size(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode);
+
+/*
+ * loss_multilabel_soft_margin_weighted_backward_{T}  (T: f32 f16 bf16 f64)
+ * dinput[c] = weight[c] (sigmoid(input[c]) - target[c]) s / class_extent; a weight is 1 where weight is NULL. In
+ * it s is dy of the row for reduction_mode 0, dy[0] / n_rows for 1 and dy[0] for 2. Gradients have the row stride
+ * of the input, and may be it.
+ *   in    input: T [n_rows by row_stride_in, class_extent]
+ *   in    target: T [n_rows by row_stride_tgt, class_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* dy, const void* dinput);
+
+/*
  * loss_bce_target_backward_{T}  (T: f32 f16 bf16 f64)
  * Gradient of the targets of loss_bce: dtarget = (log(1 - pred) - log(pred)) s, each logarithm at least -100. In
  * it s is dy of the element for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2. A gradient may be an input
@@ -13754,6 +14069,67 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backwar
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, const void* dtarget);
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, const void* dtarget);
+
+/*
+ * loss_bce_weighted_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_bce_weighted: dtarget = w (log(1 - pred) - log(pred)) s with its w, each
+ * logarithm at least -100. In it s is dy of the element for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2.
+ * A gradient may be an input of its dtype and length.
+ *   in    pred: T [numel]
+ *   in    weight: T.compute [weight_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dtarget: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_target_backward_f32_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_target_backward_f32_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_target_backward_f16_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_target_backward_f16_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_target_backward_bf16_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_target_backward_bf16_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_target_backward_f64_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_target_backward_f64_can_implement(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* weight, const void* dy, const void* dtarget);
+
+/*
+ * loss_poisson_nll_full_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_poisson_nll_full: dtarget = -input s where log_input_flag is not 0, else
+ * -log(input + eps) s; where full_flag is not 0, targets above 1 add (log(target) + 1 / (2 target)) s. In it s is
+ * dy of the element for reduction_mode 0, dy[0] / numel for 1 and dy[0] for 2. A gradient may be an input of its
+ * dtype and length.
+ *   in    input: T [numel]
+ *   in    target: T [numel]
+ *   in    dy: T [results]
+ *   out   dtarget: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_target_backward_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_target_backward_f32_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_target_backward_f16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_target_backward_f16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_target_backward_bf16_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_target_backward_bf16_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_target_backward_f64_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_target_backward_f64_can_implement(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* dy, const void* dtarget);
+
+/*
+ * loss_multilabel_soft_margin_weighted_target_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of the targets of loss_multilabel_soft_margin_weighted: dtarget[c] = -weight[c] input[c] s /
+ * class_extent; a weight is 1 where weight is NULL. In it s is dy of the row for reduction_mode 0, dy[0] / n_rows
+ * for 1 and dy[0] for 2. Gradients have the row stride of the input, and may be it.
+ *   in    input: T [n_rows by row_stride, class_extent]
+ *   in    weight: T.compute [class_extent], may be NULL
+ *   in    dy: T [results]
+ *   out   dtarget: T [n_rows by row_stride, class_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_target_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_target_backward_f32_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_target_backward_f16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_target_backward_f16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_target_backward_bf16_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_target_backward_bf16_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* weight, const void* dy, const void* dtarget);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_target_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_target_backward_f64_can_implement(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* weight, const void* dy, const void* dtarget);
 
 /*
  * loss_cosine_embedding_{T}  (T: f32 f16 bf16 f64)
@@ -13910,6 +14286,59 @@ BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_param_f64_workspace_siz
  */
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+
+/*
+ * loss_triplet_margin_swap_{T}  (T: f32 f16 bf16 f64)
+ * With the p-norms dp, dn and ds of a - p_tensor, a - n_tensor and p_tensor - n_tensor, eps being added to each
+ * element of a difference: max(0, dp - min(dn, ds) + margin) of each row where swap_flag is not 0, the distance
+ * swap of Balntas et al. 2016, else max(0, dp - dn + margin). reduction_mode 0 gives each row its term, results
+ * being n_rows; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean
+ * of no rows is NaN.
+ *   in    a: T [n_rows by row_stride, d_extent]
+ *   in    p_tensor: T [n_rows by row_stride, d_extent]
+ *   in    n_tensor: T [n_rows by row_stride, d_extent]
+ *   out   out: T [results]
+ *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_f32_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_swap_f32_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_f16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_f16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_swap_f16_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_bf16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_swap_bf16_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* out);
+BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_swap_f64_workspace_size(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag);
+
+/*
+ * loss_triplet_margin_swap_backward_{T}  (T: f32 f16 bf16 f64)
+ * Where the term of loss_triplet_margin_swap is positive, with u = |d|^(p_norm - 1) sign(d) / max(norm^(p_norm -
+ * 1), 1e-12; 1e-30 for f64) of d = a - p_tensor + eps, v that of a - n_tensor + eps, and w that of p_tensor -
+ * n_tensor + eps, of which the one of the larger norm is 0, of equal ones each is halved, and w is 0 where
+ * swap_flag is: da = (u - v) s, dp = -(u + w) s, dn = (v + w) s; else 0. Each may be NULL. In it s is dy of the
+ * row for reduction_mode 0, dy[0] / n_rows for 1 and dy[0] for 2. Gradients have the row stride of the input, and
+ * may be it.
+ *   in    a: T [n_rows by row_stride, d_extent]
+ *   in    p_tensor: T [n_rows by row_stride, d_extent]
+ *   in    n_tensor: T [n_rows by row_stride, d_extent]
+ *   in    dy: T [results]
+ *   out   da: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   dp: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   dn: T [n_rows by row_stride, d_extent], may be NULL
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_backward_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_backward_f32_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_backward_f16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_backward_f16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_backward_bf16_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_backward_bf16_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_backward_f64_can_implement(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, const void* da, const void* dp, const void* dn);
 
 /* ---- norm ------------------------------------------------------------------------------------------------------ */
 

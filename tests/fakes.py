@@ -170,6 +170,11 @@ EXAMPLES = {
     "WeightedBceWithLogitsTarget": (SHAPE, MEAN, 1, 4),
     "KlDivBatchTarget": (SHAPE, MEAN, 3), "PoissonNllTarget": (SHAPE, MEAN, True), "GaussianNllVar": (SHAPE, MEAN, 0.5),
     "PoissonNll": (SHAPE, MEAN, True), "TripletMargin": (5, 7, MEAN, 1.0, 2.0),
+    **dict.fromkeys(("WeightedBce", "WeightedBceTarget"), (SHAPE, MEAN, 4)),
+    **dict.fromkeys(("FullPoissonNll", "FullPoissonNllTarget"), (SHAPE, MEAN, True)),
+    "FullGaussianNll": (SHAPE, MEAN, 0.5), "TripletMarginSwap": (5, 7, MEAN, 1.0, 2.0),
+    "WeightedMultiMargin": (5, 7, MEAN, 1.0, 1.0),
+    **dict.fromkeys(("WeightedMultilabelSoftMargin", "WeightedMultilabelSoftMarginTarget"), (5, 7, MEAN)),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
         f"{of}{fold}": (6, 5, 4)

@@ -187,12 +187,6 @@ def _focal(call: Call, given: Given) -> Any:
     return call("cast", found * _share(given, math.prod(x.shape)), dtype)
 
 
-def _soft_margin(call: Call, given: Given) -> Any:
-    x = given["x"]
-    share = _share(given, x.shape[0])
-    return -x * (share[:, None] if len(share.shape) else share) / x.shape[1]
-
-
 def _wide(dtype: Any) -> Any:
     return ElementKind.F64 if "64" in str(dtype) else ElementKind.F32
 
@@ -201,7 +195,6 @@ def _wide(dtype: Any) -> Any:
 APART: dict[str, dict[str, Composed]] = {
     "embedding_bag_weighted": {"per_sample_weights": Composed(_bag_weights, ("weight", "indices", "offsets"))},
     "sigmoid_focal_loss": {"target": Composed(_focal, ("x", "target"))},
-    "multilabel_soft_margin_loss": {"target": Composed(_soft_margin, ("x",))},
     **{name: _tables(name) for name in specs() if name.startswith("rope_apply") and "_backward" not in name},
 }
 

@@ -269,7 +269,7 @@ _CHOICES: dict[str, Callable[[str, object], int | float]] = {
     "reduce": functools.partial(_member, ScatterReduction), "include_self": _flag, "include_last_offset": _flag,
     "scale_grad_by_freq": _flag,
     "reverse": _flag, "hard": _flag, "zero_infinity": _flag, "log_input_flag": _flag, "is_half": _flag,
-    "log_target_flag": _flag, "is_causal": _flag, "inv_tau": _inverse,
+    "log_target_flag": _flag, "full_flag": _flag, "swap_flag": _flag, "is_causal": _flag, "inv_tau": _inverse,
 }  # fmt: skip
 
 

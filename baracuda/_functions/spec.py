@@ -123,11 +123,12 @@ class Spec:
         return self.rows[0]
 
     def serving(self, values: Mapping[str, Any]) -> list[Spec]:
-        """Itself and others, in the order in which they are tried on a call. A row that takes less comes first, then
-        one of the same arguments that is for some of the dtypes alone."""
+        """Itself and others, in the order in which they are tried on a call. A row that takes less comes first, and of
+        rows of the same arguments one that is for some of the dtypes alone."""
         given = {a.name for a in self.arrays if values.get(a.name) is not None}
         given |= {n.name for n in self.numbers if values[n.name] != n.default}
         less = [other for other in self.others if other.absent and not given.intersection(other.absent)]
+        less.sort(key=lambda other: (-len(other.absent), len(other.row.slots.get("T", ()))))
         equal = [other for other in self.others if not other.absent]
         own = [other for other in equal if set(other.row.slots.get("T", ())) < set(self.row.slots.get("T", ()))]
         return [*less, *own, self, *[other for other in equal if other not in own]]

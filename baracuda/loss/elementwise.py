@@ -61,7 +61,8 @@ class ParamPlan(Plan):
         cls, kind: enum.IntEnum | None, element: ElementKind, output: ElementKind | None = None
     ) -> tuple[str, ...]:
         found = super().served(kind, element, output)
-        return tuple([name for name in found if "_param_" in name]) or found
+        narrow = {name.replace("_param_", "_") for name in found if "_param_" in name}
+        return tuple([name for name in found if name not in narrow])
 
 
 class LossPlan(ParamPlan):
@@ -465,7 +466,7 @@ class HingeEmbeddingArgs(Args):
 class HingeEmbeddingPlan(LossPlan):
     __slots__ = ()
     op = "loss_hinge_embedding_{T}"
-    others = ("loss_hinge_embedding_param_{T}",)
+    others = ("loss_hinge_embedding_param_{T}", "loss_hinge_embedding_i32_{T}")
     kind = LossKind.HINGE_EMBEDDING
 
 
@@ -485,4 +486,4 @@ class HingeEmbeddingBackwardArgs(Args):
 class HingeEmbeddingBackwardPlan(HingeEmbeddingPlan):
     __slots__ = ()
     op = "loss_hinge_embedding_backward_{T}"
-    others = ("loss_hinge_embedding_param_backward_{T}",)
+    others = ("loss_hinge_embedding_param_backward_{T}", "loss_hinge_embedding_i32_backward_{T}")

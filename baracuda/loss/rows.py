@@ -259,6 +259,7 @@ class MultilabelMarginArgs(Args):
 class MultilabelMarginPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_multilabel_margin_{T}"
+    others = ("loss_multilabel_margin_i32_{T}",)
     kind = LossKind.MULTILABEL_MARGIN
 
 
@@ -278,6 +279,7 @@ class MultilabelMarginBackwardArgs(Args):
 class MultilabelMarginBackwardPlan(MultilabelMarginPlan):
     __slots__ = ()
     op = "loss_multilabel_margin_backward_{T}"
+    others = ("loss_multilabel_margin_i32_backward_{T}",)
 
 
 @dataclasses.dataclass(frozen=True)

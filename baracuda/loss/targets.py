@@ -18,6 +18,11 @@ from baracuda.loss.elementwise import (
     PoissonNllDescriptor,
 )
 from baracuda.loss.logits import KlDivBatchDescriptor, WeightedBceWithLogitsDescriptor
+from baracuda.loss.options import (
+    FullPoissonNllDescriptor,
+    WeightedBceDescriptor,
+    WeightedMultilabelSoftMarginDescriptor,
+)
 from baracuda.loss.rows import MultilabelSoftMarginDescriptor, RowLossPlan
 from baracuda.operands import Args, Viewable
 
@@ -154,5 +159,64 @@ class MultilabelSoftMarginTargetBackwardArgs(Args):
 class MultilabelSoftMarginTargetBackwardPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_multilabel_soft_margin_target_backward_{T}"
+    kind = LossKind.MULTILABEL_SOFT_MARGIN
+    names: ClassVar = {**RowLossPlan.names, "row_stride": "class_extent"}
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedBceTargetBackwardDescriptor(WeightedBceDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedBceTargetBackwardArgs(Args):
+    pred: Viewable
+    dy: Viewable
+    dtarget: Viewable
+    weight: Viewable | None = None
+
+
+class WeightedBceTargetBackwardPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_bce_weighted_target_backward_{T}"
+    kind = LossKind.BCE
+
+
+@dataclasses.dataclass(frozen=True)
+class FullPoissonNllTargetBackwardDescriptor(FullPoissonNllDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class FullPoissonNllTargetBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dtarget: Viewable
+
+
+class FullPoissonNllTargetBackwardPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_poisson_nll_full_target_backward_{T}"
+    kind = LossKind.POISSON_NLL
+    names: ClassVar = {**LossPlan.names, "log_input_flag": "log_input", "full_flag": "full"}
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedMultilabelSoftMarginTargetBackwardDescriptor(WeightedMultilabelSoftMarginDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedMultilabelSoftMarginTargetBackwardArgs(Args):
+    input: Viewable
+    dy: Viewable
+    dtarget: Viewable
+    weight: Viewable | None = None
+
+
+class WeightedMultilabelSoftMarginTargetBackwardPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_multilabel_soft_margin_weighted_target_backward_{T}"
     kind = LossKind.MULTILABEL_SOFT_MARGIN
     names: ClassVar = {**RowLossPlan.names, "row_stride": "class_extent"}

@@ -49,6 +49,12 @@ BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base) {
     return sum_of<C>(x);
 }
 
+// An index of 4 bytes, which is its low word, or of 8.
+BK_HD int64_t index_of_words(int32_t low, int32_t high, bool has_high_word) {
+    const int64_t wide = static_cast<int64_t>(static_cast<uint64_t>(high) << 32 | static_cast<uint32_t>(low));
+    return has_high_word ? wide : int64_t{low};
+}
+
 // log(sum of exp(x)) - x[target]. An index outside the classes, or `ignored`, gives a term and gradients of 0.
 template <class T>
 struct CrossEntropyRows : RowDefaults {
@@ -161,8 +167,7 @@ struct WeightedCrossEntropyRows : RowDefaults {
                 0};
     }
     BK_HD Row start(int32_t low, int32_t high, C dy = C(1)) const {
-        const int64_t wide = static_cast<int64_t>(static_cast<uint64_t>(high) << 32 | static_cast<uint32_t>(low));
-        return start(has_high_words ? wide : int64_t{low}, dy);
+        return start(index_of_words(low, high, has_high_words), dy);
     }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return -C(INFINITY); }
@@ -320,8 +325,8 @@ BK_HD compute_t<T> power_of(compute_t<T> x, compute_t<T> p) {
     return math::pow<T>(x, p);
 }
 
-// The mean over the classes of max(0, margin - x[target] + x[j])^p, j not being the target. Two passes: the first finds
-// x[target].
+// The mean over the classes of max(0, margin - x[target] + x[j])^p, j not being the target, times the target's weight. Two
+// passes: the first finds x[target].
 template <class T>
 struct MultiMarginRows : RowDefaults {
     using C = compute_t<T>;
@@ -330,7 +335,7 @@ struct MultiMarginRows : RowDefaults {
     };
     struct Row {
         int32_t target;
-        C scale, above, slopes, term;  // above: margin - x[target]
+        C share, scale, above, slopes, term;  // above: margin - x[target]
         int32_t pass;
     };
     using Held = C;
@@ -338,10 +343,14 @@ struct MultiMarginRows : RowDefaults {
 
     int64_t classes;
     C margin, p, factor;
+    const C* weight;  // of each class; null: 1
+    bool has_high_words;
 
-    BK_HD Row start(int64_t target, C dy = C(1)) const {
+    BK_HD Row start(int32_t low, int32_t high, C dy = C(1)) const {
+        const int64_t target = index_of_words(low, high, has_high_words);
         const bool valid = target >= 0 && target < classes;
-        return {valid ? static_cast<int32_t>(target) : -1, dy * factor, 0, 0, 0, 0};
+        const C share = (valid && weight != nullptr ? weight[target] : C(1)) / static_cast<C>(classes);
+        return {valid ? static_cast<int32_t>(target) : -1, share, dy * factor * share, 0, 0, 0, 0};
     }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return 0; }
@@ -369,18 +378,17 @@ struct MultiMarginRows : RowDefaults {
             return true;
         }
         row.slopes = all.slopes;
-        row.term = all.sum / static_cast<C>(classes);
+        row.term = all.sum * row.share;
         return false;
     }
     BK_HD Pack<C> map(const Row& row, Nothing, int64_t j, Held x) const {
         if (row.target < 0) return pack(C(0));
-        return pack((static_cast<int32_t>(j) == row.target ? -row.slopes : slope(row.above + x)) *
-                    (row.scale / static_cast<C>(classes)));
+        return pack((static_cast<int32_t>(j) == row.target ? -row.slopes : slope(row.above + x)) * row.scale);
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };
 
-// The mean over the classes of the binary cross entropy of logits.
+// The mean over the classes of the binary cross entropy of logits, times the class's weight.
 template <class T>
 struct SoftMarginRows : RowDefaults {
     using C = compute_t<T>;
@@ -394,6 +402,7 @@ struct SoftMarginRows : RowDefaults {
     };
 
     int64_t classes;
+    const C* weight = nullptr;  // of each class; null: 1
 
     BK_HD Row start() const { return {}; }
     BK_HD Held hold(const Row&, int64_t, C x, C y) const { return {x, y, true}; }
@@ -401,10 +410,15 @@ struct SoftMarginRows : RowDefaults {
     BK_HD Acc identity() const { return 0; }
 
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W& where) const {
         C term[N];
         BK_UNROLL
         for (int i = 0; i < N; ++i) term[i] = math::select(held[i].exists, bce_of_logit<T>(held[i].x, held[i].y), C(0));
+        if (weight != nullptr) {
+            BK_UNROLL
+            for (int i = 0; i < N; ++i)
+                if (where.has(i)) term[i] *= weight[where.at(i)];
+        }
         return sum_of(term);
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }

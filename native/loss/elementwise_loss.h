@@ -173,6 +173,60 @@ struct KlDivBatchBackward {
     }
 };
 
+// Poisson's with eps beside the rate, and the constant of the targets where the flag is set.
+template <class T>
+struct FullPoissonNll {
+    int64_t numel;
+    int32_t reduction_mode;
+    int32_t log_input_flag;
+    int32_t full_flag;
+    double eps;
+
+    Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
+    Work work() const { return work_of_loss(numel, reduction_mode); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    size_t workspace_size() const { return loss_workspace<PoissonNll::Term<T>, T, T, T>(numel, reduction_mode); }
+    Status run(const T* input, const T* target, T* out, const Launch& launch) const {
+        return reduce_terms(launch, numel, reduction_mode, PoissonNll::term<T>(log_input_flag, full_flag, eps),
+                            inputs(input, target), out);
+    }
+};
+
+template <class T>
+struct FullPoissonNllBackward {
+    int64_t numel;
+    int32_t reduction_mode;
+    int32_t log_input_flag;
+    double eps;
+
+    Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
+        const auto factor = factor_of_loss<compute_t<T>>(numel, reduction_mode);
+        return loss_gradients(launch, numel, reduction_mode, PoissonNll::gradient<T>(factor, log_input_flag, eps),
+                              outputs(dinput), inputs(input, target, dy));
+    }
+};
+
+// The Gaussian one with its constant, log(2 pi) / 2, where the flag is set.
+template <class T>
+struct FullGaussianNll {
+    int64_t numel;
+    int32_t reduction_mode;
+    int32_t full_flag;
+    double eps;
+
+    Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
+    Work work() const { return work_of_loss(numel, reduction_mode); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    size_t workspace_size() const { return loss_workspace<GaussianNll::Term<T>, T, T, T, T>(numel, reduction_mode); }
+    Status run(const T* input, const T* target, const T* var, T* out, const Launch& launch) const {
+        return reduce_terms(launch, numel, reduction_mode, GaussianNll::term<T>(eps, full_flag), inputs(input, target, var),
+                            out);
+    }
+};
+
 template <class T, class Real = float>
 struct MarginRankingBackward {
     int64_t numel;

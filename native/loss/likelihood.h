@@ -113,32 +113,42 @@ struct KlDiv {
     }
 };
 
-// Of a rate, or of its logarithm where the flag is set.
+// log(t!) of a count by Stirling's formula, t log(t) - t + log(2 pi t) / 2; 0 up to 1.
+template <class T>
+BK_HD compute_t<T> log_factorial(compute_t<T> t) {
+    using C = compute_t<T>;
+    const C value = (t + C(0.5)) * math::log<T>(t) - t + C(0.91893853320467274178);
+    return math::select(t <= C(1), C(0), value);
+}
+
+// Of a rate, to which eps is added, or of its logarithm where the flag is set.
 struct PoissonNll {
     template <class T>
     struct Term {
         using C = compute_t<T>;
-        int32_t is_log;
+        int32_t is_log, is_full;
+        C eps;
         BK_HD C operator()(C x, C target) const {
-            return is_log ? math::exp<T>(x) - share(target, x) : x - share(target, math::log<T>(x));
+            const C cost = is_log ? math::exp<T>(x) - share(target, x) : x - share(target, math::log<T>(x + eps));
+            return is_full ? cost + log_factorial<T>(target) : cost;
         }
     };
     template <class T>
     struct Gradient {
         using C = compute_t<T>;
-        C factor;
+        C factor, eps;
         int32_t is_log;
         BK_HD C operator()(C x, C target, C dy) const {
-            return (is_log ? math::exp<T>(x) - target : C(1) - share(target, C(1) / x)) * (dy * factor);
+            return (is_log ? math::exp<T>(x) - target : C(1) - share(target, C(1) / (x + eps))) * (dy * factor);
         }
     };
     template <class T>
-    static Term<T> term(int32_t flag) {
-        return {flag};
+    static Term<T> term(int32_t is_log, int32_t is_full = 0, double eps = 0) {
+        return {is_log, is_full, compute_t<T>(eps)};
     }
     template <class T>
-    static Gradient<T> gradient(compute_t<T> factor, int32_t flag) {
-        return {factor, flag};
+    static Gradient<T> gradient(compute_t<T> factor, int32_t is_log, double eps = 0) {
+        return {factor, compute_t<T>(eps), is_log};
     }
 };
 
@@ -146,10 +156,10 @@ struct GaussianNll {
     template <class T>
     struct Term {
         using C = compute_t<T>;
-        C least;
+        C least, constant;
         BK_HD C operator()(C x, C target, C var) const {
             const C v = math::max(var, least), d = x - target;
-            return C(0.5) * (math::log<T>(v) + d * d / v);
+            return C(0.5) * (math::log<T>(v) + d * d / v) + constant;
         }
     };
     template <class T>
@@ -159,8 +169,8 @@ struct GaussianNll {
         BK_HD C operator()(C x, C target, C var, C dy) const { return (x - target) / math::max(var, least) * (dy * factor); }
     };
     template <class T>
-    static Term<T> term(double eps) {
-        return {compute_t<T>(eps)};
+    static Term<T> term(double eps, int32_t is_full = 0) {
+        return {compute_t<T>(eps), is_full ? compute_t<T>(0.91893853320467274178) : compute_t<T>(0)};  // log(2 pi) / 2
     }
     template <class T>
     static Gradient<T> gradient(compute_t<T> factor, double eps) {

@@ -102,6 +102,45 @@ struct WeightedBceGradient {
     }
 };
 
+// Of probabilities.
+template <class T>
+struct WeightedProbabilityTerm {
+    using C = compute_t<T>;
+    RepeatedWeight<C> weight;
+
+    struct Piece {
+        static constexpr bool has_rare = false;
+        typename RepeatedWeight<C>::Run weight;
+        int64_t count;
+        BK_HD C operator()(int64_t k, C pred, C target) const { return weight(k) * Bce::Term<T>()(pred, target); }
+    };
+    BK_HD Piece at(int64_t i) const {
+        const auto w = weight.at(i);
+        return {w, w.count};
+    }
+};
+
+template <class T>
+struct WeightedProbabilityGradient {
+    using C = compute_t<T>;
+    RepeatedWeight<C> weight;
+    C factor;
+
+    struct Piece {
+        static constexpr bool has_rare = false;
+        typename RepeatedWeight<C>::Run weight;
+        int64_t count;
+        C factor;
+        BK_HD C operator()(int64_t k, C pred, C target, C dy) const {
+            return weight(k) * Bce::Gradient<T>{factor}(pred, target, dy);
+        }
+    };
+    BK_HD Piece at(int64_t i) const {
+        const auto w = weight.at(i);
+        return {w, w.count, factor};
+    }
+};
+
 // What the loss of an element is multiplied by: of the side that its target is on.
 template <class C>
 BK_HD C side_of(C alpha, C target) {
@@ -179,6 +218,44 @@ struct WeightedBceBackward {
                                               RepeatedWeight<C>::of(pos_weight, pos_weight_extent),
                                               factor_of_loss<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dlogits), inputs(logits, target, dy));
+    }
+};
+
+BK_COLD inline Status check_weight(int64_t numel, int64_t weight_extent, int32_t reduction_mode) {
+    return check_repeated(numel, weight_extent, 1, reduction_mode);
+}
+
+template <class T>
+struct WeightedProbabilities {
+    using C = compute_t<T>;
+    int64_t numel;
+    int64_t weight_extent;
+    int32_t reduction_mode;
+
+    Status check() const { return check_weight(numel, weight_extent, reduction_mode); }
+    Work work() const { return work_of_loss(numel, reduction_mode); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    size_t workspace_size() const { return loss_workspace<WeightedProbabilityTerm<T>, T, T, T>(numel, reduction_mode); }
+    Status run(const T* pred, const T* target, const C* weight, T* out, const Launch& launch) const {
+        const WeightedProbabilityTerm<T> term{RepeatedWeight<C>::of(weight, weight_extent)};
+        return reduce_terms(launch, numel, reduction_mode, term, inputs(pred, target), out);
+    }
+};
+
+template <class T>
+struct WeightedProbabilitiesBackward {
+    using C = compute_t<T>;
+    int64_t numel;
+    int64_t weight_extent;
+    int32_t reduction_mode;
+
+    Status check() const { return check_weight(numel, weight_extent, reduction_mode); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* pred, const T* target, const C* weight, const T* dy, T* dpred, const Launch& launch) const {
+        const WeightedProbabilityGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
+                                                      factor_of_loss<C>(numel, reduction_mode)};
+        return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dpred), inputs(pred, target, dy));
     }
 };
 

@@ -17,19 +17,35 @@
 
 namespace bk {
 
+// Labels of 4 or of 8 bytes, by one kernel.
+struct Labels {
+    const void* data;
+    bool is_wide;
+
+    template <class I>
+    static Labels of(const I* data) {
+        return {data, sizeof(I) == 8};
+    }
+    BK_HD int64_t at(int64_t i) const {
+        return is_wide ? static_cast<const int64_t*>(data)[i] : int64_t{static_cast<const int32_t*>(data)[i]};
+    }
+};
+
 struct LabelList {
-    const int64_t* label;
+    Labels labels;
+    int64_t first;
     int32_t classes, length;
 
-    static BK_HD LabelList of(const int64_t* row, int32_t classes) {
-        LabelList list{row, classes, 0};
-        while (list.length < classes && row[list.length] >= 0) ++list.length;
+    static BK_HD LabelList of(const Labels& labels, int64_t first, int32_t classes) {
+        LabelList list{labels, first, classes, 0};
+        while (list.length < classes && list.at(list.length) >= 0) ++list.length;
         return list;
     }
-    BK_HD bool is_class(int32_t j) const { return label[j] < classes; }
+    BK_HD int64_t at(int32_t j) const { return labels.at(first + j); }
+    BK_HD bool is_class(int32_t j) const { return at(j) < classes; }
     BK_HD bool has(int64_t i) const {
         for (int32_t j = 0; j < length; ++j)
-            if (label[j] == i) return true;
+            if (at(j) == i) return true;
         return false;
     }
 };
@@ -39,7 +55,7 @@ template <class T>
 struct MultilabelMarginTerms {
     using C = compute_t<T>;
     const T* input;
-    const int64_t* target;
+    Labels target;
     int64_t stride_in, stride_tgt, rows_of_item, rows;
     int32_t classes;
     C factor;
@@ -48,13 +64,13 @@ struct MultilabelMarginTerms {
 
     BK_HD C term(const Team& team, int64_t row) const {
         const T* const x = input + row * stride_in;
-        const LabelList list = LabelList::of(target + row * stride_tgt, classes);
+        const LabelList list = LabelList::of(target, row * stride_tgt, classes);
         C sum = 0;
         for (int32_t i = team.rank; i < classes; i += team.size) {
             if (list.has(i)) continue;
             const C above = C(1) + widen(x[i]);
             for (int32_t j = 0; j < list.length; ++j)
-                if (list.is_class(j)) sum += positive_part(above - widen(x[list.label[j]]));
+                if (list.is_class(j)) sum += positive_part(above - widen(x[list.at(j)]));
         }
         return team.sum(sum) / static_cast<C>(classes > 0 ? classes : 1);
     }
@@ -92,7 +108,7 @@ template <class T>
 struct MultilabelMarginSlopes {
     using C = compute_t<T>;
     const T *input, *dy;
-    const int64_t* target;
+    Labels target;
     int64_t stride_in, stride_tgt, dy_step;
     int32_t classes;
     C factor;
@@ -103,25 +119,25 @@ struct MultilabelMarginSlopes {
     BK_HD void operator()(const Team& team, int64_t row) const {
         const T* const x = input + row * stride_in;
         T* const cell = dinput + row * stride_in;
-        const LabelList list = LabelList::of(target + row * stride_tgt, classes);
+        const LabelList list = LabelList::of(target, row * stride_tgt, classes);
         const C s = widen(dy[row * dy_step]) * factor / static_cast<C>(classes);
         for (int32_t i = team.rank; i < classes; i += team.size) cell[i] = narrow<T>(C(0));
         team.sync();
         for (int32_t j = team.rank; j < list.length; j += team.size)
-            if (list.is_class(j)) cell[list.label[j]] = narrow<T>(C(1));
+            if (list.is_class(j)) cell[list.at(j)] = narrow<T>(C(1));
         team.sync();
         for (int32_t j = 0; j < list.length; ++j) {
             if (!list.is_class(j)) continue;
-            const C own = widen(x[list.label[j]]);
+            const C own = widen(x[list.at(j)]);
             C closer = 0;
             for (int32_t i = team.rank; i < classes; i += team.size)
                 if (is_unlisted(cell[i]) && C(1) - own + widen(x[i]) > C(0)) closer += 1;
             closer = team.sum(closer);
             if (team.rank == 0) {
                 C times = 0;
-                for (int32_t k = 0; k < list.length; ++k) times += list.label[k] == list.label[j] ? C(1) : C(0);
+                for (int32_t k = 0; k < list.length; ++k) times += list.at(k) == list.at(j) ? C(1) : C(0);
                 const T slope = narrow<T>(-closer * times * s);
-                cell[list.label[j]] = is_unlisted(slope) ? narrow<T>(-C(0)) : slope;
+                cell[list.at(j)] = is_unlisted(slope) ? narrow<T>(-C(0)) : slope;
             }
             team.sync();
         }
@@ -129,13 +145,13 @@ struct MultilabelMarginSlopes {
             if (!is_unlisted(cell[i])) continue;
             C active = 0;
             for (int32_t j = 0; j < list.length; ++j)
-                if (list.is_class(j) && C(1) - widen(x[list.label[j]]) + widen(x[i]) > C(0)) active += 1;
+                if (list.is_class(j) && C(1) - widen(x[list.at(j)]) + widen(x[i]) > C(0)) active += 1;
             cell[i] = narrow<T>(active * s);
         }
     }
 };
 
-template <class T>
+template <class T, class I = int64_t>
 struct MultilabelMargin {
     int64_t n_rows;
     int32_t class_extent;
@@ -161,10 +177,11 @@ struct MultilabelMargin {
         if (reduction_mode == kEachTerm || n_rows < 8) return 0;
         return static_cast<size_t>(parts()) * sizeof(compute_t<T>) + sizeof(compute_t<T>) - 1;
     }
-    Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
+    Status run(const T* input, const I* target, T* out, const Launch& launch) const {
         using C = compute_t<T>;
         if (n_rows == 0) return write_empty_loss(launch, reduction_mode, out);
-        MultilabelMarginTerms<T> terms{input, target, row_stride_in, row_stride_tgt, 1, n_rows, class_extent, 1, out, nullptr};
+        MultilabelMarginTerms<T> terms{
+            input, Labels::of(target), row_stride_in, row_stride_tgt, 1, n_rows, class_extent, 1, out, nullptr};
         const int64_t bytes = int64_t{class_extent} * 64;
         if (reduction_mode == kEachTerm) return run_teams(launch, n_rows, bytes, terms);
         const C factor = factor_of_loss<C>(n_rows, reduction_mode);
@@ -187,7 +204,7 @@ struct MultilabelMargin {
     }
 };
 
-template <class T>
+template <class T, class I = int64_t>
 struct MultilabelMarginBackward {
     int64_t n_rows;
     int32_t class_extent;
@@ -205,10 +222,10 @@ struct MultilabelMarginBackward {
     }
     Work work() const { return n_rows == 0 || class_extent == 0 ? Work::kNone : Work::kAll; }
     int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
-    Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
+    Status run(const T* input, const I* target, const T* dy, T* dinput, const Launch& launch) const {
         const auto factor = factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar);
         return run_teams(launch, n_rows, int64_t{class_extent} * 64,
-                         MultilabelMarginSlopes<T>{input, dy, target, row_stride_in, row_stride_tgt,
+                         MultilabelMarginSlopes<T>{input, dy, Labels::of(target), row_stride_in, row_stride_tgt,
                                                    reduction_mode == kEachTerm ? 1 : 0, class_extent, factor, dinput});
     }
 };

@@ -1,4 +1,4 @@
-// Losses with a term for each row.
+// Cross entropy: of an index or of probabilities, with weights, and with the gradient beside it.
 #pragma once
 
 #include <algorithm>
@@ -9,87 +9,13 @@
 #include "core/abi/launch.h"
 #include "core/pointwise/pointwise.h"
 #include "core/reduce/sum_of_terms.h"
-#include "core/rows/row_terms.h"
 #include "loss/class_rows.h"
 #include "loss/class_weights.h"
 #include "loss/flce_sums.h"
 #include "loss/reduction.h"
-#include "loss/vector_rows.h"
+#include "loss/row_skeleton.h"
 
 namespace bk {
-
-template <class T, class F, class... In, class... RowIn>
-Status row_loss(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
-                const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, T* out) {
-    using C = compute_t<T>;
-    if (rows.rows == 0) return write_empty_loss(launch, reduction_mode, out);
-    if (reduction_mode == kEachTerm) return row_terms(launch, rows, f, x, row_inputs, out, static_cast<C*>(nullptr));
-    const C factor = factor_of_loss<C>(rows.rows, reduction_mode);
-    if (sizeof...(RowIn) > 0 || rows.columns > 0) return sum_row_terms(launch, rows, f, x, row_inputs, factor, out);
-    TermRows<sizeof...(In)> one = rows;  // rows that nothing is read of have one term, however many they are
-    one.rows = one.neighbours = 1;
-    return sum_row_terms(launch, one, f, x, row_inputs, factor * static_cast<C>(rows.rows), out);
-}
-
-template <class T>
-size_t row_loss_workspace(int64_t rows, int32_t reduction_mode) {
-    return reduction_mode == kEachTerm ? 0 : row_terms_workspace<compute_t<T>>(rows);
-}
-
-// Gradients have the strides of the first input. The last of the inputs of one value a row is dy. `saved` gets what F saves.
-template <class F, class... In, class... RowIn, class... Out, class... Saved, size_t... I, size_t... R, size_t... O,
-          size_t... S>
-Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
-                     const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out,
-                     const Outputs<Saved...>& saved, std::index_sequence<I...>, std::index_sequence<R...>,
-                     std::index_sequence<O...>, std::index_sequence<S...>) {
-    constexpr size_t kLast = sizeof...(R) - 1;
-    RowAxes<sizeof...(In) + sizeof...(Out), sizeof...(RowIn) + sizeof...(Saved)> axes;
-    const int64_t of_dy = reduction_mode == kEachTerm ? 1 : 0, beside = rows.neighbours, step = rows.column_step;
-    axes.outer.append(rows.rows / beside,
-                      {rows.stride[I]..., (static_cast<void>(O), rows.stride[0])...,
-                       (R == kLast ? of_dy * beside : rows.row_step * beside)..., (static_cast<void>(S), beside)...});
-    if (beside > 1)
-        axes.outer.append(beside, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)...,
-                                   (R == kLast ? of_dy : rows.row_step)..., (static_cast<void>(S), 1)...});
-    axes.inner.append(rows.columns, {(static_cast<void>(I), step)..., (static_cast<void>(O), step)...});
-    return map_rows(launch, axes, f, x, inputs(), row_inputs, out, saved);
-}
-template <class F, class... In, class... RowIn, class... Out, class... Saved>
-Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
-                     const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out,
-                     const Outputs<Saved...>& saved) {
-    return row_gradients(launch, reduction_mode, rows, f, x, row_inputs, out, saved, std::index_sequence_for<In...>{},
-                         std::index_sequence_for<RowIn...>{}, std::index_sequence_for<Out...>{},
-                         std::index_sequence_for<Saved...>{});
-}
-template <class F, class... In, class... RowIn, class... Out>
-Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
-                     const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out) {
-    return row_gradients(launch, reduction_mode, rows, f, x, row_inputs, out, outputs());
-}
-
-// The members that follow from the fields n_rows, an extent, and reduction_mode.
-#define BK_ROW_LOSS(extent, ...)                                                                                      \
-    Status check() const { return check_loss({{"n_rows", n_rows}, {#extent, extent}, __VA_ARGS__}, reduction_mode); } \
-    Work work() const { return work_of_loss(n_rows, reduction_mode); }                                                \
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }                                       \
-    size_t workspace_size() const { return row_loss_workspace<T>(n_rows, reduction_mode); }
-#define BK_ROW_LOSS_BACKWARD(extent, ...)                                                                             \
-    Status check() const { return check_loss({{"n_rows", n_rows}, {#extent, extent}, __VA_ARGS__}, reduction_mode); } \
-    Work work() const { return n_rows == 0 || extent == 0 ? Work::kNone : Work::kAll; }                               \
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }                                       \
-    compute_t<T> factor() const { return factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar); }
-
-// Indices as words of 32 bits, the low one and the high one, so that kernels are the same for indices of 4 bytes, whose second
-// word is not looked at, and of 8.
-template <class I>
-constexpr int64_t kWordsOf = sizeof(I) / sizeof(int32_t);
-template <class I, class... Other>
-Inputs<int32_t, int32_t, Other...> words_of(const I* target, const Other*... other) {
-    const int32_t* const words = reinterpret_cast<const int32_t*>(target);
-    return inputs(words, words + kWordsOf<I> - 1, other...);
-}
 
 inline Status check_smoothing(double label_smoothing) {
     if (label_smoothing >= 0 && label_smoothing <= 1) return Status::kOk;
@@ -168,147 +94,6 @@ struct SoftCrossEntropyBackward {
         return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_input, row_stride_target}},
                              SoftCrossEntropyRows<T>{{}, factor(), class_extent}, inputs(input, target), inputs(dy),
                              outputs(dinput));
-    }
-};
-
-template <class T, class Real = float>
-struct MultiMargin {
-    int64_t n_rows;
-    int32_t class_extent;
-    int64_t row_stride;
-    int32_t reduction_mode;
-    Real margin;
-    Real p_norm;
-
-    BK_ROW_LOSS(class_extent, {"row_stride", row_stride})
-    Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
-        return row_loss(
-            launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
-            MultiMarginRows<T>{{}, class_extent, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), 1},
-            inputs(input), inputs(target), out);
-    }
-};
-
-template <class T, class Real = float>
-struct MultiMarginBackward {
-    int64_t n_rows;
-    int32_t class_extent;
-    int64_t row_stride;
-    int32_t reduction_mode;
-    float scale_scalar;
-    Real margin;
-    Real p_norm;
-
-    BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride", row_stride})
-    Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
-        return row_gradients(
-            launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}},
-            MultiMarginRows<T>{
-                {}, class_extent, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), factor()},
-            inputs(input), inputs(target, dy), outputs(dinput));
-    }
-};
-
-template <class T>
-struct MultilabelSoftMargin {
-    int64_t n_rows;
-    int32_t class_extent;
-    int64_t row_stride_in;
-    int64_t row_stride_tgt;
-    int32_t reduction_mode;
-
-    BK_ROW_LOSS(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
-    Status run(const T* input, const T* target, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_in, row_stride_tgt}},
-                        SoftMarginRows<T>{{}, class_extent}, inputs(input, target), inputs(), out);
-    }
-};
-
-template <class T>
-struct MultilabelSoftMarginBackward {
-    int64_t n_rows;
-    int32_t class_extent;
-    int64_t row_stride_in;
-    int64_t row_stride_tgt;
-    int32_t reduction_mode;
-    float scale_scalar;
-
-    BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
-    Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
-        Layout<4> layout;
-        layout.append(n_rows, {row_stride_in, row_stride_in, row_stride_tgt, reduction_mode == kEachTerm ? 1 : 0});
-        layout.append(class_extent, {1, 1, 1, 0});
-        const auto share = factor() / static_cast<compute_t<T>>(class_extent);
-        return pointwise_strided(launch, layout, BceWithLogits::gradient<T>(share), outputs(dinput), inputs(input, target, dy));
-    }
-};
-
-template <class T, class Real = float>
-struct CosineEmbedding {
-    int64_t n_rows;
-    int32_t d_extent;
-    int64_t row_stride_x;
-    int32_t reduction_mode;
-    Real margin;
-
-    BK_ROW_LOSS(d_extent, {"row_stride_x", row_stride_x})
-    Status run(const T* x1, const T* x2, const T* t, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
-                        CosineRows<T>{{}, static_cast<compute_t<T>>(margin), 1}, inputs(x1, x2), inputs(t), out);
-    }
-};
-
-template <class T, class Real = float>
-struct CosineEmbeddingBackward {
-    int64_t n_rows;
-    int32_t d_extent;
-    int64_t row_stride_x;
-    int32_t reduction_mode;
-    float scale_scalar;
-    Real margin;
-
-    BK_ROW_LOSS_BACKWARD(d_extent, {"row_stride_x", row_stride_x})
-    Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dx1, T* dx2, const Launch& launch) const {
-        if (dx1 == nullptr && dx2 == nullptr) return Status::kOk;
-        return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
-                             CosineRows<T>{{}, static_cast<compute_t<T>>(margin), factor()}, inputs(x1, x2), inputs(t, dy),
-                             outputs(dx1, dx2));
-    }
-};
-
-template <class T, class Real = float>
-struct TripletMargin {
-    int64_t n_rows;
-    int32_t d_extent;
-    int64_t row_stride;
-    int32_t reduction_mode;
-    Real margin;
-    Real p_norm;
-
-    BK_ROW_LOSS(d_extent, {"row_stride", row_stride})
-    Status run(const T* a, const T* p_tensor, const T* n_tensor, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
-                        TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), 1},
-                        inputs(a, p_tensor, n_tensor), inputs(), out);
-    }
-};
-
-template <class T, class Real = float>
-struct TripletMarginBackward {
-    int64_t n_rows;
-    int32_t d_extent;
-    int64_t row_stride;
-    int32_t reduction_mode;
-    float scale_scalar;
-    Real margin;
-    Real p_norm;
-
-    BK_ROW_LOSS_BACKWARD(d_extent, {"row_stride", row_stride})
-    Status run(const T* a, const T* p_tensor, const T* n_tensor, const T* dy, T* da, T* dp, T* dn, const Launch& launch) const {
-        if (da == nullptr && dp == nullptr && dn == nullptr) return Status::kOk;
-        return row_gradients(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
-                             TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), factor()},
-                             inputs(a, p_tensor, n_tensor), inputs(dy), outputs(da, dp, dn));
     }
 };
 
@@ -494,8 +279,5 @@ struct WeightedSoftCrossEntropyBackward : WeightedSoftCrossEntropyBase<T> {
         return row_gradients(launch, mode, rows, f, inputs(input, target), inputs(dy), outputs(dinput));
     }
 };
-
-#undef BK_ROW_LOSS
-#undef BK_ROW_LOSS_BACKWARD
 
 }  // namespace bk

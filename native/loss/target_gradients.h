@@ -26,6 +26,26 @@ struct BceTargetGradient {
     }
 };
 
+// The same times a weight.
+template <class T>
+struct WeightedProbabilityTargetGradient {
+    using C = compute_t<T>;
+    RepeatedWeight<C> weight;
+    C factor;
+
+    struct Piece {
+        static constexpr bool has_rare = false;
+        typename RepeatedWeight<C>::Run weight;
+        int64_t count;
+        C factor;
+        BK_HD C operator()(int64_t k, C pred, C dy) const { return weight(k) * BceTargetGradient<T>{factor}(pred, dy); }
+    };
+    BK_HD Piece at(int64_t i) const {
+        const auto w = weight.at(i);
+        return {w, w.count, factor};
+    }
+};
+
 // w (p log(1 + exp(-x)) - log(1 + exp(x))), which is -x where both weights are 1.
 template <class T>
 struct WeightedBceTargetGradient {
@@ -69,6 +89,19 @@ struct PoissonTargetGradient {
     BK_HD C operator()(C x, C dy) const { return -(is_log ? x : math::log<T>(x)) * (dy * factor); }
 };
 
+// That of a rate to which eps is added, and log(t) + 1 / (2 t) of the constant of targets t > 1.
+template <class T>
+struct FullPoissonTargetGradient {
+    using C = compute_t<T>;
+    C factor, eps;
+    int32_t is_log, is_full;
+    BK_HD C operator()(C x, C target, C dy) const {
+        const C slope = -(is_log ? x : math::log<T>(x + eps));
+        const C of_constant = math::select(target <= C(1), C(0), math::log<T>(target) + C(0.5) / target);
+        return (is_full ? slope + of_constant : slope) * (dy * factor);
+    }
+};
+
 // (1 - (x - target)^2 / v) / (2 v) with v = max(var, eps): as if the bound were not there.
 template <class T>
 struct GaussianVarianceGradient {
@@ -100,6 +133,13 @@ struct SoftMarginTargetGradient {
 };
 
 template <class T>
+struct WeightedSoftMarginTargetGradient {
+    using C = compute_t<T>;
+    C factor;
+    BK_HD C operator()(C x, C weight, C dy) const { return -x * weight * (dy * factor); }
+};
+
+template <class T>
 struct BceTargetBackward {
     int64_t numel;
     int32_t reduction_mode;
@@ -109,6 +149,23 @@ struct BceTargetBackward {
     int64_t results() const { return results_of_loss(numel, reduction_mode); }
     Status run(const T* pred, const T* dy, T* dtarget, const Launch& launch) const {
         const BceTargetGradient<T> gradient{factor_of_loss<compute_t<T>>(numel, reduction_mode)};
+        return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(pred, dy));
+    }
+};
+
+template <class T>
+struct WeightedProbabilitiesTargetBackward {
+    using C = compute_t<T>;
+    int64_t numel;
+    int64_t weight_extent;
+    int32_t reduction_mode;
+
+    Status check() const { return check_weight(numel, weight_extent, reduction_mode); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* pred, const C* weight, const T* dy, T* dtarget, const Launch& launch) const {
+        const WeightedProbabilityTargetGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
+                                                            factor_of_loss<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(pred, dy));
     }
 };
@@ -164,6 +221,25 @@ struct PoissonNllTargetBackward {
 };
 
 template <class T>
+struct FullPoissonNllTargetBackward {
+    using C = compute_t<T>;
+    int64_t numel;
+    int32_t reduction_mode;
+    int32_t log_input_flag;
+    int32_t full_flag;
+    double eps;
+
+    Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
+    Work work() const { return all_or_none(numel); }
+    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    Status run(const T* input, const T* target, const T* dy, T* dtarget, const Launch& launch) const {
+        const FullPoissonTargetGradient<T> gradient{factor_of_loss<C>(numel, reduction_mode), static_cast<C>(eps),
+                                                    log_input_flag, full_flag};
+        return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(input, target, dy));
+    }
+};
+
+template <class T>
 struct GaussianNllVarBackward {
     using C = compute_t<T>;
     int64_t numel;
@@ -214,6 +290,24 @@ struct MultilabelSoftMarginTargetBackward {
         layout.append(class_extent, {1, 1, 0});
         const C factor = factor_of_loss<C>(n_rows, reduction_mode) / static_cast<C>(class_extent);
         return pointwise_strided(launch, layout, SoftMarginTargetGradient<T>{factor}, outputs(dtarget), inputs(input, dy));
+    }
+};
+
+// NULL: every weight is 1.
+template <class T>
+struct WeightedSoftMarginTargetBackward : MultilabelSoftMarginTargetBackward<T> {
+    using Base = MultilabelSoftMarginTargetBackward<T>;
+    using typename Base::C;
+
+    Status run(const T* input, const C* weight, const T* dy, T* dtarget, const Launch& launch) const {
+        if (weight == nullptr) return Base::run(input, dy, dtarget, launch);
+        const int64_t rows = this->n_rows, stride = this->row_stride;
+        Layout<4> layout;
+        layout.append(rows, {stride, stride, 0, this->reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(this->class_extent, {1, 1, 1, 0});
+        const C factor = factor_of_loss<C>(rows, this->reduction_mode) / static_cast<C>(this->class_extent);
+        return pointwise_strided(launch, layout, WeightedSoftMarginTargetGradient<T>{factor}, outputs(dtarget),
+                                 inputs(input, weight, dy));
     }
 };
 

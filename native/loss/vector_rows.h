@@ -133,4 +133,64 @@ struct TripletRows : RowDefaults {
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };
 
+// With the p-norms dp, dn and ds of a - p, a - n and p - n, eps added to each difference: max(0, dp - min(dn, ds) + margin),
+// without ds where `swaps` is false. Where dn and ds are equal, each has half of the gradient.
+template <class T>
+struct TripletSwapRows : TripletRows<T> {
+    using Base = TripletRows<T>;
+    using typename Base::C;
+    struct Acc {
+        C positive, negative, swapped;  // sums of powers
+    };
+    struct Row {
+        C scale, to_positive, to_negative, to_swapped, term;
+    };
+    struct Held {
+        C from_positive, from_negative, between;
+    };
+
+    C eps;
+    bool swaps;
+
+    BK_HD Row start(C dy = C(1)) const { return {dy * this->factor, 0, 0, 0, 0}; }
+    BK_HD Held hold(const Row&, int64_t, C a, C positive, C negative) const {
+        return {a - positive + eps, a - negative + eps, positive - negative + eps};
+    }
+    BK_HD Held pad() const { return {0, 0, 0}; }
+    BK_HD Acc identity() const { return {0, 0, 0}; }
+
+    template <class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+        C positive[N], negative[N], swapped[N];
+        BK_UNROLL
+        for (int i = 0; i < N; ++i) {
+            positive[i] = power_of<T>(math::fabs<C>(held[i].from_positive), this->p);
+            negative[i] = power_of<T>(math::fabs<C>(held[i].from_negative), this->p);
+            swapped[i] = power_of<T>(math::fabs<C>(held[i].between), this->p);
+        }
+        return {sum_of(positive), sum_of(negative), sum_of(swapped)};
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        return {a.positive + b.positive, a.negative + b.negative, a.swapped + b.swapped};
+    }
+    BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
+        const C positive = this->root(all.positive), negative = this->root(all.negative), swapped = this->root(all.swapped);
+        const C excess = positive - (swaps ? math::min(negative, swapped) : negative) + this->margin;
+        row.term = positive_part(excess);
+        const C scale = excess > C(0) ? row.scale : C(0);
+        const C of_swapped = !swaps || swapped > negative ? C(0) : swapped == negative ? C(0.5) : C(1);
+        row.to_positive = scale * this->weight(positive);
+        row.to_negative = scale * (C(1) - of_swapped) * this->weight(negative);
+        row.to_swapped = scale * of_swapped * this->weight(swapped);
+        return false;
+    }
+    BK_HD C share(C d, C of_distance) const { return of_distance == C(0) ? C(0) : this->slope(d) * of_distance; }
+    BK_HD Pack<C, C, C> map(const Row& row, Nothing, int64_t, const Held& held) const {
+        const C u = share(held.from_positive, row.to_positive), v = share(held.from_negative, row.to_negative);
+        const C w = share(held.between, row.to_swapped);
+        return pack(u - v, -u - w, v + w);
+    }
+    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
+};
+
 }  // namespace bk

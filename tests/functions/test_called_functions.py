@@ -33,6 +33,8 @@ FLAGS = (
     "scale_grad_by_freq",
     "log_input_flag",
     "log_target_flag",
+    "full_flag",
+    "swap_flag",
     "zero_infinity",
     "is_causal",
     "channels_last",

@@ -197,7 +197,9 @@ ROWS_BY_NAME = {row.name: row for row in rows()}
 FAMILIES = ("embedding", "segment", "loss", "indexing")
 # Targets of which a sample's length says how many count; signs; what is counted; what is checked.
 NO_INDEX = {"targets", "target of loss_flce_count_non_ignore", "indices of check_indices_{T}"}
-NO_INDEX |= {f"target of loss_hinge_embedding{form}_{{T}}" for form in ("", "_backward", "_param", "_param_backward")}
+NO_INDEX |= {
+    f"target of loss_hinge_embedding{form}{back}_{{T}}" for form in ("", "_param", "_i32") for back in ("", "_backward")
+}
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.family in FAMILIES])

@@ -17,6 +17,7 @@ SEVERAL = [name for name, row in ROWS.items() if sum(p.is_output for p in row.po
 # Rows of gradients each of which is of every operand of the forward op.
 OF_EVERY_INPUT = {f"loss_{name}_backward_{{T}}" for name in ("margin_ranking", "cosine_embedding", "triplet_margin")}
 OF_EVERY_INPUT |= {name.replace("_backward", "_param_backward") for name in OF_EVERY_INPUT}
+OF_EVERY_INPUT |= {"loss_triplet_margin_swap_backward_{T}"}
 OF_EVERY_INPUT |= {"scatter_reduce_backward{I}_{T}", "loss_cross_entropy_soft_weighted_backward_{T}"}
 # Instances of the rows that say what is read; where a function is not named, its outputs read every input.
 INSTANCES = [op for op, (row, slots) in OPS.items() if row.reads and slots["T"] in ("f32", "bf16")]

@@ -1,6 +1,6 @@
 """The loss family, a module a table or two."""
 
-from . import ctc, elementwise, flce, logits, nll, rows, targets, weighted
+from . import ctc, elementwise, flce, logits, nll, options, rows, targets, weighted
 
 CASES = (
     *elementwise.CASES,
@@ -11,6 +11,7 @@ CASES = (
     *weighted.CASES,
     *logits.CASES,
     *targets.CASES,
+    *options.CASES,
 )
 
 __all__ = ["CASES"]

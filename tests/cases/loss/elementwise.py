@@ -13,9 +13,10 @@ from .common import MEAN, MODES, NONE, SHORT, SUM, negative, pointers, reduced, 
 SIZES = (1, 2, 7, 63, 64, 65, 1000, 1023, 1024, 1029, 4100)
 
 
-def operand(draw, loss, name, n, kind):
+def operand(draw, loss, name, n, kind, integer="i64"):
     if name in loss.integers:
-        return draw.array(draw.rng.choice(np.array([1, -1, 0, 2, 2**32 + 1]), n), "i64")
+        other = 2**32 + 1 if integer == "i64" else 2**31 - 1
+        return draw.array(draw.rng.choice(np.array([1, -1, 0, 2, other]), n), integer)
     domain = loss.domain.get(name)
     if domain == "probability" and kind != "special":
         values = draw.rng.random(n)
@@ -26,7 +27,8 @@ def operand(draw, loss, name, n, kind):
     return draw.floats((n,), kind)
 
 
-def made(draw, name, n, mode, kinds=None, parameter=0, backward=False, null=(), wide=False):
+def made(draw, name, n, mode, kinds=None, parameter=0, backward=False, null=(), wide=False,
+         integer="i64"):  # fmt: skip
     """`kinds` of the operands that are not ordinary, by name; `wide` parameters are no float's."""
     loss, kinds = LOSSES[name], kinds or {}
     scalars = {"numel": n, "reduction_mode": mode}
@@ -35,7 +37,7 @@ def made(draw, name, n, mode, kinds=None, parameter=0, backward=False, null=(), 
     if loss.parameter:
         scalars[loss.parameter] = loss.values[parameter] * (1 + 1e-9 if wide else 1)
     inputs = (loss.reads or loss.inputs) if backward else loss.inputs
-    arrays = {x: operand(draw, loss, x, n, kinds.get(x, "normal")) for x in inputs}
+    arrays = {x: operand(draw, loss, x, n, kinds.get(x, "normal"), integer) for x in inputs}
     results = n if mode == NONE else 1
     if backward:
         arrays["dy"] = draw.floats((results,))
@@ -129,11 +131,13 @@ def cases(name):
     )  # fmt: skip
 
 
-def wide_problems(name, *, gradient):
+def wide_problems(name, *, gradient, integer="i64"):
     loss, table = LOSSES[name], {}
 
     def add(label, *args, **options):
-        table[label] = lambda draw: made(draw, name, *args, backward=gradient, wide=True, **options)
+        table[label] = lambda draw: made(
+            draw, name, *args, backward=gradient, wide=draw.dtype == "f64", integer=integer, **options
+        )
 
     for label, mode in MODES.items():
         add(label, 777, mode)
@@ -143,12 +147,12 @@ def wide_problems(name, *, gradient):
     return table
 
 
-def wide_cases(name):
-    """The rows whose parameter is f64."""
+def wide_cases(name, form="param", integer="i64"):
+    """The rows whose parameter is f64; with targets of another integer."""
     for case, gradient in zip(cases(name), (False, True)):
         yield dataclasses.replace(
-            case, row=f"loss_{name}_param{'_backward' * gradient}_{{T}}",
-            problems=wide_problems(name, gradient=gradient),
+            case, row=f"loss_{name}_{form}{'_backward' * gradient}_{{T}}",
+            problems=wide_problems(name, gradient=gradient, integer=integer),
             reference=(backward if gradient else forward)(name, wide=True),
         )  # fmt: skip
 
@@ -158,4 +162,5 @@ WIDE = tuple(name for name, loss in LOSSES.items() if loss.parameter and not isi
 CASES = (
     *(case for name in LOSSES for case in cases(name)),
     *(case for name in WIDE for case in wide_cases(name)),
+    *wide_cases("hinge_embedding", "i32", "i32"),
 )

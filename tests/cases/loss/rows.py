@@ -178,7 +178,29 @@ def wide_cases(name):
         )  # fmt: skip
 
 
+def narrow_problems(problems):
+    """The same with targets of i32."""
+
+    def narrowed(make):
+        def made(draw):
+            problem = make(draw)
+            target = problem.arrays["target"]
+            problem.arrays["target"] = draw.array(target.values, "i32", target.strides)
+            return problem
+
+        return made
+
+    return {label: narrowed(make) for label, make in problems.items()}
+
+
+def narrow_cases(name):
+    for case, gradient in zip(cases(name), (False, True)):
+        row = f"loss_{name}_i32{'_backward' * gradient}_{{T}}"
+        yield dataclasses.replace(case, row=row, problems=narrow_problems(case.problems))
+
+
 CASES = (
+    *narrow_cases("multilabel_margin"),
     *(case for name in ROW_LOSSES for case in cases(name)),
     *(case for name, loss in ROW_LOSSES.items() if loss.parameters for case in wide_cases(name)),
 )

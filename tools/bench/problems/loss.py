@@ -30,6 +30,22 @@ UNMEASURED = {
     f"loss_{name}_param{backward}_{{T}}": "the kernel of the row whose parameter is f32"
     for name in WIDE for backward in ("", "_backward")
 }  # fmt: skip
+UNMEASURED |= {
+    f"loss_{name}{form}_{{T}}": reason
+    for form in ("", "_backward")
+    for name, reason in {
+        "multilabel_margin_i32": "the kernel of the row whose targets are i64",
+        "poisson_nll_full": "the kernel of loss_poisson_nll",
+        "multilabel_soft_margin_weighted": "the loss is the kernel of loss_multilabel_soft_margin, its gradient a "
+        "product more",
+    }.items()
+} | {
+    "loss_gaussian_nll_full_{T}": "the kernel of loss_gaussian_nll",
+    "loss_multi_margin_weighted{I}_{T}": "the kernel of loss_multi_margin",
+    "loss_multi_margin_weighted_backward{I}_{T}": "the kernel of loss_multi_margin_backward",
+    "loss_multilabel_soft_margin_weighted_target_backward_{T}": "that of targets without weights, and a product more",
+    "loss_bce_weighted_target_backward_{T}": "that of targets without weights, and a product more",
+}
 UNITS = 8  # of the compute type, that a term may be off
 
 

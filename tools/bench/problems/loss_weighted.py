@@ -5,7 +5,15 @@ import numpy as np
 from tools.bench.check import compare, picks, rows
 from tools.bench.problems.loss import MEAN, UNITS, cells, whole
 from tools.bench.record import Bench, Bound, Operand
+from tools.oracle.loss_options import (
+    full_poisson_target,
+    triplet_swap,
+    triplet_swap_slope,
+    weighted_probabilities,
+    weighted_probabilities_slope,
+)
 from tools.oracle.losses import (
+    LOSSES,
     TARGET_SLOPES,
     focal,
     focal_slope,
@@ -260,6 +268,66 @@ def torch_bce(torch, t, scalars):
     return lambda: torch.nn.functional.binary_cross_entropy_with_logits(t["logits"], t["target"])
 
 
+def torch_probabilities(torch, t, scalars):
+    return lambda: torch.nn.functional.binary_cross_entropy(t["pred"], t["target"])
+
+
+def of_options(numel, count, columns):
+    """Kernels of their own: the swap of triplets, targets of i32, the constant of Poisson's targets."""
+    scalars = {
+        "n_rows": count, "d_extent": columns, "row_stride": columns, "reduction_mode": MEAN, "margin": 1.0,
+        "p_norm": 2.0, "eps": 0.0, "swap_flag": 1,
+    }  # fmt: skip
+    vectors = {name: Operand((count, columns), "normal") for name in ("a", "p_tensor", "n_tensor")}
+    names = ("da", "dp", "dn")
+
+    def given(problem, chosen):
+        return [*(cells(problem, name, chosen) for name in vectors), 1.0, 2.0, 0.0, 1]
+
+    def peer(torch, t, scalars):
+        call = torch.nn.functional.triplet_margin_loss
+        return lambda: call(*(t[name] for name in vectors), eps=0.0, swap=True)
+
+    yield Bench(
+        name="loss_triplet_margin_swap mean", row="loss_triplet_margin_swap_{T}", dtypes=DTYPES, scalars=scalars,
+        arrays=vectors | {"out": Operand((1,))}, check=of_mean(lambda p, c: triplet_swap(*given(p, c)), count),
+        workspace=True, torch=(peer,), brief=True,
+    )  # fmt: skip
+    yield Bench(
+        name="loss_triplet_margin_swap_backward mean", row="loss_triplet_margin_swap_backward_{T}", dtypes=DTYPES,
+        arrays=vectors | {"dy": Operand((1,), 1.0)} | {x: Operand((count, columns)) for x in names}, scalars=scalars,
+        check=of_gradient(lambda p, c: triplet_swap_slope(*given(p, c))[0], "da", count), brief=True,
+    )  # fmt: skip
+    hinge = LOSSES["hinge_embedding"]
+    signs = Operand((numel,), lambda rng: rng.choice(np.array([1, -1], np.int32), numel))
+    pairs = {"input": Operand((numel,), "normal"), "target": signs}
+    numbers = {"numel": numel, "reduction_mode": MEAN, "margin": 1.0}
+
+    def of_pairs(problem, chosen):
+        return cells(problem, "input", chosen), cells(problem, "target", chosen), 1.0
+
+    yield Bench(
+        name="loss_hinge_embedding_i32 mean", row="loss_hinge_embedding_i32_{T}", dtypes=DTYPES, scalars=numbers,
+        arrays=pairs | {"out": Operand((1,))}, check=of_mean(lambda p, c: hinge.term(*of_pairs(p, c)), numel),
+        workspace=True, brief=True,
+    )  # fmt: skip
+    yield Bench(
+        name="loss_hinge_embedding_i32_backward mean", row="loss_hinge_embedding_i32_backward_{T}", dtypes=DTYPES,
+        arrays=pairs | {"dy": Operand((1,), 1.0), "dinput": Operand((numel,))}, brief=True,
+        scalars=numbers | {"scale_scalar": 1 / numel},
+        check=of_gradient(lambda p, c: hinge.slope(*of_pairs(p, c))[0], "dinput", numel),
+    )  # fmt: skip
+    counts = {"input": Operand((numel,), "positive"), "target": Operand((numel,), "positive")}
+    yield Bench(
+        name="loss_poisson_nll_full_target_backward mean", row="loss_poisson_nll_full_target_backward_{T}",
+        arrays=counts | {"dy": Operand((1,), 1.0), "dtarget": Operand((numel,))}, dtypes=DTYPES, brief=True,
+        scalars={"numel": numel, "reduction_mode": MEAN, "log_input_flag": 1, "full_flag": 1, "eps": 0.0},
+        check=of_gradient(
+            lambda p, c: full_poisson_target(cells(p, "input", c), cells(p, "target", c), 1, 1, 0.0), "dtarget", numel
+        ),
+    )  # fmt: skip
+
+
 def torch_kl(torch, t, scalars):
     return lambda: torch.nn.functional.kl_div(t["pred"], t["target"], reduction="sum", log_target=True)
 
@@ -286,6 +354,13 @@ def benches(backend):
         "sigmoid_focal", numel, logits, "dlogits", lambda x, t: focal(x, t, 0.25, 2.0),
         lambda x, t: focal_slope(x, t, 0.25, 2.0), mean | {"alpha": 0.25, "gamma": 2.0}, torch_bce,
     )  # fmt: skip
+    given = {"pred": Operand((numel,), "probability"), "target": Operand((numel,), "probability")}
+    yield from elementwise(
+        "bce_weighted", numel, given, "dpred", lambda p, t: weighted_probabilities(p, t, None),
+        lambda p, t: weighted_probabilities_slope(p, t, None), mean | {"weight_extent": classes}, torch_probabilities,
+        {"weight": Operand((classes,), 1.0)},
+    )  # fmt: skip
+    yield from of_options(numel, 4096, 1000)
     shares = {"pred": Operand((numel,), "normal"), "target": Operand((numel,), "normal")}
     yield from elementwise(
         "kl_div_batch", numel, shares, "dinput", kl_div_of_logs, None, mean | {"batch": numel, "log_target_flag": 1},

@@ -1,0 +1,257 @@
+"""Losses with what their plain forms leave out: weights of classes and elements, constants of likelihoods, the distance
+swap of triplets.
+
+reduction and shapes are those of baracuda.loss.elementwise and baracuda.loss.rows. The gradient of FullGaussianNll is
+that of GaussianNll.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+from baracuda import descriptor
+from baracuda.kinds import LossKind
+from baracuda.loss.elementwise import LossDescriptor, LossPlan, PoissonNllDescriptor, _flag
+from baracuda.loss.rows import (
+    MultilabelSoftMarginDescriptor,
+    MultiMarginDescriptor,
+    RowLossPlan,
+    TripletMarginDescriptor,
+    TripletMarginPlan,
+)
+from baracuda.operands import Args, Viewable
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedBceDescriptor(LossDescriptor):
+    """Weights repeat along the elements in row-major order: those of the last axes, or one each."""
+
+    weight_extent: int = descriptor.extent()
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedBceBackwardDescriptor(WeightedBceDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedBceArgs(Args):
+    """Weights that are None are 1. They are f32, f64 for f64."""
+
+    pred: Viewable
+    target: Viewable
+    out: Viewable
+    weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedBceBackwardArgs(Args):
+    pred: Viewable
+    target: Viewable
+    dy: Viewable
+    dpred: Viewable
+    weight: Viewable | None = None
+
+
+class WeightedBcePlan(LossPlan):
+    __slots__ = ()
+    op = "loss_bce_weighted_{T}"
+    kind = LossKind.BCE
+
+
+class WeightedBceBackwardPlan(WeightedBcePlan):
+    __slots__ = ()
+    op = "loss_bce_weighted_backward_{T}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FullPoissonNllDescriptor(PoissonNllDescriptor):
+    """full adds log(target!) by Stirling's formula, eps is added to a rate before its logarithm."""
+
+    full: bool = descriptor.checked(_flag, default=True)
+    eps: float = descriptor.real(default=0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class FullPoissonNllBackwardDescriptor(PoissonNllDescriptor):
+    """Of FullPoissonNll, full or not."""
+
+    eps: float = descriptor.real(default=0.0)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class FullPoissonNllArgs(Args):
+    input: Viewable
+    target: Viewable
+    out: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class FullPoissonNllBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable
+
+
+class FullPoissonNllPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_poisson_nll_full_{T}"
+    kind = LossKind.POISSON_NLL
+    names: ClassVar = {**LossPlan.names, "log_input_flag": "log_input", "full_flag": "full"}
+
+
+class FullPoissonNllBackwardPlan(FullPoissonNllPlan):
+    __slots__ = ()
+    op = "loss_poisson_nll_full_backward_{T}"
+
+
+@dataclasses.dataclass(frozen=True)
+class FullGaussianNllDescriptor(LossDescriptor):
+    """full adds log(2 pi) / 2."""
+
+    eps: float = descriptor.real(default=1e-6)
+    full: bool = descriptor.checked(_flag, default=True)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class FullGaussianNllArgs(Args):
+    input: Viewable
+    target: Viewable
+    var: Viewable
+    out: Viewable
+
+
+class FullGaussianNllPlan(LossPlan):
+    __slots__ = ()
+    op = "loss_gaussian_nll_full_{T}"
+    kind = LossKind.GAUSSIAN_NLL
+    names: ClassVar = {**LossPlan.names, "full_flag": "full"}
+
+
+@dataclasses.dataclass(frozen=True)
+class TripletMarginSwapDescriptor(TripletMarginDescriptor):
+    """swap takes the smaller one of the negative's distances from the anchor and from the positive; eps is added to
+    each element of a difference.
+    """
+
+    eps: float = descriptor.real(default=0.0)
+    swap: bool = descriptor.checked(_flag, default=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class TripletMarginSwapBackwardDescriptor(TripletMarginSwapDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TripletMarginSwapArgs(Args):
+    anchor: Viewable
+    positive: Viewable
+    negative: Viewable
+    out: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class TripletMarginSwapBackwardArgs(Args):
+    anchor: Viewable
+    positive: Viewable
+    negative: Viewable
+    dy: Viewable
+    d_anchor: Viewable | None = None
+    d_positive: Viewable | None = None
+    d_negative: Viewable | None = None
+
+
+class TripletMarginSwapPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_triplet_margin_swap_{T}"
+    kind = LossKind.TRIPLET_MARGIN
+    names: ClassVar = {**TripletMarginPlan.names, "swap_flag": "swap"}
+
+
+class TripletMarginSwapBackwardPlan(TripletMarginSwapPlan):
+    __slots__ = ()
+    op = "loss_triplet_margin_swap_backward_{T}"
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedMultiMarginDescriptor(MultiMarginDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedMultiMarginBackwardDescriptor(MultiMarginDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedMultiMarginArgs(Args):
+    """Weights of the classes, f32, f64 for f64; None: 1."""
+
+    input: Viewable
+    target: Viewable
+    out: Viewable
+    weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedMultiMarginBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable
+    weight: Viewable | None = None
+
+
+class WeightedMultiMarginPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_multi_margin_weighted{I}_{T}"
+    kind = LossKind.MULTI_MARGIN
+    names: ClassVar = {**RowLossPlan.names, "row_stride": "class_extent"}
+
+
+class WeightedMultiMarginBackwardPlan(WeightedMultiMarginPlan):
+    __slots__ = ()
+    op = "loss_multi_margin_weighted_backward{I}_{T}"
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedMultilabelSoftMarginDescriptor(MultilabelSoftMarginDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightedMultilabelSoftMarginBackwardDescriptor(MultilabelSoftMarginDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedMultilabelSoftMarginArgs(Args):
+    """Weights of the classes, f32, f64 for f64; None: 1."""
+
+    input: Viewable
+    target: Viewable
+    out: Viewable
+    weight: Viewable | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class WeightedMultilabelSoftMarginBackwardArgs(Args):
+    input: Viewable
+    target: Viewable
+    dy: Viewable
+    dinput: Viewable
+    weight: Viewable | None = None
+
+
+class WeightedMultilabelSoftMarginPlan(RowLossPlan):
+    __slots__ = ()
+    op = "loss_multilabel_soft_margin_weighted_{T}"
+    kind = LossKind.MULTILABEL_SOFT_MARGIN
+
+
+class WeightedMultilabelSoftMarginBackwardPlan(WeightedMultilabelSoftMarginPlan):
+    __slots__ = ()
+    op = "loss_multilabel_soft_margin_weighted_backward_{T}"
