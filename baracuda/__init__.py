@@ -152,9 +152,10 @@ _OPS = {
         "EmbeddingBagLastOffset EmbeddingBagLastOffsetBackward EmbeddingBagDenseBackward EmbeddingDenseBackward "
         "EmbeddingBagSparseBackward EmbeddingSparseBackward EmbeddingBagMaxLastOffset"
     ),
-    "gemm": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv DenseSumsGemm GatedGemm Gemm IntGemm",
+    "gemm": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv GatedGemm Gemm IntGemm",
     "gemm_grouped": "GroupedGemm GroupedGemmBackward",
     "gemm_scaled": "ScaledGemm",
+    "gemm_sums": "DenseSumsGemm",
     "gemm_narrow": (
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),

@@ -1,7 +1,7 @@
 """Weights of four bits in the layouts that Int4MarlinGemmPlan and Int4AwqGemmPlan read, and back.
 
-Functions take arrays of NumPy, PyTorch, CuPy or JAX and return arrays of the same kind, computed where they lie. Codes are
-integers of any width: 0 to 15, or with `signed` -8 to 7; of others the lowest four bits count. A weight is
+Functions take arrays of NumPy, PyTorch, CuPy or JAX and return arrays of the same kind, computed where they lie. Codes
+are integers of any width: 0 to 15, or with `signed` -8 to 7; of others the lowest four bits count. A weight is
 scale (code - zero), with a scale and a zero point for each group of neighbours along k.
 """
 
@@ -19,7 +19,7 @@ _FROM_MARLIN = tuple(sorted(range(8), key=_MARLIN.__getitem__))
 
 
 def marlin_pack(codes: Any, scales: Any, zeros: Any = None, *, group_size: int = 128, signed: bool = False) -> Any:
-    """(weight_packed, scales) of int4_marlin_gemm: i32 of (k / 16, 2 n), and as many scales as were given, in its order.
+    """(weight_packed, scales) of int4_marlin_gemm: i32 of (k / 16, 2 n), and the scales that were given, in its order.
 
     codes is (k, n), scales (k / 128, n), or (1, n) with group_size -1. Marlin has no zero points: zeros, a number or an
     array of the shape of scales, is folded into the codes, which become code - zero + 8 within 0 to 15. None is 8, or 0
@@ -51,10 +51,10 @@ def marlin_unpack(weight_packed: Any, scales: Any, *, group_size: int = 128) -> 
 
 
 def awq_pack(codes: Any, scales: Any, zeros: Any = None, *, group_size: int = 128, signed: bool = False) -> Any:
-    """(weight_packed, scales, zeros) of int4_awq_gemm: i32 of (n, k / 8), scales and zeros in rows padded as it has them.
+    """(weight_packed, scales, zeros) of int4_awq_gemm: i32 of (n, k / 8), and rows padded as it has them.
 
-    codes is (n, k), a row for each result; scales and zeros, integers, (n, k / group_size). zeros of None is 8, or 0 with
-    `signed`. group_size is 64 or 128 and divides k, which is a multiple of 8.
+    codes is (n, k), a row for each result; scales and zeros, integers, (n, k / group_size). zeros of None is 8, or 0
+    with `signed`. group_size is 64 or 128 and divides k.
     """
     n, k = _matrix("codes", codes)
     groups, words = _awq_groups(k, group_size)
