@@ -130,8 +130,11 @@ def case_of(row):
 NIBBLES, BITS = "gemm_dense_{T} of nibbles", "gemm_dense_bin"
 
 
-def batch_of(draw, m, n, k, batch, bits, *, layout=0, numbers=(2.0**-4, 0.5), gap=0, shared=(), step=None):
-    """Matrices of bytes, 3 apart or `step`; those named in `shared` are one for the whole batch."""
+def batch_of(draw, m, n, k, batch, bits, *, layout=0, numbers=(2.0**-4, 0.5), gap=0, apart=3, shared=(), step=None):
+    """Matrices of bytes, `apart` elements between them or `step` from one to the next.
+
+    Those named in `shared` are one for the whole batch.
+    """
     shapes = {"a": (m, k), "b": (n, k) if layout else (k, n), "d": (m, n)}
     arrays = {}
     for name, (rows, columns) in shapes.items():
@@ -139,7 +142,7 @@ def batch_of(draw, m, n, k, batch, bits, *, layout=0, numbers=(2.0**-4, 0.5), ga
         pitch = values.shape[-1] + gap
         if name == "d" and bits == 1:
             values, pitch = None, n + gap
-        stride = 0 if name in shared else step if step is not None and name != "d" else rows * pitch + 3
+        stride = 0 if name in shared else step if step is not None and name != "d" else rows * pitch + apart
         shape = (batch, rows, n if values is None else values.shape[-1])
         values = None if values is None else np.broadcast_to(values, shape)
         arrays[name] = Array("i32" if values is None else "u8", shape, values, (stride, pitch, 1))
@@ -172,7 +175,7 @@ def batch_problems(bits):
         return lambda d: batch_of(d, m, n * unit, k * unit, batch, bits, **more)
 
     return {
-        "plain": case(7, 5, 6, 3),
+        "plain": case(7, 5, 6, 3, apart=0),
         "columns": case(7, 5, 6, 3, layout=1, numbers=(2.0**-4, 0)),
         "gaps": case(21, 9, 17, 2, gap=3),
         "gaps_columns": case(21, 9, 17, 2, layout=1, gap=5),
@@ -181,7 +184,7 @@ def batch_problems(bits):
         "weights": case(9, 5, 8, 3, layout=1, shared=("b",)),
         "backwards": case(4, 2, 3, 3, layout=1, step=-64),
         "no_terms": case(5, 4, 0, 2),
-        "aligned": case(40, 16, 32, 4, layout=1, step=2048),
+        "aligned": case(40, 16, 32, 4, layout=1, step=8192),
         "many": case(3, 2, 2, 50),
         "large": case(70, 40, 260 // unit, 3, layout=1, numbers=(2.0**-8, 0.5)),
     }
