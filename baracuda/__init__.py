@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from baracuda._graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
     from baracuda.functions import *  # noqa: F403
+    from baracuda.gemm_packing import *  # noqa: F403
     from baracuda.joins import *  # noqa: F403
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyArgs as FusedLinearCrossEntropyArgs,
@@ -151,9 +152,10 @@ _OPS = {
         "EmbeddingBagLastOffset EmbeddingBagLastOffsetBackward EmbeddingBagDenseBackward EmbeddingDenseBackward "
         "EmbeddingBagSparseBackward EmbeddingSparseBackward EmbeddingBagMaxLastOffset"
     ),
-    "gemm": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv DenseSumsGemm GatedGemm Gemm IntGemm",
+    "gemm": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv GatedGemm Gemm IntGemm",
     "gemm_grouped": "GroupedGemm GroupedGemmBackward",
     "gemm_scaled": "ScaledGemm",
+    "gemm_sums": "DenseSumsGemm",
     "gemm_narrow": (
         "Fp8Gemm Int4Gemm BinGemm GemmSparse24 GemmSparse24Inflate Int4MarlinGemm Int4AwqGemm Int4AwqDequantize"
     ),
@@ -240,6 +242,7 @@ _LAZY |= dict.fromkeys(
     ("ROPE_DEFAULT_BASE", "LinearScaling", "LongRoPEScaling", "RopeScaledTableBuilder", "YaRNScaling"), "rotary"
 )
 _LAZY |= dict.fromkeys(("Graph", "graph"), "_graphs")
+_LAZY |= dict.fromkeys(("awq_pack", "awq_unpack", "marlin_pack", "marlin_unpack"), "gemm_packing")
 _LAZY |= dict.fromkeys(
     (
         "as_strided",

@@ -41,7 +41,10 @@ LINES: dict[str, dict[str, str]] = {
         "BINARY": "single bits", "INTEGER": "exact, in the integer type of the operands",
     },
     "LayoutSku": {"RCR": "A by rows, B by columns", "RRR": "A and B by rows"},
-    "DenseLayout": {"RRR": "A and B by rows", "RCR": "A by rows, B by columns", "CRR": "A by columns, B by rows"},
+    "DenseLayout": {
+        "RRR": "A and B by rows", "RCR": "A by rows, B by columns", "CRR": "A by columns, B by rows",
+        "CCR": "A and B by columns",
+    },
     "ScalingKind": {
         "TENSOR": "a matrix", "ROWS": "a row of A, a column of B",
         "BLOCKS": "128 terms: of a row of A, of 128 columns of B",

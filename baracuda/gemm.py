@@ -21,6 +21,7 @@ from baracuda import descriptor
 from baracuda._calls import Form, op_names
 from baracuda._lib import symbol_name
 from baracuda._optable import ops
+from baracuda._scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
@@ -138,9 +139,16 @@ class BatchedGemmDescriptor(_ProductDescriptor):
         return (self.batch_count, self.m, self.n)
 
 
+_IN_BYTE = {ElementKind.S4: 2, ElementKind.U4: 2, ElementKind.BIN: 8}
+
+
 @dataclasses.dataclass(frozen=True)
 class DenseGemmDescriptor(Descriptor):
-    """layout: how A and B lie. D is overwritten, or beta D is added."""
+    """layout: how A and B lie. D is overwritten, or beta D is added.
+
+    Of s4 and u4, which have layouts RRR and RCR, views are of bytes: of two elements along k in A and, for RCR, B, else
+    along n.
+    """
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
@@ -152,20 +160,18 @@ class DenseGemmDescriptor(Descriptor):
 
     @property
     def a_shape(self) -> tuple[int, ...]:
-        return (self.batch, *((self.k, self.m) if self.layout is DenseLayout.CRR else (self.m, self.k)))
+        return self._stored(*((self.m, self.k) if self.layout.a_by_rows else (self.k, self.m)))
 
     @property
     def b_shape(self) -> tuple[int, ...]:
-        return (self.batch, *((self.n, self.k) if self.layout is DenseLayout.RCR else (self.k, self.n)))
+        return self._stored(*((self.k, self.n) if self.layout.b_by_rows else (self.n, self.k)))
 
     @property
     def d_shape(self) -> tuple[int, ...]:
-        return (self.batch, self.m, self.n)
+        return self._stored(self.m, self.n)
 
-
-@dataclasses.dataclass(frozen=True)
-class DenseSumsGemmDescriptor(DenseGemmDescriptor):
-    """Of i8 or u8; D is of i32 and overwritten: alpha is 1, and beta 0."""
+    def _stored(self, rows: int, columns: int) -> tuple[int, ...]:
+        return (self.batch, rows, columns // _IN_BYTE.get(self.element, 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,17 +186,14 @@ class DenseGemmBackwardDescriptor(DenseGemmDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class DenseGemvDescriptor(Descriptor):
-    """Products of one row, of a batch of them: m is 1."""
+    """Products of one row, of a batch of them: m is 1, or 0."""
 
     n: int = descriptor.extent()
     k: int = descriptor.extent()
     batch: int = descriptor.extent()
     alpha: float = _factor(1.0)
     beta: float = _factor(0.0)
-
-    @property
-    def m(self) -> int:
-        return 1
+    m: int = descriptor.checked(lambda name, value: as_integer(name, value, 0, 1), default=1)
 
     @property
     def layout(self) -> int:
@@ -268,11 +271,6 @@ class DenseGemvArgs(Args):
     a: Viewable
     b: Viewable
     d: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DenseSumsGemmArgs(DenseGemvArgs):
-    pass
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -403,7 +401,7 @@ class _ProductPlan(Plan):
     def sku(self) -> KernelSku:
         layout = getattr(self.descriptor, "layout", LayoutSku.RCR)
         if not isinstance(layout, LayoutSku):
-            layout = None if layout == DenseLayout.CRR else LayoutSku[DenseLayout(layout).name]
+            layout = LayoutSku.__members__.get(DenseLayout(layout).name)
         epilogue = getattr(self.descriptor, "epilogue", EpilogueKind.IDENTITY)
         return dataclasses.replace(super().sku, layout=layout, epilogue=epilogue, backend=self._backend())
 
@@ -544,6 +542,9 @@ class _DensePlan(_ProductPlan):
     matrices = ("a", "b", "d")
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
+        if self.descriptor.element in _IN_BYTE:
+            is_bits = self.descriptor.element is ElementKind.BIN
+            return MathPrecision.BINARY if is_bits else MathPrecision.INT4, ElementKind.I32
         precision, accumulator = super().arithmetic()
         return MathPrecision.F32 if precision is MathPrecision.TF32 else precision, accumulator
 
@@ -565,19 +566,6 @@ class DenseGemmBackwardPlan(_DensePlan):
     op = "gemm_dense_backward_{T}"
     matrices = ("dd", "a", "b", "da", "db")
     shapes: ClassVar = {"a": "a_shape", "b": "b_shape", "da": "a_shape", "db": "b_shape"}
-
-
-class DenseSumsGemmPlan(_DensePlan):
-    """Products of i8 and u8 whose results are their sums, of i32."""
-
-    __slots__ = ()
-    op = "gemm_dense_{T}_i32"
-    shapes: ClassVar = {"a": "a_shape", "b": "b_shape"}
-
-    def _served(self) -> tuple[str, ...]:
-        if (self.descriptor.alpha, self.descriptor.beta) != (1, 0):
-            raise UnsupportedError("alpha is not 1, or beta not 0, but results are the sums themselves")
-        return super()._served()
 
 
 class DenseGemm3xTf32Plan(_DensePlan):

@@ -347,6 +347,10 @@ class GemmSparse24InflatePlan(GemmSparse24Plan):
     __slots__ = ()
     op = "gemm_{T}_sparse24_inflate"
 
+    @property
+    def sku(self) -> KernelSku:
+        return dataclasses.replace(super().sku, layout=None, epilogue=None)
+
 
 class _W4Plan(Plan):
     __slots__ = ()

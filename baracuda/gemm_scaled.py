@@ -44,11 +44,11 @@ class ScaledGemmDescriptor(Descriptor):
 
     @property
     def a_shape(self) -> tuple[int, ...]:
-        return (self.k, self.m) if self.layout is DenseLayout.CRR else (self.m, self.k)
+        return (self.m, self.k) if self.layout.a_by_rows else (self.k, self.m)
 
     @property
     def b_shape(self) -> tuple[int, ...]:
-        return (self.n, self.k) if self.layout is DenseLayout.RCR else (self.k, self.n)
+        return (self.k, self.n) if self.layout.b_by_rows else (self.n, self.k)
 
     @property
     def a_scale_shape(self) -> tuple[int, ...]:

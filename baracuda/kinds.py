@@ -123,6 +123,15 @@ class DenseLayout(IntEnum):
     RRR = 0
     RCR = 1
     CRR = 2
+    CCR = 3
+
+    @property
+    def a_by_rows(self) -> bool:
+        return self in (DenseLayout.RRR, DenseLayout.RCR)
+
+    @property
+    def b_by_rows(self) -> bool:
+        return self in (DenseLayout.RRR, DenseLayout.CRR)
 
 
 class ScalingKind(IntEnum):

@@ -9417,8 +9417,8 @@ BARACUDA_API size_t baracuda_kernels_gemm_batched_bf16_rcr_sm80_workspace_size(i
 /*
  * gemm_dense_{T}  (T: f32 f64 f16 bf16)
  * d = alpha a b + beta d for each of batch products; with beta 0 d is not read. layout 0: a is [m, k], b is [k,
- * n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]. f32 is multiplied and summed in f32, f16 and bf16 are summed in
- * f32. stride_a and stride_b may be 0 or negative.
+ * n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]; 3: a is [k, m], b is [n, k]. f32 is multiplied and summed in
+ * f32, f16 and bf16 are summed in f32. stride_a and stride_b may be 0 or negative.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
@@ -9506,10 +9506,10 @@ BARACUDA_API size_t baracuda_kernels_linear_backward_bf16_workspace_size(int32_t
 /*
  * gemm_dense_backward_{T}  (T: f32 f64 f16 bf16)
  * Gradients of gemm_dense_{T}: da = alpha dd b^T and db = alpha a^T dd for each of batch products, without gaps
- * and stored as a and b are: layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n].
- * Either may be NULL. stride_dd, stride_a and stride_b may be 0 or negative; of a matrix that several products
- * share each has a gradient, and they are still to be added. f32 is multiplied and summed in f32, f16 and bf16 are
- * summed in f32.
+ * and stored as a and b are: layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]; 3: a
+ * is [k, m], b is [n, k]. Either may be NULL. stride_dd, stride_a and stride_b may be 0 or negative; of a matrix
+ * that several products share each has a gradient, and they are still to be added. f32 is multiplied and summed in
+ * f32, f16 and bf16 are summed in f32.
  *   in    dd: T [batch, m, n]
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
@@ -9588,9 +9588,10 @@ BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_bf16_workspace_size(i
  * beta c[i, j] + bias[j] + row_bias[i], for each of batch products. activation: 0 none, 1 relu, 2 gelu (by erf), 3
  * silu, 4 gelu_tanh. What is NULL is not there, z is not stored then; but C of NULL is D, so that beta D is added,
  * and with beta 0 neither is read. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
- * n]. backend: 0 the faster, 1 this library's kernels, 2 cuBLASLt, 3 cuBLASLt if it is the faster; where that has
- * no such product, is not there or, for operands, does not take them, status 3. Sums and steps are of f32, of f64
- * for f64. d may be c or r, of equal pitch; of stride_a, stride_b, stride_c and stride_r any may be 0 or negative.
+ * n]; 3: a is [k, m], b is [n, k]. backend: 0 the faster, 1 this library's kernels, 2 cuBLASLt, 3 cuBLASLt if it
+ * is the faster; where that has no such product, is not there or, for operands, does not take them, status 3. Sums
+ * and steps are of f32, of f64 for f64. d may be c or r, of equal pitch; of stride_a, stride_b, stride_c and
+ * stride_r any may be 0 or negative.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   in    c: T [batch, m, n], may be NULL
@@ -9907,8 +9908,8 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_can_imple
 /*
  * gemm_dense_{T}  (T: fp8e4m3 fp8e5m2)
  * d = alpha a b + beta d for each of batch products; with beta 0 d is not read. Factors are exact, all else is of
- * f32; results saturate. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]. stride_a
- * and stride_b may be 0 or negative.
+ * f32; results saturate. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]; 3: a is
+ * [k, m], b is [n, k]. stride_a and stride_b may be 0 or negative.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
@@ -10190,7 +10191,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_can_impleme
  * gemm_dense_{T}  (T: i8 u8)
  * d = alpha a b + beta d for each of batch products; with beta 0 d is not read. The sums are exact, all else is of
  * f32; results are rounded to nearest even and bounded, NaN gives 0. layout 0: a is [m, k], b is [k, n]; 1: b is
- * [n, k]; 2: a is [k, m], b is [k, n]. stride_a and stride_b may be 0 or negative.
+ * [n, k]; 2: a is [k, m], b is [k, n]; 3: a is [k, m], b is [n, k]. stride_a and stride_b may be 0 or negative.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
@@ -10207,8 +10208,8 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_u8_workspace_size(int32_t m, int
 /*
  * gemm_dense_{T}_i32  (T: i8 u8)
  * d = a b for each of batch products, exactly; sums beyond i32, of more than 131071 terms of i8 or 33025 of u8,
- * are bounded by its ends. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n].
- * stride_a and stride_b may be 0 or negative.
+ * are bounded by its ends. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k, n]; 3: a
+ * is [k, m], b is [n, k]. stride_a and stride_b may be 0 or negative.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   out   d: i32 [batch, m, n]
@@ -10507,13 +10508,48 @@ BARACUDA_API int32_t baracuda_kernels_gemm_bin_rrr_sm89_can_implement(int32_t m,
 BARACUDA_API size_t baracuda_kernels_gemm_bin_rrr_sm89_workspace_size(int32_t m, int32_t n, int32_t k);
 
 /*
+ * gemm_dense_{T}  (T: s4 u4)
+ * d = alpha a b + beta d for each of batch products; with beta 0 d is not read. Two elements share a byte, the
+ * first in its low half: along k in a, along n in d; pitches and strides count bytes. layout 0: b is [k, n],
+ * packed along n; 1: b is [n, k], packed along k. k and n must be even. The sum is exact, all else is of f32;
+ * results are rounded to nearest even and bounded, NaN gives 0. stride_a and stride_b may be 0 or negative.
+ *   in    a: u8 [batch, m, half_k]
+ *   in    b: u8 [batch, k, half_n]
+ *   inout d: u8 [batch, m, half_n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_s4_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_s4_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_s4_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_u4_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_u4_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_u4_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+
+/*
+ * gemm_dense_bin  ()
+ * For each of batch products d[i, j] = the number of k where the bits a[i, k] and b[k, j] differ. Eight share a
+ * byte, the first the lowest, along k in a; pitches and strides of a and b count bytes, those of d elements.
+ * layout 0: b is [k, n], packed along n; 1: b is [n, k], packed along k. k must be a multiple of 8, and for layout
+ * 0 n. stride_a and stride_b may be 0 or negative.
+ *   in    a: u8 [batch, m, bytes_of_k]
+ *   in    b: u8 [batch, k, bytes_of_n]
+ *   out   d: i32 [batch, m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_bin_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_dense_bin_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
+BARACUDA_API size_t baracuda_kernels_gemm_dense_bin_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+
+/*
  * gemm_scaled_{T}_{U}  (T: fp8e4m3 fp8e5m2 i8, U: f32 f16 bf16)
  * d[i, j] = alpha sum over k of (sa a[i, k]) (sb b[k, j]) + beta d[i, j] + bias[j]; with beta 0 d is not read.
  * scaling 0: sa is a_scale[0], sb is b_scale[0]; 1: a_scale[i] and b_scale[j]; 2, blocks of 128 terms: a_scale[i,
  * k / 128] and b_scale[j / 128, k / 128], both in rows of k / 128 rounded up (arXiv 2412.19437). Scales of NULL
  * are ones, a bias of NULL is zeros. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
- * n]. Sums are of f32, and those over a block are scaled before they are added; of i8 up to 32768 terms, and
- * blocks, are summed exactly on a GPU. Results are rounded once.
+ * n]; 3: a is [k, m], b is [n, k]. Sums are of f32, and those over a block are scaled before they are added; of i8
+ * up to 32768 terms, and blocks, are summed exactly on a GPU. Results are rounded once.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    a_scale: f32 [a_scales], may be NULL

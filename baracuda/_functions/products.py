@@ -14,7 +14,8 @@ from baracuda._scalars import INT32_MAX
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef
 
-RRR, RCR, CRR = 0, 1, 2  # as C numbers what lies by columns: nothing, b, or a
+RRR, RCR = 0, 1  # as C numbers what lies by columns: nothing, or b
+_LAYOUTS = {(): RRR, ("b",): RCR, ("a",): 2, ("a", "b"): 3}
 
 
 def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
@@ -42,7 +43,7 @@ def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
             for name, size in sizes.items()}  # fmt: skip
 
     def place(views: dict[str, TensorRef | None]) -> dict[str, Any]:
-        layout = CRR if "a" in turned else RCR if "b" in turned else RRR
+        layout = _LAYOUTS[tuple(sorted(turned))]
         return {"layout": layout} | {
             f"ld{name}": _pitch(view, *(size[::-1] if name in turned else size), by_columns=name in turned)
             for name, size in sizes.items() if (view := views[name]) is not None
@@ -223,7 +224,7 @@ def _matrices(view: TensorRef, *, name: str, count: int, size: Shape, turned: se
     if step is None or (name == "d" and step == 0 and count > 1):
         return None
     if not _by_rows(strides, rows, columns):
-        may_turn = name != "d" and not turned
+        may_turn = name != "d" and name not in turned
         if not may_turn or not _by_rows(strides[::-1], columns, rows):
             return None
         turned.add(name)

@@ -34,8 +34,7 @@ struct GemmDenseBackward {
     }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
-        if (layout >= 0 && layout <= 2) return Status::kOk;
-        return fail(Status::kInvalidProblem, "layout is %d, must be 0 (rrr), 1 (rcr) or 2 (crr)", layout);
+        return require_layout(layout);
     }
     Status check() const {
         BK_TRY(check_extents());
@@ -57,8 +56,8 @@ struct GemmDenseBackward {
     }
 
 private:
-    bool a_is_turned() const { return order() == GemmLayout::kCrr; }
-    bool b_is_turned() const { return order() == GemmLayout::kRcr; }
+    bool a_is_turned() const { return !a_is_by_rows(order()); }
+    bool b_is_turned() const { return !b_is_by_rows(order()); }
 
     Status multiply(const Launch& launch, const T* left, const MatrixStrides& left_at, const T* right,
                     const MatrixStrides& right_at, int64_t terms, T* d, const StoredMatrices& d_in) const {

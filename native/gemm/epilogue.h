@@ -19,7 +19,7 @@ inline Status require_choice(const char* name, int32_t value, int32_t count, con
 }
 
 inline Status require_epilogue(int32_t layout, int32_t activation, int32_t backend) {
-    BK_TRY(require_choice("layout", layout, 3, "0 (rrr), 1 (rcr) or 2 (crr)"));
+    BK_TRY(require_layout(layout));
     BK_TRY(require_choice("activation", activation, 5, "0 (none), 1 (relu), 2 (gelu), 3 (silu) or 4 (gelu_tanh)"));
     return require_choice("backend", backend, 4, "0 (any), 1 (own), 2 (cuBLASLt) or 3 (cuBLASLt by the rule)");
 }

@@ -10,20 +10,28 @@
 
 namespace bk {
 
-// How A and B lie: rows of A or, for kCrr, its columns; rows of B or, for kRcr, its columns.
-enum class GemmLayout : int32_t { kRrr = 0, kRcr = 1, kCrr = 2 };
+// How A and B lie: rows of A or, for kCrr and kCcr, its columns; rows of B or, for kRcr and kCcr, its columns.
+enum class GemmLayout : int32_t { kRrr = 0, kRcr = 1, kCrr = 2, kCcr = 3 };
 constexpr GemmLayout kRrr = GemmLayout::kRrr, kRcr = GemmLayout::kRcr;
+
+constexpr bool a_is_by_rows(GemmLayout layout) { return layout == GemmLayout::kRrr || layout == GemmLayout::kRcr; }
+constexpr bool b_is_by_rows(GemmLayout layout) { return layout == GemmLayout::kRrr || layout == GemmLayout::kCrr; }
+
+inline Status require_layout(int32_t layout) {
+    if (layout >= 0 && layout <= 3) return Status::kOk;
+    return fail(Status::kInvalidProblem, "layout is %d, must be 0 (rrr), 1 (rcr), 2 (crr) or 3 (ccr)", layout);
+}
 
 // What C stands for where it is NULL.
 enum class NullC { kIsD, kIsZero };
 
 inline StoredMatrices stored_a_of(GemmLayout layout, int64_t m, int64_t k, int64_t pitch, int64_t count = 1, int64_t step = 0) {
-    if (layout == GemmLayout::kCrr) return {count, step, k, m, pitch};
+    if (!a_is_by_rows(layout)) return {count, step, k, m, pitch};
     return {count, step, m, k, pitch};
 }
 
 inline StoredMatrices stored_b_of(GemmLayout layout, int64_t n, int64_t k, int64_t pitch, int64_t count = 1, int64_t step = 0) {
-    if (layout == GemmLayout::kRcr) return {count, step, n, k, pitch};
+    if (!b_is_by_rows(layout)) return {count, step, n, k, pitch};
     return {count, step, k, n, pitch};
 }
 
@@ -42,14 +50,7 @@ template <class T>
 Matmul<T> make_matmul(GemmLayout layout, int64_t m, int64_t n, int64_t k, const StoredMatrices& a_in,
                       const matmul_element_t<T>* a, const StoredMatrices& b_in, const matmul_element_t<T>* b,
                       const Epilogue<T>& epilogue) {
-    return {m,
-            n,
-            k,
-            b_in.count,
-            a,
-            b,
-            strides_of(a_in, layout != GemmLayout::kCrr),
-            strides_of(b_in, layout != GemmLayout::kRcr),
+    return {m,       n, k, b_in.count, a, b, strides_of(a_in, a_is_by_rows(layout)), strides_of(b_in, b_is_by_rows(layout)),
             epilogue};
 }
 
@@ -187,9 +188,7 @@ struct GemmDense {
     size_t workspace_size() const { return matmul_workspace<T>(m, n, k, batch); }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
-        if (layout < 0 || layout > 2)
-            return fail(Status::kInvalidProblem, "layout is %d, must be 0 (rrr), 1 (rcr) or 2 (crr)", layout);
-        return Status::kOk;
+        return require_layout(layout);
     }
     Status check() const {
         BK_TRY(check_extents());

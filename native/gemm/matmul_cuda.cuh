@@ -99,8 +99,7 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
     }
     if (is_gated) return matmul_by_tiles(launch, p);
     if constexpr (kHasThinKernels<T>) {
-        const bool along_k = p.b_at.row == 1 && p.a_at.column == 1;
-        if (p.m <= kThinRows && (along_k || p.b_at.column == 1)) return matmul_thin(launch, p);
+        if (p.m <= kThinRows) return matmul_thin(launch, p);
     }
     if constexpr (kHasParts<T>)
         if (has_workspace && parts_workspace<T>(p.m, p.n, p.k, p.batch) > 0) return matmul_by_parts(launch, p);

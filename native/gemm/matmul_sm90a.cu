@@ -299,8 +299,10 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         if (steps == 0)
             for (int v = 0; v < kColumns / 2; ++v) sums[v] = 0;
         if constexpr (sizeof(E) == 2) {
-            if (operands.a_is_wide)
+            if (operands.a_is_wide && operands.b_is_wide)
                 add_terms<E, kColumns, true, true>(sums, tiles, full, empty, at, steps, group, lane);
+            else if (operands.a_is_wide)
+                add_terms<E, kColumns, true, false>(sums, tiles, full, empty, at, steps, group, lane);
             else if (operands.b_is_wide)
                 add_terms<E, kColumns, false, true>(sums, tiles, full, empty, at, steps, group, lane);
             else
@@ -374,8 +376,7 @@ Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     using E = matmul_element_t<T>;
     const bool a_is_deep = p.a_at.column == 1, b_is_deep = p.b_at.row == 1;
     const bool is_possible = moves_by_16(p.a, p.a_at) && moves_by_16(p.b, p.b_at) && p.a_at.step >= 0 && p.b_at.step >= 0 &&
-                             (p.gate == nullptr || moves_by_16(p.gate, p.b_at)) &&
-                             (sizeof(E) == 1 ? a_is_deep && b_is_deep : a_is_deep || !b_is_deep);
+                             (p.gate == nullptr || moves_by_16(p.gate, p.b_at)) && (sizeof(E) == 2 || (a_is_deep && b_is_deep));
     if (!is_possible) return Status::kOk;
     if constexpr (sizeof(E) == 2) {
         const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;

@@ -506,6 +506,7 @@ Status launch_by_feed(const Launch& launch, const Matmul<T>& p, const PartsOf<T>
         if constexpr (sizeof(E) > 1) {
             if (a_deep) return launch_tiles<T, kSide, Feed::kDeep, Feed::kWide>(launch, p, parts);
             if (!b_deep) return launch_tiles<T, kSide, Feed::kWide, Feed::kWide>(launch, p, parts);
+            if constexpr (sizeof(E) == 2) return launch_tiles<T, kSide, Feed::kWide, Feed::kDeep>(launch, p, parts);
         }
     }
     return launch_tiles<T, 64, Feed::kElements, Feed::kElements>(launch, p, parts);

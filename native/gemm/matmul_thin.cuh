@@ -26,7 +26,7 @@ Status launch_thin(const Launch& launch, const Matmul<T>& p, void (*kernel)(Matm
 
 template <class T>
 Status matmul_thin(const Launch& launch, const Matmul<T>& p) {
-    const bool along_k = p.b_at.row == 1 && p.a_at.column == 1;
+    const bool along_k = p.b_at.row == 1;
     if constexpr (std::is_same_v<T, float>) {
         if (along_k) return launch_thin(launch, p, matmul_thin_deep_fma_kernel<T>, kDeepFmaColumns, kThinWarps);
         return launch_thin(launch, p, matmul_thin_wide_fma_kernel<T>, kWideFmaColumns, kThinWarps);

@@ -43,10 +43,11 @@ BK_DEVICE void sum_over_lanes(float (&x)[kCount], int lane) {
 // Columns of B that lie along k: a warp reads 128 terms of four of them, a lane four terms.
 template <int kRows, class T>
 BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDeepFmaColumns>& part, int64_t matrix,
-                                  int64_t first, bool moves) {
+                                  int64_t first, bool a_moves, bool b_moves) {
     constexpr int kSpan = 128, kChunk = kThinFmaSteps * kSpan;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
-    const float* const a = p.a + matrix * p.a_at.step + 4 * lane;
+    const int64_t a_step = p.a_at.column;
+    const float* const a = p.a + matrix * p.a_at.step + 4 * lane * a_step;
     const float* const b = p.b + matrix * p.b_at.step + first * p.b_at.column + 4 * lane;
     const int last_row = static_cast<int>(p.m) - 1,
               last = static_cast<int>(min(p.n - first, static_cast<int64_t>(kDeepFmaColumns))) - 1;
@@ -55,7 +56,7 @@ BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDee
     for (int i = 0; i < kRows; ++i) row_at[i] = min(i, last_row) * p.a_at.row;
 #pragma unroll
     for (int j = 0; j < kDeepFmaColumns; ++j) column_at[j] = min(j, last) * p.b_at.column;
-    const int64_t chunks = moves ? p.k / kChunk : 0;
+    const int64_t chunks = b_moves ? p.k / kChunk : 0;
     float sum[kRows * kDeepFmaColumns] = {};
     const auto multiply = [&](int i, const Vec<float, 4>& row, const Vec<float, 4>(&column)[kDeepFmaColumns]) {
 #pragma unroll
@@ -73,10 +74,18 @@ BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDee
 #pragma unroll
             for (int j = 0; j < kDeepFmaColumns; ++j)
                 column[u][j] = load_once<4>(b + chunk * kChunk + column_at[j] + u * kSpan);
+        if (a_moves) {
 #pragma unroll
-        for (int u = 0; u < kThinFmaSteps; ++u)
+            for (int u = 0; u < kThinFmaSteps; ++u)
 #pragma unroll
-            for (int i = 0; i < kRows; ++i) multiply(i, load<4>(a + chunk * kChunk + row_at[i] + u * kSpan), column[u]);
+                for (int i = 0; i < kRows; ++i) multiply(i, load<4>(a + chunk * kChunk + row_at[i] + u * kSpan), column[u]);
+        } else {
+#pragma unroll
+            for (int u = 0; u < kThinFmaSteps; ++u)
+#pragma unroll
+                for (int i = 0; i < kRows; ++i)
+                    multiply(i, gather_four(a + (chunk * kChunk + u * kSpan) * a_step + row_at[i], a_step, 4), column[u]);
+        }
     }
     for (int64_t k = chunks * kChunk + warp * kSpan; k < p.k; k += kThinWarps * kSpan) {
         Vec<float, 4> column[kDeepFmaColumns];
@@ -84,7 +93,7 @@ BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDee
 #pragma unroll
         for (int j = 0; j < kDeepFmaColumns; ++j) column[j] = gather_four(b + k + column_at[j], 1, inside);
 #pragma unroll
-        for (int i = 0; i < kRows; ++i) multiply(i, gather_four(a + k + row_at[i], 1, inside), column);
+        for (int i = 0; i < kRows; ++i) multiply(i, gather_four(a + k * a_step + row_at[i], a_step, inside), column);
     }
     sum_over_lanes<1>(sum, lane);
     const int value = lane / (32 / (kRows * kDeepFmaColumns));
@@ -161,9 +170,9 @@ __global__ void __launch_bounds__(32 * kThinWarps, 2)
     const int64_t first = static_cast<int64_t>(blockIdx.x) * kDeepFmaColumns;
     for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
         if (p.m <= 2)
-            multiply_thin_deep<2>(p, part, matrix, first, a_moves && b_moves);
+            multiply_thin_deep<2>(p, part, matrix, first, a_moves, b_moves);
         else
-            multiply_thin_deep<kThinRows>(p, part, matrix, first, a_moves && b_moves);
+            multiply_thin_deep<kThinRows>(p, part, matrix, first, a_moves, b_moves);
         store_thin<kThinWarps, kDeepFmaColumns>(p, part, matrix, first);
     }
 }

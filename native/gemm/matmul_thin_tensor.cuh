@@ -57,9 +57,9 @@ __global__ void __launch_bounds__(32 * kThinWarps, 3)
     const int64_t first = static_cast<int64_t>(blockIdx.x) * kDeepTensorColumns;
     const int64_t row = min(static_cast<int64_t>(g), p.m - 1), low_column = min(first + g, p.n - 1),
                   high_column = min(first + 8 + g, p.n - 1);
-    const int64_t chunks = a_moves && b_moves ? p.k / kChunk : 0;
+    const int64_t chunks = b_moves ? p.k / kChunk : 0, a_step = p.a_at.column;
     for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
-        const E* const a = p.a + matrix * p.a_at.step + row * p.a_at.row + 8 * t;
+        const E* const a = p.a + matrix * p.a_at.step + row * p.a_at.row + 8 * t * a_step;
         const E* const b_low = p.b + matrix * p.b_at.step + low_column * p.b_at.column + 8 * t;
         const E* const b_high = p.b + matrix * p.b_at.step + high_column * p.b_at.column + 8 * t;
         float sum[4] = {};
@@ -78,8 +78,14 @@ __global__ void __launch_bounds__(32 * kThinWarps, 3)
                 load_words_once(low[u], b_low + chunk * kChunk + u * kSpan);
                 load_words_once(high[u], b_high + chunk * kChunk + u * kSpan);
             }
+            if (a_moves) {
 #pragma unroll
-            for (int u = 0; u < kThinSteps; ++u) load_words(of_a[u], a + chunk * kChunk + u * kSpan);
+                for (int u = 0; u < kThinSteps; ++u) load_words(of_a[u], a + chunk * kChunk + u * kSpan);
+            } else {
+#pragma unroll
+                for (int u = 0; u < kThinSteps; ++u)
+                    gather_words(of_a[u], a + (chunk * kChunk + u * kSpan) * a_step, a_step, 8);
+            }
 #pragma unroll
             for (int u = 0; u < kThinSteps; ++u) multiply(low[u], high[u], of_a[u]);
         }
@@ -88,7 +94,7 @@ __global__ void __launch_bounds__(32 * kThinWarps, 3)
             const int64_t inside = p.k - k - 8 * t;
             gather_words(low, b_low + k, 1, inside);
             gather_words(high, b_high + k, 1, inside);
-            gather_words(of_a, a + k, 1, inside);
+            gather_words(of_a, a + k * a_step, a_step, inside);
             multiply(low, high, of_a);
         }
 #pragma unroll

@@ -19,6 +19,11 @@ inline Status require_multiple(const char* name, int32_t value, int32_t of) {
     return fail(Status::kUnsupported, "%s is %d, must be a multiple of %d: elements share bytes", name, value, of);
 }
 
+inline Status require_packed_layout(int32_t layout) {
+    if (layout == 0 || layout == 1) return Status::kOk;
+    return fail(Status::kInvalidProblem, "layout is %d, must be 0 (rrr) or 1 (rcr)", layout);
+}
+
 // Bytes as they lie, and the strides of B by bytes: 0 along n where a byte has neighbours of n.
 template <class T, GemmLayout kLayout>
 StoredMatrices stored_packed_b(int32_t n, int32_t k, int64_t pitch) {
@@ -114,6 +119,100 @@ struct GemmBits {
         return packed_matmul(launch,
                              Matmul<b1x8>{m, n, k / 8, 1, reinterpret_cast<const b1x8*>(a), reinterpret_cast<const b1x8*>(b),
                                           strides_of(stored_a(), true), packed_b_strides<kLayout>(stored_b()), epilogue});
+    }
+};
+
+// Batches of products of packed elements, A by rows, B by rows (layout 0) or by columns (1), in bytes.
+template <class T>
+struct PackedBatch {
+    static constexpr int32_t kCount = kInByte<T>;
+    int32_t m, n, k, batch, layout;
+
+    bool by_columns() const { return layout == 1; }
+    StoredMatrices stored_a(int64_t pitch, int64_t step) const { return {batch, step, m, k / kCount, pitch}; }
+    StoredMatrices stored_b(int64_t pitch, int64_t step) const {
+        if (by_columns()) return {batch, step, n, k / kCount, pitch};
+        return {batch, step, k, n / kCount, pitch};
+    }
+    Status check() const {
+        BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
+        BK_TRY(require_packed_layout(layout));
+        return require_multiple("k", k, kCount);
+    }
+    Status multiply(const Launch& launch, const uint8_t* a, const StoredMatrices& a_in, const uint8_t* b,
+                    const StoredMatrices& b_in, const Epilogue<T>& epilogue) const {
+        MatrixStrides b_at = strides_of(b_in, !by_columns());
+        if (!by_columns()) b_at.column = 0;
+        return packed_matmul(launch, Matmul<T>{m, n, k / kCount, batch, reinterpret_cast<const T*>(a),
+                                               reinterpret_cast<const T*>(b), strides_of(a_in, true), b_at, epilogue});
+    }
+};
+
+// D = alpha A B + beta D.
+template <class T>
+struct GemmDenseNibbles {
+    int32_t m, n, k, batch, layout;
+    float alpha, beta;
+    int64_t lda, stride_a, ldb, stride_b, ldd, stride_d;
+
+    PackedBatch<T> products() const { return {m, n, k, batch, layout}; }
+    StoredMatrices stored_a() const { return products().stored_a(lda, stride_a); }
+    StoredMatrices stored_b() const { return products().stored_b(ldb, stride_b); }
+    StoredMatrices stored_d() const { return {batch, stride_d, m, n / 2, ldd}; }
+    int32_t half_k() const { return k / 2; }
+    int32_t half_n() const { return n / 2; }
+
+    Work work() const { return all_or_none(std::min({m, n, batch})); }
+    size_t workspace_size() const { return 0; }
+    Status check_extents() const {
+        BK_TRY(products().check());
+        return require_multiple("n", n, 2);
+    }
+    Status check() const {
+        BK_TRY(check_extents());
+        BK_TRY(require_pitch("lda", stored_a()));
+        BK_TRY(require_pitch("ldb", stored_b()));
+        BK_TRY(require_pitch("ldd", stored_d()));
+        return GemmBatched<f16, kRcr>::require_own_results(batch, stride_d);
+    }
+    Status run(const uint8_t* a, const uint8_t* b, uint8_t* d, const Launch& launch) const {
+        const MatrixStrides d_at = strides_of(stored_d(), true);
+        T* const to = reinterpret_cast<T*>(d);
+        const Epilogue<T> epilogue{beta == 0 ? nullptr : to, to, nullptr, d_at, d_at, alpha, beta, BiasType::kF32,
+                                   Activation::kNone};
+        return products().multiply(launch, a, stored_a(), b, stored_b(), epilogue);
+    }
+};
+
+// The numbers of places where rows of A and columns of B differ, of a batch of products.
+struct GemmDenseBits {
+    int32_t m, n, k, batch, layout;
+    int64_t lda, stride_a, ldb, stride_b, ldd, stride_d;
+
+    PackedBatch<b1x8> products() const { return {m, n, k, batch, layout}; }
+    StoredMatrices stored_a() const { return products().stored_a(lda, stride_a); }
+    StoredMatrices stored_b() const { return products().stored_b(ldb, stride_b); }
+    StoredMatrices stored_d() const { return {batch, stride_d, m, n, ldd}; }
+    int32_t bytes_of_k() const { return k / 8; }
+    int32_t bytes_of_n() const { return n / 8; }
+
+    Work work() const { return all_or_none(std::min({m, n, batch})); }
+    size_t workspace_size() const { return 0; }
+    Status check_extents() const {
+        BK_TRY(products().check());
+        return layout == 1 ? Status::kOk : require_multiple("n", n, 8);
+    }
+    Status check() const {
+        BK_TRY(check_extents());
+        BK_TRY(require_pitch("lda", stored_a()));
+        BK_TRY(require_pitch("ldb", stored_b()));
+        BK_TRY(require_pitch("ldd", stored_d()));
+        return GemmBatched<f16, kRcr>::require_own_results(batch, stride_d);
+    }
+    Status run(const uint8_t* a, const uint8_t* b, int32_t* d, const Launch& launch) const {
+        const Epilogue<b1x8> epilogue{nullptr,          d, nullptr, {}, strides_of(stored_d(), true), 1, 0, BiasType::kElement,
+                                      Activation::kNone};
+        return products().multiply(launch, a, stored_a(), b, stored_b(), epilogue);
     }
 };
 

@@ -69,7 +69,15 @@ struct PackedProduct {
 
 template <class T>
 Status packed_matmul(const Launch&, const Matmul<T>& p) {
-    return multiply_read(Launch{}, PackedProduct<T>{p, p.m, p.n, p.k * kInByte<T>});
+    Matmul<T> part = p;
+    for (int64_t g = 0; g < p.batch; ++g) {
+        part.a = p.a + g * p.a_at.step;
+        part.b = p.b + g * p.b_at.step;
+        part.epilogue.d = p.epilogue.d + g * p.epilogue.d_at.step;
+        if (p.epilogue.c != nullptr) part.epilogue.c = p.epilogue.c + g * p.epilogue.c_at.step;
+        BK_TRY(multiply_read(Launch{}, PackedProduct<T>{part, p.m, p.n, p.k * kInByte<T>}));
+    }
+    return Status::kOk;
 }
 
 }  // namespace bk

@@ -41,7 +41,7 @@ struct GemmScaled {
     size_t workspace_size() const { return scaled_workspace<T>(m, n, k); }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
-        BK_TRY(require_choice("layout", layout, 3, "0 (rrr), 1 (rcr) or 2 (crr)"));
+        BK_TRY(require_layout(layout));
         return require_choice("scaling", scaling, 3, "0 (of matrices), 1 (of rows and columns) or 2 (of blocks)");
     }
     Status check() const {

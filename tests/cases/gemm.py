@@ -207,13 +207,23 @@ def is_elsewhere(row):
     """Whether the case of a row stands in another file."""
     return any(
         part in row.name
-        for part in ("_s4_", "_u4_", "_bin_", "_sparse24_", "_epilogue_", "_gated_", "_scaled_", "_backward_")
+        for part in (
+            "_s4_",
+            "_u4_",
+            "_bin",
+            " of nibbles",
+            "_sparse24_",
+            "_epilogue_",
+            "_gated_",
+            "_scaled_",
+            "_backward_",
+        )
     )
 
 
 # --- batches ---
 
-LAYOUTS = ("rrr", "rcr", "crr")
+LAYOUTS = ("rrr", "rcr", "crr", "ccr")
 
 
 def batched(
@@ -222,7 +232,7 @@ def batched(
 ):  # fmt: skip
     """steps are the distances of the matrices of A, B, C and D, of which None leaves a gap of `apart` elements."""
     shapes = {
-        "a": (k, m) if layout == 2 else (m, k), "b": (n, k) if layout == 1 else (k, n), "c": (m, n), "d": (m, n),
+        "a": (k, m) if layout >= 2 else (m, k), "b": (n, k) if layout % 2 else (k, n), "c": (m, n), "d": (m, n),
     }  # fmt: skip
     arrays = {}
     for (name, (rows, columns)), step in zip(shapes.items(), steps):
@@ -248,8 +258,8 @@ def batched(
 def batched_reference(p):
     layout = LAYOUTS[p.scalars.get("layout", 1)]
     a, b = p.arrays["a"].values, p.arrays["b"].values
-    a = a.transpose(0, 2, 1) if layout == "crr" else a
-    b = b.transpose(0, 2, 1) if layout == "rcr" else b
+    a = a.transpose(0, 2, 1) if layout[0] == "c" else a
+    b = b.transpose(0, 2, 1) if layout[1] == "c" else b
     if "beta" not in p.scalars:
         sums = np.matmul(a.astype(np.int64), b.astype(np.int64))
         return {"d": Expected(np.clip(sums, *LIMITS["i32"]))}
@@ -306,7 +316,7 @@ def dense_problems(layouts, rows, sums=False):
 
 
 def dense_bad(row, gemv):
-    layouts = (-1, 1, 2) if gemv else (-1, 3)
+    layouts = (-1, 1, 2) if gemv else (-1, 4)
     bad = [Bad(f"layout_{v}", 2, rf"layout is {v}, must be", {"layout": v}, can=2) for v in layouts]
     bad += [Bad("rows", 2, "m is 2, must be 0 or 1", {"m": 2}, can=2)] if gemv else []
     bad += [Bad("d_step", 2, "stride_d is 0", {"stride_d": 0}, can=2)]
@@ -327,7 +337,7 @@ def special_cases():
         row=row.name, problems=BATCHED, reference=batched_reference, tolerance={"d": "product"}, plain="plain",
         large="large", bad=(*bad_calls(row), *STEP), idle=(*IDLE, Idle("no_batch", {"batch_count": 0})),
     )  # fmt: skip
-    every = tuple([(name, (0, 1, 2), 1000) for name in (SPECIAL[1], *NARROW)])
+    every = tuple([(name, (0, 1, 2, 3), 1000) for name in (SPECIAL[1], *NARROW)])
     for name, layouts, rows in (*every, (SPECIAL[2], (0,), 1)):
         row, sums = ROWS[name], "_i32" in name
         yield Case(

@@ -12,7 +12,7 @@ from .model import Bad, Case, Expected, Idle, Problem
 
 def gradients(draw, m, n, k, batch=1, *, layout=0, alpha=0.75, gap=0, apart=3, null=(), steps=None):
     """Matrices of a batch lie `apart` elements apart, or as `steps` says by name."""
-    sizes = {"dd": (m, n), "a": (k, m) if layout == 2 else (m, k), "b": (n, k) if layout == 1 else (k, n)}
+    sizes = {"dd": (m, n), "a": (k, m) if layout >= 2 else (m, k), "b": (n, k) if layout % 2 else (k, n)}
     arrays = {}
     for name, (rows, columns) in sizes.items():
         step = (steps or {}).get(name, max(rows * (columns + gap), 1) + apart)
@@ -26,11 +26,11 @@ def reference(p):
     """Of matrices that are swapped where they lie by columns, as are their gradients."""
     s, layout = p.scalars, LAYOUTS[p.scalars["layout"]]
     dd, a, b = (p.arrays[name].values for name in ("dd", "a", "b"))
-    a = np.swapaxes(a, 1, 2) if layout == "crr" else a
-    b = np.swapaxes(b, 1, 2) if layout == "rcr" else b
+    a = np.swapaxes(a, 1, 2) if layout[0] == "c" else a
+    b = np.swapaxes(b, 1, 2) if layout[1] == "c" else b
     of_a, of_b = product(dd, np.swapaxes(b, 1, 2)), product(np.swapaxes(a, 1, 2), dd)
-    of_a = [np.swapaxes(x, 1, 2) for x in of_a] if layout == "crr" else of_a
-    of_b = [np.swapaxes(x, 1, 2) for x in of_b] if layout == "rcr" else of_b
+    of_a = [np.swapaxes(x, 1, 2) for x in of_a] if layout[0] == "c" else of_a
+    of_b = [np.swapaxes(x, 1, 2) for x in of_b] if layout[1] == "c" else of_b
     found = {"da": (of_a, s["n"]), "db": (of_b, s["m"])}
     return {
         name: Expected(s["alpha"] * value, count=count, terms=np.abs(s["alpha"]) * terms)
@@ -63,7 +63,7 @@ PROBLEMS["plain"] = PROBLEMS.pop("rrr_plain")
 EXTENTS = ("m", "n", "k", "batch")
 BAD = (
     *(Bad(f"negative_{e}", 2, rf"{e} is -4", {e: -4}, can=2) for e in EXTENTS),
-    *(Bad(f"layout_{v}", 2, rf"layout is {v}, must be", {"layout": v}, can=2) for v in (-1, 3)),
+    *(Bad(f"layout_{v}", 2, rf"layout is {v}, must be", {"layout": v}, can=2) for v in (-1, 4)),
     *(Bad(f"ld{x}_{v}", 2, rf"ld{x} is {v}", {f"ld{x}": v}, can=2) for x in ("dd", "a", "b") for v in (-4, 2, 2**62)),
     *(Bad(f"null_{p}", 2, rf"{p} is NULL", null=(p,)) for p in ("dd", "a", "b")),
     *(Bad(f"odd_{p}", 1, rf"{p} is 0x[0-9a-f]+", shift={p: 1}) for p in ("dd", "a", "b", "da", "db")),

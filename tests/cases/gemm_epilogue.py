@@ -32,7 +32,7 @@ def epilogue(
     """Matrices named in `shared` are one for the whole batch; those of a batch lie 3 elements apart."""
     of_d = draw.other or draw.dtype
     sizes = {
-        "a": (k, m) if layout == 2 else (m, k), "b": (n, k) if layout == 1 else (k, n), "c": (m, n), "r": (m, n),
+        "a": (k, m) if layout >= 2 else (m, k), "b": (n, k) if layout % 2 else (k, n), "c": (m, n), "r": (m, n),
         "z": (m, n), "d": (m, n),
     }  # fmt: skip
     arrays = {}
@@ -61,8 +61,8 @@ def epilogue(
 def factors(p, b, *, tf32=False):
     a, b = p.arrays["a"].values, p.arrays[b].values
     layout = LAYOUTS[p.scalars["layout"]]
-    a = np.swapaxes(a, -1, -2) if layout == "crr" else a
-    b = np.swapaxes(b, -1, -2) if layout == "rcr" else b
+    a = np.swapaxes(a, -1, -2) if layout[0] == "c" else a
+    b = np.swapaxes(b, -1, -2) if layout[1] == "c" else b
     return (rounded_to_tf32(a), rounded_to_tf32(b)) if tf32 else (a, b)
 
 
@@ -101,6 +101,9 @@ PROBLEMS = {
     "residual": lambda d: epilogue(d, 40, 24, 33, 2, layout=1, activation=2, numbers=(1, 0), null=without("r", "bias")),
     "saved": lambda d: epilogue(d, 30, 26, 8, layout=1, activation=4, null=without("z", "bias")),
     "gaps": lambda d: epilogue(d, 20, 17, 40, 2, layout=2, activation=1, gap=3),
+    "both_turned": lambda d: epilogue(d, 21, 19, 24, 2, layout=3, activation=3, gap=1),
+    "both_turned_few_rows": lambda d: epilogue(d, 6, 70, 300, layout=3, activation=2),
+    "both_turned_tile": lambda d: epilogue(d, 136, 72, 64, layout=3, null=OPTIONAL, numbers=(1, 0)),
     "shared": lambda d: epilogue(d, 16, 24, 32, 3, layout=1, shared=("b", "c", "r")),
     "row": lambda d: epilogue(d, 1, 130, 70, layout=1, activation=2),
     "few_rows": lambda d: epilogue(d, 5, 64, 96, 2, activation=3),
@@ -115,8 +118,8 @@ BRIEF = ("none", "scales", "saved", "few_rows", "past_tile")
 
 
 def gated(draw, m, n, k, *, layout=0, activation=3, alpha=0.75, gap=0, null=()):
-    sizes = {"a": (k, m) if layout == 2 else (m, k), "z1": (m, n), "z2": (m, n), "d": (m, n)}
-    sizes |= dict.fromkeys(("b1", "b2"), (n, k) if layout == 1 else (k, n))
+    sizes = {"a": (k, m) if layout >= 2 else (m, k), "z1": (m, n), "z2": (m, n), "d": (m, n)}
+    sizes |= dict.fromkeys(("b1", "b2"), (n, k) if layout % 2 else (k, n))
     arrays = {name: matrix(draw, *size, gap) for name, size in sizes.items()}
     for name in ("z1", "z2", "d"):
         arrays[name].values = None
@@ -148,6 +151,8 @@ GATED_PROBLEMS = {
     "column": lambda d: gated(d, 131, 1, 70, activation=1),
     "no_terms": lambda d: gated(d, 6, 5, 0, activation=0),
     "aligned": lambda d: gated(d, 64, 96, 64, layout=1, activation=4),
+    "both_turned": lambda d: gated(d, 40, 24, 35, layout=3, gap=1),
+    "both_turned_aligned": lambda d: gated(d, 64, 96, 64, layout=3, activation=4),
     "past_tile": lambda d: gated(d, 129, 72, 68, null=("bias1",)),
     "large": lambda d: gated(d, 150, 201, 517, layout=1),
 }
@@ -155,7 +160,7 @@ GATED_PROBLEMS = {
 
 def bad(operands, optional, aligned, extents):
     calls = [Bad(f"negative_{e}", 2, rf"{e} is -4", {e: -4}, can=2) for e in extents]
-    for name, values in (("layout", (-1, 3)), ("activation", (-1, 5)), ("backend", (-1, 4))):
+    for name, values in (("layout", (-1, 4)), ("activation", (-1, 5)), ("backend", (-1, 4))):
         calls += [Bad(f"{name}_{v}", 2, rf"{name} is {v}, must be 0 \(", {name: v}, can=2) for v in values]
     calls += [Bad("of_others", 3, r"backend is 3, but ", {"backend": 3}, can=3)]
     for name in operands:

@@ -8,7 +8,7 @@ from harness.launch import ROWS
 from tools.oracle.numerics import LIMITS
 
 from .gemm import ACTIVATIONS, IDLE, bad_calls
-from .model import Array, Bad, Case, Expected, Problem
+from .model import Array, Bad, Case, Expected, Idle, Problem
 
 SIDES = 48
 
@@ -16,14 +16,15 @@ SIDES = 48
 def packed(values, bits):
     """Along the last axis, the first element the lowest; what a row lacks of its last byte is 0."""
     count = 8 // bits
-    values = np.pad(values & ((1 << bits) - 1), ((0, 0), (0, -values.shape[1] % count)))
-    return (values.reshape(values.shape[0], values.shape[1] // count, count) << (np.arange(count) * bits)).sum(-1)
+    values = np.pad(values & ((1 << bits) - 1), (*((0, 0),) * (values.ndim - 1), (0, -values.shape[-1] % count)))
+    parts = values.reshape(*values.shape[:-1], values.shape[-1] // count, count)
+    return (parts << (np.arange(count) * bits)).sum(-1)
 
 
 def unpacked(array, bits, dtype=""):
-    rows, length = array.values.shape
+    *rows, length = array.values.shape
     values = (array.values[..., None] >> (np.arange(8 // bits) * bits)) & ((1 << bits) - 1)
-    values = values.reshape(rows, length * (8 // bits))
+    values = values.reshape(*rows, length * (8 // bits))
     return (values ^ 8) - 8 if dtype == "s4" else values
 
 
@@ -124,8 +125,88 @@ def case_of(row):
     )  # fmt: skip
 
 
-CASES = tuple(
-    case_of(row) for row in ROWS.values() if any(part in row.name for part in ("gemm_s4_", "gemm_u4_", "gemm_bin_"))
+# --- batches ---
+
+NIBBLES, BITS = "gemm_dense_{T} of nibbles", "gemm_dense_bin"
+
+
+def batch_of(draw, m, n, k, batch, bits, *, layout=0, numbers=(2.0**-4, 0.5), gap=0, apart=3, shared=(), step=None):
+    """Matrices of bytes, `apart` elements between them or `step` from one to the next.
+
+    Those named in `shared` are one for the whole batch.
+    """
+    shapes = {"a": (m, k), "b": (n, k) if layout else (k, n), "d": (m, n)}
+    arrays = {}
+    for name, (rows, columns) in shapes.items():
+        values = packed(draw.rng.integers(0, 1 << bits, (1 if name in shared else batch, rows, columns)), bits)
+        pitch = values.shape[-1] + gap
+        if name == "d" and bits == 1:
+            values, pitch = None, n + gap
+        stride = 0 if name in shared else step if step is not None and name != "d" else rows * pitch + apart
+        shape = (batch, rows, n if values is None else values.shape[-1])
+        values = None if values is None else np.broadcast_to(values, shape)
+        arrays[name] = Array("i32" if values is None else "u8", shape, values, (stride, pitch, 1))
+    if bits == 4 and not numbers[1]:
+        arrays["d"].values = np.full(arrays["d"].shape, 0x99)
+    scalars = {"m": m, "n": n, "k": k, "batch": batch, "layout": layout}
+    scalars |= {"alpha": numbers[0], "beta": numbers[1]} if bits == 4 else {}
+    scalars |= {f"ld{name}": array.strides[1] for name, array in arrays.items()}
+    scalars |= {f"stride_{name}": array.strides[0] for name, array in arrays.items()}
+    return Problem(scalars, arrays, function=draw.dtype if bits == 4 else "")
+
+
+def batch_reference(p, bits):
+    """Of nibbles the problem has their dtype for its function."""
+    dtype = p.function
+    a, b = (unpacked(p.arrays[name], bits, dtype) for name in "ab")
+    b = np.swapaxes(b, 1, 2) if p.scalars["layout"] else b
+    if bits == 1:
+        return {"d": Expected(a @ (1 - b) + (1 - a) @ b)}
+    z = np.float32(p.scalars["alpha"]) * (a @ b).astype(np.float32)
+    if p.scalars["beta"]:
+        z = z + np.float32(p.scalars["beta"]) * unpacked(p.arrays["d"], 4, dtype).astype(np.float32)
+    return {"d": Expected(packed(np.clip(np.rint(z), *LIMITS[dtype]).astype(np.int64), 4))}
+
+
+def batch_problems(bits):
+    unit = 8 // bits
+
+    def case(m, n, k, batch, **more):
+        return lambda d: batch_of(d, m, n * unit, k * unit, batch, bits, **more)
+
+    return {
+        "plain": case(7, 5, 6, 3, apart=0),
+        "columns": case(7, 5, 6, 3, layout=1, numbers=(2.0**-4, 0)),
+        "gaps": case(21, 9, 17, 2, gap=3),
+        "gaps_columns": case(21, 9, 17, 2, layout=1, gap=5),
+        "one": case(1, 1, 1, 1, numbers=(0.5, 0)),
+        "shared": case(9, 5, 8, 3, shared=("a",)),
+        "weights": case(9, 5, 8, 3, layout=1, shared=("b",)),
+        "backwards": case(4, 2, 3, 3, layout=1, step=-64),
+        "no_terms": case(5, 4, 0, 2),
+        "aligned": case(40, 16, 32, 4, layout=1, step=8192),
+        "many": case(3, 2, 2, 50),
+        "large": case(70, 40, 260 // unit, 3, layout=1, numbers=(2.0**-8, 0.5)),
+    }
+
+
+def batch_case(name):
+    row, bits = ROWS[name], 1 if name == BITS else 4
+    return Case(
+        row=name, problems=batch_problems(bits), tolerance={"d": "exact"}, plain="plain", large="large",
+        reference=functools.partial(batch_reference, bits=bits),
+        bad=(
+            *bad_calls(row), Bad("d_step", 2, "stride_d is 0", {"stride_d": 0}, can=2),
+            *(Bad(f"layout_{v}", 2, rf"layout is {v}, must be 0 \(rrr\) or 1", {"layout": v}, can=2) for v in (-1, 2)),
+            *(Bad(f"shared_{x}", 3, rf"{x} is 17, must be a multiple", {x: 17}, can=3) for x in ("k", "n")),
+        ),
+        idle=(*IDLE, Idle("no_batch", {"batch": 0})),
+    )  # fmt: skip
+
+
+CASES = (
+    *(case_of(row) for row in ROWS.values() if any(part in row.name for part in ("gemm_s4_", "gemm_u4_", "gemm_bin_"))),
+    *map(batch_case, (NIBBLES, BITS)),
 )
 
 __all__ = ["CASES"]

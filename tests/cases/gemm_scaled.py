@@ -22,7 +22,7 @@ def scale_shapes(m, n, k, scaling):
 def scaled(
     draw, m, n, k, *, layout=1, scaling=BLOCKS, numbers=(0.75, 0.0), gaps=(0, 0, 0), null=(), values="normal"
 ):  # fmt: skip
-    sizes = (k, m) if layout == 2 else (m, k), (n, k) if layout == 1 else (k, n)
+    sizes = (k, m) if layout >= 2 else (m, k), (n, k) if layout % 2 else (k, n)
     arrays = {name: matrix(draw, *size, gap, values) for name, size, gap in zip("ab", sizes, gaps)}
     if values == "special" and is_float(draw.dtype):
         for name in "ab":
@@ -43,8 +43,8 @@ def scaled(
 def dequantised(p):
     """A and B, as float64, with their scales."""
     s, arrays = p.scalars, p.arrays
-    a = arrays["a"].values.T if LAYOUTS[s["layout"]] == "crr" else arrays["a"].values
-    b = arrays["b"].values.T if LAYOUTS[s["layout"]] == "rcr" else arrays["b"].values
+    a = arrays["a"].values.T if LAYOUTS[s["layout"]][0] == "c" else arrays["a"].values
+    b = arrays["b"].values.T if LAYOUTS[s["layout"]][1] == "c" else arrays["b"].values
     of_a, of_b = (None if name in p.null else arrays[name].values for name in ("a_scale", "b_scale"))
     if s["scaling"] == BLOCKS:
         block_of_k, block_of_n = np.arange(s["k"]) // BLOCK, np.arange(s["n"]) // BLOCK
@@ -74,6 +74,8 @@ PROBLEMS = {
     "blocks_gaps": lambda d: scaled(d, 70, 140, 300, gaps=(3, 5, 1), numbers=(1.0, 1.0)),
     "blocks_rrr": lambda d: scaled(d, 33, 260, 200, layout=0, null=("bias",)),
     "blocks_crr": lambda d: scaled(d, 40, 129, 257, layout=2),
+    "blocks_ccr": lambda d: scaled(d, 40, 150, 257, layout=3),
+    "rows_ccr": lambda d: scaled(d, 64, 80, 128, layout=3, scaling=ROWS_AND_COLUMNS),
     "blocks_of_a": lambda d: scaled(d, 20, 150, 140, null=("b_scale",)),
     "blocks_of_b": lambda d: scaled(d, 20, 150, 140, null=("a_scale", "bias")),
     "matrices": lambda d: scaled(d, 40, 33, 96, scaling=MATRICES, numbers=(0.5, 0.5)),
@@ -90,13 +92,13 @@ PROBLEMS = {
     "large": lambda d: scaled(d, 150, 201, 517),
     **{
         f"drawn{seed}": lambda d, seed=seed: scaled(
-            d, *drawn(300 + seed)[0], layout=seed % 3, scaling=seed % 2, gaps=drawn(300 + seed)[1]
+            d, *drawn(300 + seed)[0], layout=seed % 4, scaling=seed % 2, gaps=drawn(300 + seed)[1]
         )
         for seed in range(6)
     },
 }
 BAD = (
-    *(Bad(f"layout_{v}", 2, rf"layout is {v}, must be 0 \(rrr\)", {"layout": v}, can=2) for v in (-1, 3)),
+    *(Bad(f"layout_{v}", 2, rf"layout is {v}, must be 0 \(rrr\)", {"layout": v}, can=2) for v in (-1, 4)),
     *(Bad(f"scaling_{v}", 2, rf"scaling is {v}, must be 0 \(of m", {"scaling": v}, can=2) for v in (-1, 3)),
     Bad("short", 4, r"workspace_bytes is \d+, must be 0 or >= \d+", short=True, of="long"),
 )

@@ -59,7 +59,7 @@ def of_bytes(draw, extents, has_bias):
 
 
 FORMS = {}
-for layout, text in enumerate(("rrr", "rcr", "crr")):
+for layout, text in enumerate(("rrr", "rcr", "crr", "ccr")):
     FORMS |= {
         f"{text}_alone": ("gemm_epilogue_{T}", with_epilogue(layout, null=OPTIONAL)),
         f"{text}_bias_relu": ("gemm_epilogue_{T}", with_epilogue(layout, null=without("bias"), activation=1)),

@@ -99,13 +99,13 @@ Status launch(const P& p, Kernel kernel) {
     }
 }
 
-// a is stored turned for layout 2, b for layout 1.
+// a is stored turned for layouts 2 and 3, b for layouts 1 and 3.
 template <class T>
 bool test(const char* name, Kernel kernel, int layout, const Problem& q) {
     using E = matmul_element_t<T>;
     using S = matmul_scalar_t<T>;
     using Wide = Epilogue<T>;
-    const bool a_turned = layout == 2, b_turned = layout == 1;
+    const bool a_turned = layout >= 2, b_turned = layout % 2 == 1;
     const int64_t a_rows = a_turned ? q.k : q.m, a_columns = a_turned ? q.m : q.k, b_rows = b_turned ? q.n : q.k,
                   b_columns = b_turned ? q.k : q.n, lda = a_columns + q.gap, ldb = b_columns + q.gap, ldd = q.n + q.gap;
     Memory<E> a(q.batch * a_rows * lda, q.offset), b(q.batch * b_rows * ldb, q.offset), c(q.batch * q.m * ldd, q.offset),
@@ -162,7 +162,7 @@ template <class T>
 bool test_tiles(const char* name) {
     const int lanes = static_cast<int>(16 / sizeof(matmul_element_t<T>));
     bool right = true;
-    for (int layout = 0; layout < 3; ++layout) {
+    for (int layout = 0; layout < 4; ++layout) {
         right &= test<T>(name, Kernel::kSide64, layout, {66, 16, 68, lanes, 0, 2});
         right &= test<T>(name, Kernel::kSide64, layout, {33, 47, 61, 1, 1});
         right &= test<T>(name, Kernel::kSide64, layout, {5, 6, 0});
@@ -174,7 +174,7 @@ bool test_tiles(const char* name) {
 template <class T>
 bool test_thin(const char* name) {
     bool right = true;
-    for (int layout = 0; layout < 3; ++layout)
+    for (int layout = 0; layout < 4; ++layout)
         for (int64_t m : {2, 8}) {
             right &= test<T>(name, Kernel::kThin, layout, {m - 1, 33, 65, 3, 1, 2, true, false});
             right &= test<T>(name, Kernel::kThin, layout, {m, 24, 0});

@@ -224,8 +224,11 @@ def matrices_of(scalars, p) -> tuple[list[int], list[int]]:
     """Extents and strides of an operand with a pitch, as it lies."""
     names = scalars | narrow_extents(scalars)
     extents = [names[e] for e in p.shape.split(", ")]
-    if (p.name, scalars.get("layout")) in (("a", 2), ("b", 1)):
+    if (p.name, scalars.get("layout")) in (("a", 2), ("a", 3), ("b", 1), ("b", 3)):
         extents[-2:] = reversed(extents[-2:])
+        packed = {"half_n": "half_k", "bytes_of_n": "bytes_of_k"}.get(p.shape.split(", ")[-1])
+        if packed:  # elements share bytes along k
+            extents[-2:] = names["n"], names[packed]
     strides = [scalars[f"ld{p.name}"], 1]
     return extents, [scalars[f"stride_{p.name}"], *strides] if len(extents) == 3 else strides
 
@@ -234,7 +237,7 @@ def draw_pitches(rng, row, scalars) -> None:
     """Rows of matrices with and without gaps, matrices in any order."""
     for name in ("layout", "scaling"):
         if name in scalars:
-            scalars[name] = int(rng.integers(0, 3))
+            scalars[name] = int(rng.integers(0, 4 if name == "layout" else 3))
     for p in row.pointers:
         if f"ld{p.name}" in scalars:
             extents, _ = matrices_of(scalars | {f"stride_{p.name}": 0}, p)

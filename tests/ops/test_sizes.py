@@ -15,7 +15,8 @@ from harness.launch import scalar_arguments
 MOST = 2**47
 # Ops with extents that are multiples of up to 128.
 SPARSE = [f"gemm_{t}_sparse24" for t in ("f32", "f16", "bf16")]
-MULTIPLES = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "int4_", *SPARSE)
+PACKED = ("gemm_s4_", "gemm_u4_", "gemm_bin_", "gemm_dense_s4", "gemm_dense_u4", "gemm_dense_bin")
+MULTIPLES = (*PACKED, "int4_", *SPARSE)
 # Operands of images have an axis more than the strides here, and strides that are too long among their bad calls.
 STRIDED = [
     op for op, (row, _) in OPS.items()

@@ -16,10 +16,11 @@ import pathlib
 import statistics
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from baracuda._optable import ops
+from tools.bench.problems import benches
 
 Row = dict[str, Any]
 
@@ -30,11 +31,19 @@ NEAR, FAR = 0.95, 0.9  # of copy
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FULL = ROOT / "tools" / "bench" / "results" / "README.md"
+# Multiplications and additions a second of dense products by NVIDIA's data sheets, in units of 10^12, by the dtype of
+# the factors: f32 stands for products without tensor cores, tf32 for those by them.
+PEAKS = {
+    "NVIDIA H200": {"f16": 989.0, "bf16": 989.0, "tf32": 495.0, "f32": 67.0, "f64": 67.0, "i8": 1979.0, "fp8": 1979.0},
+    "NVIDIA H100": {"f16": 989.0, "bf16": 989.0, "tf32": 495.0, "f32": 67.0, "f64": 67.0, "i8": 1979.0, "fp8": 1979.0},
+}
+BUSY = 1e9  # multiplications and additions; a launch takes longer than fewer
 HEAD = """# Measured
 
 Written by `python -m tools.bench.markdown RESULT... --write` from the JSON files of `make bench` beside it. Times are
 medians. "Of copy": the fewest bytes that the problem moves, over its time, as a fraction of a device copy's rate;
-gathers that hit the cache exceed 1. "x PyTorch": its time over ours."""
+gathers that hit the cache exceed 1. "x PyTorch": its time over ours. Products: multiplications and additions a second,
+and their share of what tensor cores reach with dense matrices by the data sheet."""
 
 
 def report(result: dict[str, Any]) -> str:
@@ -43,12 +52,16 @@ def report(result: dict[str, Any]) -> str:
     if result["environment"]["backend"] == "cpu":
         return cpu_report(result["environment"], rows, behind=True)
     elementwise = [row for row in rows if is_elementwise(row)]
-    others = [row for row in rows if not is_elementwise(row)]
+    arithmetic = flops_of(result["problems"])
+    of_products = [row for row in rows if row["name"] in arithmetic]
+    others = [row for row in rows if not is_elementwise(row) and row["name"] not in arithmetic]
     parts = [device(result)]
     if elementwise:
         parts += [by_dtype(elementwise), far_from_copy(elementwise), small_ones(elementwise)]
     if others:
         parts.append(one_by_one(others))
+    if of_products:
+        parts.append(products(of_products, arithmetic, result["environment"]["device"]))
     parts.append(host(result["host"]))
     return "\n\n".join(filter(None, parts))
 
@@ -150,6 +163,30 @@ def one_by_one(rows: Sequence[Row]) -> str:
         both = [found.get(dtype, {}) for dtype in ("f32", "bf16")]
         lines.append([name, *(number(row.get(key)) for row in both for key in ("of_copy", "times_peer"))])
     return table(["problem", "f32: of copy", "x PyTorch", "bf16: of copy", "x PyTorch"], lines)
+
+
+def flops_of(size: str) -> dict[str, int]:
+    """Of the problems that are products, by name."""
+    return {bench.name: bench.flops for bench in benches(size) if bench.flops}
+
+
+def factors_of(row: Row) -> str:
+    """A key of PEAKS; of fp8 both formats are one."""
+    dtype: str = row["dtype"]
+    return "tf32" if "tf32" in row["op"] else "fp8" if dtype.startswith("fp8") else dtype
+
+
+def products(rows: Sequence[Row], arithmetic: Mapping[str, int], device: str) -> str:
+    """One line a problem and dtype."""
+    peaks = next((peaks for name, peaks in PEAKS.items() if device.startswith(name)), {})
+    lines = []
+    for row in rows:
+        flops = arithmetic[row["name"]]
+        rate, peak = flops / row["ours_us"]["median"] / 1e6, peaks.get(factors_of(row))
+        reached = [f"{rate:.0f}" if rate >= 10 else f"{rate:.2f}", number(rate / peak if peak else None)]
+        cells = reached if flops >= BUSY else ["", ""]
+        lines.append([row["name"], row["dtype"], *cells, *map(number, (row["of_copy"], row["times_peer"]))])
+    return table(["product", "factors", "TFLOP/s", "of peak", "of copy", "x PyTorch"], lines)
 
 
 def by_family(rows: Sequence[Row]) -> str:

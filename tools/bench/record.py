@@ -87,6 +87,7 @@ class Bench:
     zeroed     arrays that must be zeroed within the timed region, on both sides
     bounds     what it must reach
     brief      one of hundreds: a sixth of the time for it
+    flops      multiplications and additions of a product; 0 for what arithmetic does not bound
     """
 
     name: str
@@ -106,6 +107,7 @@ class Bench:
     zeroed: tuple[str, ...] = ()
     bounds: tuple[Bound, ...] = ()
     brief: bool = False
+    flops: int = 0
 
     def op(self, dtype: str) -> Op:
         slots = {"T": dtype, "U": self.other, "I": self.index, "O": self.offset}

@@ -5,7 +5,9 @@ import numpy as np
 from tools.bench.check import compare, picks
 from tools.bench.record import Bench, Bound, Operand
 
+LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # as C numbers how A and B lie
 _HALVES = ("bf16", "f16")
+_GELU_TANH = 4  # as C numbers activations
 _EPILOGUE = "another epilogue of a kernel that is measured: bias and activation are run-time choices"
 UNMEASURED = {
     **{
@@ -18,7 +20,7 @@ UNMEASURED = {
     **dict.fromkeys(
         ("gemm_dense_{T} of integers", "gemm_dense_{T} of fp8"), "the kernels of the single products, for a batch"
     ),
-    **dict.fromkeys(("gemm_epilogue_{T}", "gemm_epilogue_t{T}", "gemm_epilogue_{T}_{U}"), _EPILOGUE),
+    **dict.fromkeys(("gemm_epilogue_t{T}", "gemm_epilogue_{T}_{U}"), _EPILOGUE),
     "gemm_dense_backward_{T}": "two products of gemm_dense",
     **{f"gemm_u8_{layout}_sm80": "the kernels of s8 with another instruction" for layout in ("rcr", "rrr")},
 }  # fmt: skip
@@ -47,6 +49,10 @@ def torch_crr(torch, t, scalars):
     return lambda: torch.matmul(t["a"].mT, t["b"], out=t["d"])
 
 
+def torch_ccr(torch, t, scalars):
+    return lambda: torch.matmul(t["a"].mT, t["b"].mT, out=t["d"])
+
+
 def torch_int(torch, t, scalars):
     """Into i32: PyTorch has no more."""
     return lambda: torch._int_mm(t["a"], t["b"].mT)
@@ -68,12 +74,12 @@ def check(problem):
     """Sampled results against sums in float64."""
     bench, scalars = problem.bench, problem.bench.scalars
     m, n, k = scalars["m"], scalars["n"], scalars["k"]
-    layout = {0: "rrr", 1: "rcr", 2: "crr"}[scalars["layout"]] if "layout" in scalars else bench.row.split("_")[-2]
+    layout = LAYOUTS[scalars["layout"]] if "layout" in scalars else bench.row.split("_")[-2]
     layout = "rcr" if "_rcr" in bench.row else "rrr" if "_rrr" in bench.row else layout
     terms = np.arange(k)
     for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
-        a = problem.data.cells(problem.buffers["a"], terms * m + i if layout == "crr" else i * k + terms)
-        b = problem.data.cells(problem.buffers["b"], j * k + terms if layout == "rcr" else terms * n + j)
+        a = problem.data.cells(problem.buffers["a"], i * k + terms if layout[0] == "r" else terms * m + i)
+        b = problem.data.cells(problem.buffers["b"], terms * n + j if layout[1] == "r" else j * k + terms)
         got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
         products = a.astype(np.float64) * b
         z = np.array([products.sum() * scalars["alpha"]])
@@ -96,7 +102,7 @@ def check(problem):
 
 def made(name, row, m, n, k, dtypes, *, layout="rcr", peers, bias=False, batch=0, dense=False, bounds=(), **given):
     shapes = {
-        "a": (k, m) if layout == "crr" else (m, k), "b": (n, k) if layout == "rcr" else (k, n), "d": (m, n),
+        "a": (m, k) if layout[0] == "r" else (k, m), "b": (k, n) if layout[1] == "r" else (n, k), "d": (m, n),
     }  # fmt: skip
     arrays = {x: Operand((batch, *s) if batch else s, "empty" if x == "d" else "sixteenths") for x, s in shapes.items()}
     if bias:
@@ -105,7 +111,7 @@ def made(name, row, m, n, k, dtypes, *, layout="rcr", peers, bias=False, batch=0
     scalars |= {f"ld{x}": s[1] for x, s in shapes.items()}
     if batch or dense:
         scalars |= {f"stride_{x}": s[0] * s[1] for x, s in shapes.items()} | {"stride_c": 0}
-        scalars |= {"batch": max(batch, 1), "batch_count": batch, "layout": ("rrr", "rcr", "crr").index(layout)}
+        scalars |= {"batch": max(batch, 1), "batch_count": batch, "layout": LAYOUTS.index(layout)}
     return Bench(
         name=name,
         row=row,
@@ -115,6 +121,7 @@ def made(name, row, m, n, k, dtypes, *, layout="rcr", peers, bias=False, batch=0
         check=check,
         torch=peers,
         bounds=bounds,
+        flops=2 * m * n * k * max(batch, 1),
         **given,
     )
 
@@ -154,6 +161,10 @@ def large(backend):
         f"gemm 3xtf32 {size}", "gemm_dense_{T}_3xtf32", *cube, ("f32",), dense=True, peers=by_columns,
         bounds=(Bound("peer", 1.0),), **packed,
     )  # fmt: skip
+    if backend == "cuda":
+        for layout in ("rcr", "rrr"):
+            whole = {"layout": layout, "bounds": (own,), "peers": (torch_int,) if layout == "rcr" else ()}
+            yield made(f"gemm s8 {layout} 8192^3", f"gemm_s8_{layout}_sm80", 8192, 8192, 8192, ("i8",), **whole)
     yield made(
         f"gemm s8 into i32 {size}", "gemm_dense_{T}_i32", *cube, ("i8",), dense=True, peers=(torch_int,), bounds=(own,)
     )
@@ -165,10 +176,60 @@ def large(backend):
         "gemm bias gelu", row, *wide, ("bf16",), bias=True, function="gelu", peers=(torch_bias("gelu"),), bounds=bound,
         **packed,
     )  # fmt: skip
-    yield made(
-        f"gemm_dense crr {size}", "gemm_dense_{T}", *cube, ("bf16", "f32"), layout="crr", dense=True,
-        peers=(torch_crr,), bounds=(own,), **packed,
-    )  # fmt: skip
+    for layout, peer in (("crr", torch_crr), ("ccr", torch_ccr)):
+        yield made(
+            f"gemm_dense {layout} {size}", "gemm_dense_{T}", *cube, ("bf16", "f32"), layout=layout, dense=True,
+            peers=(peer,), bounds=(own,), **packed,
+        )  # fmt: skip
+
+
+def torch_residual(torch, t, scalars):
+    return lambda: torch.nn.functional.gelu(torch.addmm(t["bias"], t["a"], t["b"].mT), approximate="tanh").add_(t["r"])
+
+
+def torch_added(torch, t, scalars):
+    """In one call of cuBLASLt."""
+    return lambda: torch.addmm(t["r"], t["a"], t["b"].mT, out=t["d"])
+
+
+def check_residual(problem):
+    """Sampled results of an epilogue with a residual."""
+    s = problem.bench.scalars
+    m, n, k = (s[name] for name in "mnk")
+    terms = np.arange(k)
+
+    def cells(name, at):
+        return problem.data.cells(problem.buffers[name], at).astype(np.float64)
+
+    for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
+        products = cells("a", i * k + terms) * cells("b", j * k + terms)
+        z = products.sum() + (cells("bias", np.array([j]))[0] if "bias" in problem.buffers else 0)
+        if s["activation"] == _GELU_TANH:
+            z = 0.5 * z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
+        at = np.array([i * n + j])
+        terms_of = np.array([(np.abs(products).sum() + abs(cells("r", at)[0])) * 4])
+        if wrong := compare(problem, cells("d", at), z + cells("r", at), terms_of):
+            return f"d[{i}, {j}] {wrong}"
+    return ""
+
+
+def residuals(backend):
+    """D = A B + R, and with a bias and gelu before R is added."""
+    sizes = ((8192, 8192, 8192), (4096, 14336, 4096)) if backend == "cuda" else ((512, 512, 512),)
+    for m, n, k in sizes:
+        for has_steps in (False, True):
+            shapes = {"a": (m, k), "b": (n, k), "r": (m, n), "d": (m, n)}
+            arrays = {x: Operand(s, "empty" if x == "d" else "sixteenths") for x, s in shapes.items()}
+            if has_steps:
+                arrays["bias"] = Operand((n,), "sixteenths")
+            scalars = {"m": m, "n": n, "k": k, "batch": 1, "layout": 1, "backend": 0, "alpha": 1.0, "beta": 0.0}
+            scalars |= {f"ld{x}": shapes.get(x, (m, n))[1] for x in "abcrzd"} | {f"stride_{x}": 0 for x in "abcrzd"}
+            yield Bench(
+                name=f"gemm {'bias gelu_tanh ' * has_steps}residual {m}x{n}x{k}", row="gemm_epilogue_{T}",
+                dtypes=("bf16",), arrays=arrays, scalars=scalars | {"activation": _GELU_TANH if has_steps else 0},
+                check=check_residual, torch=(torch_residual if has_steps else torch_added,), workspace=True,
+                bounds=(Bound("peer", 1.0),), flops=2 * m * n * k,
+            )  # fmt: skip
 
 
 def thin(backend):
@@ -184,14 +245,15 @@ def thin(backend):
                 m,
                 n,
                 k,
-                ("bf16",),
+                _HALVES,
                 peers=(torch_product(True),),
                 bounds=bound,
             )
-            yield made(
-                f"gemm rrr {m}x{n}x{k}", "gemm_dense_{T}", m, n, k, ("bf16", "f32"), layout="rrr", dense=True,
-                peers=(torch_product(False),), bounds=bound,
-            )  # fmt: skip
+            for layout, dtypes in (("rrr", ("bf16", "f16", "f32")), ("rcr", ("f32",))):
+                yield made(
+                    f"gemm {layout} {m}x{n}x{k}", "gemm_dense_{T}", m, n, k, dtypes, layout=layout, dense=True,
+                    peers=(torch_product(layout == "rcr"),), bounds=bound,
+                )  # fmt: skip
     n, k = (14336, 4096) if backend == "cuda" else (2048, 2048)
     yield made(
         "gemv m1", "gemv_dense_m1_{T}", 1, n, k, ("bf16", "f32"), layout="rrr", dense=True,
@@ -211,6 +273,7 @@ def benches(backend):
             "gemm rrr 2048x1x2048", "gemm_dense_{T}", 2048, 1, 2048, ("bf16", "f32"), layout="rrr", dense=True,
             peers=(torch_product(False),), bounds=(Bound("copy", 0.85),),
         )  # fmt: skip
+    yield from residuals(backend)
     yield from thin(backend)
     many = 4096 if backend == "cuda" else 64
     for m, n, k in ((64, 64, 64), (128, 128, 64)):

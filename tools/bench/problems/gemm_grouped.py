@@ -94,6 +94,7 @@ def linear(backend):
     yield Bench(
         name=f"linear_backward {m}x{n}x{k}", row="linear_backward_{T}", dtypes=("bf16", "f32"), arrays=arrays,
         scalars={"m": m, "n": n, "k": k}, check=check_linear, torch=(torch_linear,), workspace=True,
+        flops=4 * m * n * k,
         bounds=(Bound("peer", 0.97),),
     )  # fmt: skip
 
@@ -133,7 +134,7 @@ def gated(backend):
                 "m": m, "n": n, "k": k, "layout": 1, "activation": 3, "backend": 0, "alpha": 1.0, "lda": k, "ldb1": k,
                 "ldb2": k, "ldz1": n, "ldz2": n, "ldd": n,
             },
-            bounds=(Bound("peer", 1.0),),
+            bounds=(Bound("peer", 1.0),), flops=4 * m * n * k,
         )  # fmt: skip
 
 
@@ -147,7 +148,7 @@ def benches(backend):
     yield Bench(
         name=f"grouped_gemm {groups} groups, {m}x{n}x{k}", row="grouped_gemm_{T}", dtypes=("bf16", "f32"),
         arrays={"a": a, "b": b, "offsets": offsets, "d": d}, scalars=scalars | {"alpha": 1.0, "beta": 0.0}, check=check,
-        torch=(torch_loop,), bounds=(Bound("peer", 1.3),),
+        torch=(torch_loop,), bounds=(Bound("peer", 1.3),), flops=2 * m * n * k,
     )  # fmt: skip
     gradients = {
         "dd": Operand((m, n), "sixteenths"), "a": a, "b": b, "offsets": offsets, "da": Operand((m, k)),
@@ -156,5 +157,5 @@ def benches(backend):
     yield Bench(
         name=f"grouped_gemm_backward {groups} groups, {m}x{n}x{k}", row="grouped_gemm_backward_{T}", dtypes=("bf16",),
         arrays=gradients, scalars=scalars | {"lddd": n}, check=check, torch=(torch_gradients,),
-        bounds=(Bound("peer", 1.3),),
+        bounds=(Bound("peer", 1.3),), flops=4 * m * n * k,
     )  # fmt: skip

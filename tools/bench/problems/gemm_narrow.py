@@ -18,6 +18,7 @@ UNMEASURED = {
     },
     **{f"gemm_fp8_e5m2_{layout}_sm89": _ALIKE.format("e4m3") for layout in ("rcr", "rrr")},
     "gemm_{T}_sparse24_inflate": "the first kernel of sparse24 of many rows",
+    **dict.fromkeys(("gemm_dense_{T} of nibbles", "gemm_dense_bin"), "the kernels of the single products, for a batch"),
     **{f"gemm_u4_{layout}_sm89": _ALIKE.format("s4") for layout in ("rcr", "rrr")},
 }  # fmt: skip
 
@@ -146,7 +147,16 @@ def packed(name, row, m, n, k, dtype, each, *, layout, numbers=None, **given):
     scalars = {"m": m, "n": n, "k": k} | {f"ld{x}": o.shape[1] for x, o in arrays.items()}
     if numbers is not None:
         scalars |= {"alpha": numbers, "beta": 0.0, "ldc": d[1]}
-    return Bench(name=name, row=row, dtypes=(dtype,), arrays=arrays, scalars=scalars, check=check_product, **given)
+    return Bench(
+        name=name,
+        row=row,
+        dtypes=(dtype,),
+        arrays=arrays,
+        scalars=scalars,
+        check=check_product,
+        flops=2 * m * n * k,
+        **given,
+    )
 
 
 def products(backend):
@@ -172,7 +182,7 @@ def sparse(name, n, m, k, dtypes):
     }  # fmt: skip
     return Bench(
         name=name, row="gemm_{T}_sparse24_gemm", dtypes=dtypes, arrays=arrays, scalars={"n": n, "m": m, "k": k},
-        check=check_sparse, torch=(torch_dense,), workspace=n > 8,
+        check=check_sparse, torch=(torch_dense,), workspace=n > 8, flops=2 * n * m * k,
     )  # fmt: skip
 
 
@@ -184,7 +194,7 @@ def marlin(m, n, k):
     scalars = {"M": m, "N": n, "K": k, "groupsize": 128, "max_par": 16}
     return Bench(
         name=f"marlin {m}x{n}x{k}", row="int4_marlin_gemm_{T}", dtypes=("f16",), arrays=arrays, scalars=scalars,
-        check=check_marlin, bounds=(Bound("copy", 0.5),) if m <= 8 else (),
+        check=check_marlin, bounds=(Bound("copy", 0.8),) if m <= 16 else (), flops=2 * m * n * k,
     )  # fmt: skip
 
 
@@ -197,7 +207,7 @@ def awq(m, n, k):
     scalars = {"M": m, "IC": k, "OC": n, "group_size": 128, "split_k_iters": 8}
     return Bench(
         name=f"awq {m}x{n}x{k}", row="int4_awq_gemm_{T}", dtypes=("f16",), arrays=arrays, scalars=scalars,
-        check=check_awq, bounds=(Bound("copy", 0.5),) if m <= 8 else (),
+        check=check_awq, bounds=(Bound("copy", 0.8),) if m <= 16 else (), flops=2 * m * n * k,
     )  # fmt: skip
 
 
@@ -219,7 +229,7 @@ def benches(backend):
     side = 4096 if large else 1024
     for n in (1, 8, side):
         yield sparse(f"sparse24 {n}x{side}x{side}", n, side, side, ("bf16", "f32"))
-    for m in (1, 8, 64, 1024) if large else (1, 64):
+    for m in (1, 2, 4, 8, 16, 64, 512, 1024) if large else (1, 64):
         n, k = (14336, 4096) if large else (1024, 1024)
         yield marlin(m, n, k)
         yield awq(m, n, k)

@@ -51,7 +51,8 @@ def scaled(m, n, k, scaling, dtype):
     of_fp8 = {"torch": (torch_scaled,), "bounds": (Bound("peer", 0.95),)} if dtype != "i8" else {}
     return Bench(
         name=f"gemm scaled {_NAMES[scaling]} {m}x{n}x{k}", row="gemm_scaled_{T}_{U}", other="bf16", dtypes=(dtype,),
-        arrays=arrays, scalars=scalars | {"lda": k, "ldb": k, "ldd": n}, check=check, workspace=True, **of_fp8,
+        arrays=arrays, scalars=scalars | {"lda": k, "ldb": k, "ldd": n}, check=check, workspace=True,
+        flops=2 * m * n * k, **of_fp8,
     )  # fmt: skip
 
 
