@@ -169,7 +169,7 @@ class ConcatBackwardArgs(Args):
 class ConcatManyArgs(Args):
     """inputs: a tensor for each of the descriptor's extents, in their order."""
 
-    lists: ClassVar = ("inputs",)
+    lists = ("inputs",)
     inputs: Sequence[Viewable]
     y: Viewable
 
@@ -178,7 +178,7 @@ class ConcatManyArgs(Args):
 class ConcatManyBackwardArgs(Args):
     """outputs: a tensor for each of the descriptor's extents, in their order; one that is None is not wanted."""
 
-    lists: ClassVar = ("outputs",)
+    lists = ("outputs",)
     dy: Viewable
     outputs: Sequence[Viewable | None]
 
