@@ -158,7 +158,7 @@ def test_plans_of_any_number():
     for k in (0, 3):
         np.testing.assert_array_equal(bk.download(outputs[k]), parts[k])
     for wrong in (inputs[:3], inputs[0]):
-        with pytest.raises(bk.InvalidProblemError, match="inputs has .* entries, must have 4"):
+        with pytest.raises(bk.InvalidProblemError, match=r"inputs has .* entries, must have 4"):
             plan.run(None, None, bk.ConcatManyArgs(inputs=wrong, y=y))
     with pytest.raises(bk.InvalidProblemError, match=r"inputs\[2\] is None, but concat needs it"):
         plan.run(None, None, bk.ConcatManyArgs(inputs=[*inputs[:2], None, inputs[3]], y=y))
