@@ -206,7 +206,8 @@ _OPS = {
         "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes"
     ),
     "rotary": (
-        "Rope RopeBackward RopePositions RopePositionsBackward RopeApply RopeApplyBackward RopeApplyThd "
+        "Rope RopeBackward RopePositions RopePositionsBackward RopeStarts RopeStartsBackward "
+        "RopeApply RopeApplyBackward RopeApplyThd "
         "RopeApplyInterleaved RopeApplyInterleavedBackward "
         "RopeApplyThdBackward RopeTablesBackward"
     ),
@@ -218,7 +219,7 @@ _OPS = {
         "SegmentMaxBackward SegmentMinBackward SegmentProdBackward UnsortedSegmentSumBackward "
         "UnsortedSegmentMeanBackward UnsortedSegmentMaxBackward UnsortedSegmentMinBackward UnsortedSegmentProdBackward"
     ),
-    "shape.concat": "Concat ConcatBackward",
+    "shape.concat": "Concat ConcatBackward ConcatMany ConcatManyBackward",
     "shape.image_windows": "Im2Col Col2Im",
     "shape.moves": "Flip FlipBackward Permute PermuteBackward Roll RollBackward",
     "shape.pad": "Pad PadBackward",

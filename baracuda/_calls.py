@@ -18,7 +18,7 @@ from baracuda._param import SUFFIXES
 from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
-from baracuda.operands import Operand, Views
+from baracuda.operands import Operand, Views, entries_of, list_of
 
 if TYPE_CHECKING:
     from baracuda.plan import Plan
@@ -46,10 +46,11 @@ class Form:
         self.strided: Op | None = op if has_strides else ops().get(f"{op.name}_strided")
         self.names = {p.name: _field(plan_type, op, p.name) for p in op.row.params if p.is_pointer}
         self.pointers = {self.names[param.name]: param for param in op.row.params if param.is_pointer}
+        self.lists = {param.name: param for param in op.row.lists}
         alike = all(param.shape in ("numel", "shape") for param in op.row.params if param.is_pointer)
         self.sums = bool(self.strided and self.strided.row.workspace and op.row.params[0].name == "numel" and alike)
         kinds = _kinds_of_width if plan_type.by_width else _kinds
-        self._kinds = {name: kinds(op, param) for name, param in self.pointers.items()}
+        self._kinds = {name: kinds(op, param) for name, param in (self.pointers | self.lists).items()}
         outputs = [name for name, pointer in self.pointers.items() if pointer.is_output]
         optional = [name for name in outputs if not self.pointers[name].is_required]
         self._gradients = optional if optional == outputs else []
@@ -57,7 +58,11 @@ class Form:
 
     def kinds(self, name: str) -> tuple[ElementKind, ...]:
         """dtypes that a view may have for an operand."""
-        return self._kinds.get(name, ())
+        return self._kinds.get(list_of(name), ())
+
+    def parameter(self, name: str) -> Param | None:
+        """Of C, where the op takes the operand."""
+        return self.pointers.get(name) or self.lists.get(list_of(name))
 
     def is_strided(self, pointer: Param) -> bool:
         """Whether C takes strides of an operand. Strides of no single operand are those of all with an axis less."""
@@ -69,7 +74,9 @@ class Form:
         return self.fits(views) and not self.absent(views)
 
     def fits(self, views: Views) -> bool:
-        return all([(view := views[name]) is None or view.dtype in kinds for name, kinds in self._kinds.items()])
+        return all(
+            [view is None or view.dtype in self.kinds(name) for name, view in views.items() if self.parameter(name)]
+        )
 
     def check(self, views: Views, plan: Plan) -> None:
         """What C reads is there, what it writes is wanted."""
@@ -79,13 +86,13 @@ class Form:
             which = "both" if len(self._gradients) == 2 else "all"
             raise InvalidProblemError(f"{' and '.join(self._gradients)} are {which} None")
         for operand in plan.operands:
-            if operand.output and views[operand.name] is not None and operand.name not in self.pointers:
+            if operand.output and views[operand.name] is not None and not self.parameter(operand.name):
                 raise InvalidProblemError(f"{operand.name} is given, but {plan.name} has no such gradient")
 
     def absent(self, views: Views) -> list[str]:
         """The operands that C needs, and that are None."""
-        pointers = self.pointers.items()
-        absent = [name for name, pointer in pointers if views[name] is None and not pointer.direction.endswith("?")]
+        taken = [(name, param) for name in views if (param := self.parameter(name))]
+        absent = [name for name, param in taken if views[name] is None and not param.direction.endswith("?")]
         if not absent or self._reads is None:
             return absent
         outputs = [self.names[output] for output in self._reads]
@@ -116,6 +123,11 @@ class Call:
             if role == "operand":
                 view = views[value]
                 arguments.append(ffi.NULL if view is None else view.pointer)
+            elif role == "list":
+                each = [views[name] for name in value]
+                arguments.append(ffi.new("void *[]", [ffi.NULL if v is None else v.pointer for v in each] or 1))
+            elif role == "strides":
+                arguments.append(ffi.new("int64_t[]", [step for name in value for step in strides[name]] or 1))
             elif role == "stride":
                 arguments.append(ffi.new("int64_t[]", plan.layout(value, strides[value]) or (0,)))
             elif role == "offset":
@@ -129,20 +141,29 @@ class Call:
 
 
 def operands_of(plan: Plan, forms: Sequence[Form]) -> tuple[Operand, ...]:
-    """An operand for each field of the plan's Args, with the dtypes that any of the forms takes."""
+    """An operand for each field of the plan's Args, and for each entry of a list, with the dtypes that any of the forms
+    takes.
+    """
     fields = tuple(plan.args_type.__dataclass_fields__)
-    return tuple([_operand(plan, forms, name, fields) for name in fields])
+    names = [name for field in fields for name in _entries(plan, forms[0], field)]
+    return tuple([_operand(plan, forms, name, fields) for name in names])
+
+
+def _entries(plan: Plan, form: Form, field: str) -> tuple[str, ...]:
+    found = form.lists.get(field)
+    return (field,) if found is None else entries_of(field, getattr(plan.descriptor, found.count))
 
 
 def _operand(plan: Plan, forms: Sequence[Form], name: str, fields: Sequence[str]) -> Operand:
-    form = next((form for form in forms if name in form.pointers), None)
+    form = next((form for form in forms if form.parameter(name)), None)
     if form is None:  # not of this op: an input is looked at like the first one, a gradient refused
         is_gradient = name.startswith("d") and name[1:] in fields
         return _operand(plan, forms, fields[0], fields)._replace(name=name, output=is_gradient)
-    pointer, kinds = form.pointers[name], form.kinds(name)
+    pointer, kinds = form.parameter(name), form.kinds(name)
+    assert pointer is not None
     if len(forms) > 1:
         kinds = tuple(dict.fromkeys(kind for form in forms for kind in form.kinds(name)))
-    extents, label = _extents(plan, name, pointer.shape)
+    extents, label = plan.entry_extents(name) if pointer.is_list else _extents(plan, name, pointer.shape)
     output, strided = pointer.is_output, form.is_strided(pointer)
     exact = getattr(plan.descriptor, f"{name[1:] if output else name}_shape", None) if label == "shape" else None
     may_be = tuple([form.names[other] for other in form.row.in_place.get(pointer.name, ())])
@@ -190,6 +211,10 @@ def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
     """Role of a C parameter, and its value or the operand that it belongs to."""
     if param.role == "pitch" or (param.role == "stride" and not param.direction):
         return "step", (param.name, _field(type(plan), op, param.of))
+    listed = next((each for each in op.row.lists if each.name in (param.name, param.of)), None)
+    if listed is not None and param.role in ("operand", "stride"):
+        names = entries_of(listed.name, getattr(plan.descriptor, listed.count))
+        return "list" if param.is_list else "strides", names
     if param.role in ("operand", "stride", "offset"):
         return param.role, _field(type(plan), op, param.of or param.name)
     value = _number(plan, param)

@@ -114,7 +114,7 @@ def _first_nan(view: TensorRef | None, stream: int) -> tuple[int, ...] | None:
 
 
 def _check_index(name: str, fact: Index, values: np.ndarray[Any, Any], numbers: Mapping[str, Any]) -> None:
-    end, other = int(numbers[fact.extent]) + fact.may_equal, fact.other_value(numbers)
+    end, other = fact.end(numbers), fact.other_value(numbers)
     outside = (values < 0) | (values >= end)
     if other is not None:
         outside &= values != other

@@ -72,7 +72,7 @@ def launches(
         if view.dtype not in _SERVED:
             raise UnsupportedError(f"{name} has dtype {view.dtype}: indices of that dtype are not checked")
         report = TensorRef(at, (_WORDS,), ElementKind.I64, device=plan.library.backend, owner=keeper)
-        end, other = int(numbers[fact.extent]) + fact.may_equal, fact.other_value(numbers)
+        end, other = fact.end(numbers), fact.other_value(numbers)
         function = plan.library.function(f"check_indices_{view.dtype.symbol}")
         shape, strides = ffi.new("int32_t[]", view.shape or (0,)), ffi.new("int64_t[]", view.strides or (0,))
         arguments = (

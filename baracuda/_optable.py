@@ -16,12 +16,21 @@ from ._param import SUFFIXES, Param
 
 
 class Index(NamedTuple):
-    """What an index operand must hold: 0 to `extent`, which is another parameter, or `other`."""
+    """What an index operand must hold: 0 to `extent`, or `other`."""
 
-    extent: str
+    extent: str  # a parameter, or "whole - part along axis" of two host arrays and a parameter
     may_equal: bool  # the extent itself
     is_sorted: bool
     other: str  # a parameter, a number below 0, or ""
+
+    def end(self, numbers: Mapping[str, Any]) -> int:
+        """What an index must be below, of C's scalars and host arrays."""
+        name, _, rest = self.extent.partition(" - ")
+        if not rest:
+            return int(numbers[name]) + self.may_equal
+        part, _, axis = rest.partition(" along ")
+        along = numbers[axis]
+        return int(numbers[name][along]) - int(numbers[part][along]) + self.may_equal
 
     def other_value(self, numbers: Mapping[str, Any]) -> int | None:
         """What an index may be as well, of C's scalars."""

@@ -14,7 +14,7 @@ INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
 SUFFIXES = {"I": INDEX_SUFFIX, "O": {"i32": "", "i64": "_i64off"}}
 # What T.bits and T.compute are, where they are not T.
 FORMS = {
-    "bits": {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8"},
+    "bits": {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8", "c32": "u64"},
     "compute": {"f16": "f32", "bf16": "f32"},
 }
 

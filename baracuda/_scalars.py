@@ -68,3 +68,9 @@ def as_real(name: str, value: object) -> float:
     with contextlib.suppress(OverflowError):
         return float(value)
     raise InvalidProblemError(f"{name} is {value!r}, too large for a float")
+
+
+def as_complex(name: str, value: object) -> complex:
+    if isinstance(value, (numbers.Complex, np.complexfloating)) and not isinstance(value, numbers.Real):
+        return complex(value)
+    return complex(as_real(name, value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -22,14 +22,28 @@ class Args:
     """Base of the operands of one launch. Immutable: a plan remembers here that it has checked them."""
 
     __slots__ = ("_bound",)
+    lists: ClassVar[tuple[str, ...]] = ()  # fields of which each is a sequence of operands
 
     _bound: tuple[Any, ...]  # the last run: plan, stream, workspace, C call, symbol, stream handle
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:  # type: ignore[attr-defined]
-            value = getattr(self, name)
-            if value is not None and type(value) is not TensorRef:
-                object.__setattr__(self, name, tensor(value, f"{type(self).__name__}: {name}"))
+            value, label = getattr(self, name), f"{type(self).__name__}: {name}"
+            if name in self.lists and isinstance(value, (list, tuple)):
+                entries = [each if each is None else tensor(each, f"{label}[{k}]") for k, each in enumerate(value)]
+                object.__setattr__(self, name, tuple(entries))
+            elif value is not None and type(value) is not TensorRef:
+                object.__setattr__(self, name, tensor(value, label))
+
+
+def entries_of(name: str, count: int) -> tuple[str, ...]:
+    """Names of the operands of a list."""
+    return tuple([f"{name}[{k}]" for k in range(count)])
+
+
+def list_of(name: str) -> str:
+    """The list that an operand of this name is an entry of, or the name itself."""
+    return name.partition("[")[0]
 
 
 class Operand(NamedTuple):

@@ -21,7 +21,7 @@ from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, WorkspaceTooSmallError, naming
 from baracuda.guarantee import KernelSku, PlanPreference, PrecisionGuarantee, arithmetic_of
 from baracuda.kinds import BackendKind, MathPrecision, OpCategory
-from baracuda.operands import Args, Operand, Views, check_overlaps, check_view, effective_strides, identical
+from baracuda.operands import Args, Operand, Views, check_overlaps, check_view, effective_strides, identical, list_of
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef, contiguous_stride
 
@@ -85,7 +85,7 @@ class Plan:
         self._known: dict[Any, Known] = {}
         self.parameters = parameters_of(self, self._forms[0].op)
         self.operands = operands_of(self, self._forms)
-        self._touched = [o for o in self.operands if o.output or any(o.name in form.pointers for form in self._forms)]
+        self._touched = [o for o in self.operands if o.output or any(form.parameter(o.name) for form in self._forms)]
         for operand in self.operands:
             product(operand.name, (*operand.extents, descriptor.element.itemsize))
         self.workspace_size, self._needs_workspace = self._choose_workspace()
@@ -231,7 +231,24 @@ class Plan:
 
     def views(self, args: Args) -> dict[str, TensorRef | None]:
         """The operands, by name."""
-        return {operand.name: getattr(args, operand.name) for operand in self.operands}
+        if not args.lists:
+            return {operand.name: getattr(args, operand.name) for operand in self.operands}
+        found = {}
+        for name in args.__dataclass_fields__:  # type: ignore[attr-defined]
+            value = getattr(args, name)
+            if name not in args.lists:
+                found[name] = value
+                continue
+            names = [operand.name for operand in self.operands if list_of(operand.name) == name]
+            if not isinstance(value, tuple) or len(value) != len(names):
+                have = f"{len(value)} entries" if isinstance(value, tuple) else "no entries"
+                raise InvalidProblemError(f"{name} has {have}, must have {len(names)}")
+            found |= dict(zip(names, value))
+        return found
+
+    def entry_extents(self, name: str) -> tuple[tuple[int, ...], str]:
+        """Extents of an entry of a list, and what they are called."""
+        raise NotImplementedError
 
     def form_for(self, views: Views) -> Form:
         """The first op that takes the views, or else that has their dtypes."""
@@ -397,7 +414,7 @@ class Plan:
 
     def _key(self, args: Args) -> Any:
         """All that a call depends on but the addresses of its operands; None for what is no Args of this plan."""
-        if type(args) is not self.args_type:
+        if type(args) is not self.args_type or args.lists:
             return None
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()

@@ -2,7 +2,8 @@
 
 y_a = x_a cos - x_b sin, y_b = x_b cos + x_a sin of the angle pos base^(-2i / head_dim), where the pair i is features 2i
 and 2i + 1, or i and i + head_dim / 2. Rope takes positions, RopePositions those of each batch and a part of the
-features, RopeApply tables of cosines and sines. A gradient turns back. y may be x, dx may be dy.
+features, RopeStarts where those of each batch begin, RopeApply tables of cosines and sines. A gradient turns back. y
+may be x, dx may be dy.
 """
 
 from __future__ import annotations
@@ -90,6 +91,16 @@ class RopePositionsDescriptor(RopeDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class RopePositionsBackwardDescriptor(RopePositionsDescriptor):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class RopeStartsDescriptor(RopePositionsDescriptor):
+    """Positions count from a start of each batch."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RopeStartsBackwardDescriptor(RopeStartsDescriptor):
     pass
 
 
@@ -208,6 +219,22 @@ class RopePositionsBackwardArgs(RopeBackwardArgs):
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class RopeStartsArgs(Args):
+    """starts: (batch_size,), i64; the position of place s is starts[b] + s."""
+
+    x: Viewable
+    y: Viewable
+    starts: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class RopeStartsBackwardArgs(Args):
+    dy: Viewable
+    dx: Viewable
+    starts: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class RopeApplyArgs(Args):
     """cos and sin are f32, beside f64 elements also f64."""
 
@@ -305,6 +332,19 @@ class RopePositionsBackwardPlan(RopePositionsPlan):
     __slots__ = ()
     op = "rope_positions_backward_{T}"
     others: ClassVar = ("rope_positions_half_backward_{T}",)
+
+
+class RopeStartsPlan(_RotaryPlan):
+    __slots__ = ()
+    op = "rope_starts_{T}"
+    others: ClassVar = ("rope_starts_half_{T}",)
+    names: ClassVar = {"batch": "batch_size", "heads": "num_heads", "seq": "seq_len"}
+
+
+class RopeStartsBackwardPlan(RopeStartsPlan):
+    __slots__ = ()
+    op = "rope_starts_backward_{T}"
+    others: ClassVar = ("rope_starts_half_backward_{T}",)
 
 
 class RopeApplyPlan(_RotaryPlan):

@@ -23,7 +23,7 @@
  * dtypes     f16: IEEE 754 binary16. bf16: upper half of binary32. Arithmetic on both is done in f32 and rounded once.
  *            fp8e4m3 (no infinities, at most 448), fp8e5m2 (at most 57344): a byte each, OCP 8-bit floating point.
  *            bool: a byte, set unless 0; results are 0 or 1. s4, u4: two 4-bit integers a byte, the first in its low
- *            half.
+ *            half. c32, c64: two f32 or f64, the real part first, aligned to 8 or 16 bytes as one element.
  * Parameters Ops named `_param` take real parameters as f64, rounded once to the type of the arithmetic, and integers
  *            as i64. Ops of the same name without it take f32, or have the parameters' usual values.
  * Workspace  The caller's, of at least _workspace_size bytes, any alignment and content. NULL is allowed unless the op
@@ -126,7 +126,7 @@ BARACUDA_API int32_t baracuda_kernels_alibi_backward_f64_can_implement(int32_t b
 BARACUDA_API size_t baracuda_kernels_alibi_backward_f64_workspace_size(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len);
 
 /*
- * kv_cache_append_{T}  (T: f32 f16 bf16 f64 i64 i32 i16 i8 u64 u32 u16 u8 bool fp8e4m3 fp8e5m2)
+ * kv_cache_append_{T}  (T: f32 f16 bf16 f64 i64 i32 i16 i8 u64 u32 u16 u8 bool fp8e4m3 fp8e5m2 c32 c64)
  * k_cache[b, h, cache_offsets[b] + l] = k_new[b, h, l] and the same of v, in one launch. Rows whose place is
  * outside [0, max_cache_len) are dropped; all other rows of the caches stay as they are, and so do the offsets.
  *   in    k_new: T [batch, heads, new_len, d_k]
@@ -166,14 +166,18 @@ BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e4m3_run(int32_t batch,
 BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e4m3_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
 BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e5m2_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_kv_cache_append_fp8e5m2_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c32_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c32_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c64_run(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, void* k_cache, void* v_cache, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c64_can_implement(int32_t batch, int32_t heads, int32_t new_len, int32_t max_cache_len, int32_t d_k, int32_t d_v, const void* k_new, const void* v_new, const void* cache_offsets, const void* k_cache, const void* v_cache);
 
 /*
  * rope_{T}  (T: f32 f16 bf16 f64)
  * Rotary position embedding (Su et al. 2021) of the pairs of features 2i and 2i + 1: y[2i] = x[2i] cos - x[2i + 1]
  * sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin of the angle pos base^(-2i / head_dim). pos is the place in the
  * sequence where pos_default_flag is not 0, and positions may be NULL then; else positions[s]. Angles are exact to
- * a few units of the compute type's last place at any position up to 2^40, in f32 at any at all. A base that is
- * not positive and finite gives what pow() makes of it. y may be x.
+ * a few units of the compute type's last place at any position. A base that is not positive and finite gives what
+ * pow() makes of it. y may be x.
  *   in    x: T [batch, heads, seq, head_dim]
  *   in    positions: i64 [seq], may be NULL
  *   out   y: T [batch, heads, seq, head_dim]
@@ -245,8 +249,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_strided_can_implement(in
  * y[i] = x[i] cos - x[i + head_dim / 2] sin, y[i + head_dim / 2] = x[i + head_dim / 2] cos + x[i] sin of the angle
  * pos base^(-2i / head_dim). pos is the place in the sequence where pos_default_flag is not 0, and positions may
  * be NULL then; else positions[s]. Angles are exact to a few units of the compute type's last place at any
- * position up to 2^40, in f32 at any at all. A base that is not positive and finite gives what pow() makes of it.
- * y may be x.
+ * position. A base that is not positive and finite gives what pow() makes of it. y may be x.
  *   in    x: T [batch, heads, seq, head_dim]
  *   in    positions: i64 [seq], may be NULL
  *   out   y: T [batch, heads, seq, head_dim]
@@ -383,6 +386,78 @@ BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_bf16_run(int3
 BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, const void* dx);
+
+/*
+ * rope_starts_{T}  (T: f32 f16 bf16 f64)
+ * rope of the first rotary_dim features, the rest staying as they are, at positions that count from a start of
+ * each batch: y[2i] = x[2i] cos - x[2i + 1] sin, y[2i + 1] = x[2i + 1] cos + x[2i] sin of the angle (starts[b] +
+ * s) base^(-2i / rotary_dim). y may be x.
+ *   in    x: T [batch, heads, seq, head_dim]
+ *   in    starts: i64 [batch]
+ *   out   y: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_starts_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, const void* y);
+
+/*
+ * rope_starts_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_starts: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [batch, heads, seq, head_dim]
+ *   in    starts: i64 [batch]
+ *   out   dx: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_starts_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_backward_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_backward_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, const void* dx);
+
+/*
+ * rope_starts_half_{T}  (T: f32 f16 bf16 f64)
+ * rope_half of the first rotary_dim features, the rest staying as they are, at positions that count from a start
+ * of each batch: y[i] = x[i] cos - x[i + rotary_dim / 2] sin, y[i + rotary_dim / 2] = x[i + rotary_dim / 2] cos +
+ * x[i] sin of the angle (starts[b] + s) base^(-2i / rotary_dim). y may be x.
+ *   in    x: T [batch, heads, seq, head_dim]
+ *   in    starts: i64 [batch]
+ *   out   y: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, const void* y);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, const void* y);
+
+/*
+ * rope_starts_half_backward_{T}  (T: f32 f16 bf16 f64)
+ * Gradient of rope_starts_half: the rotation by the negative angles. dx may be dy.
+ *   in    dy: T [batch, heads, seq, head_dim]
+ *   in    starts: i64 [batch]
+ *   out   dx: T [batch, heads, seq, head_dim]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_backward_f32_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_backward_f16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_backward_f16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_backward_bf16_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_backward_bf16_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_backward_f64_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rope_starts_half_backward_f64_can_implement(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, const void* dx);
 
 /*
  * rope_apply_{T}  (T: f32 f16 bf16 f64)
@@ -8713,7 +8788,7 @@ BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_i64idx_bf16_can_
 BARACUDA_API size_t baracuda_kernels_embedding_sparse_backward_i64idx_bf16_workspace_size(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx);
 
 /*
- * embedding{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * embedding{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
  * out[n] = weight[indices[n]], bit by bit; a row of zeros where the index is padding_idx or outside [0,
  * num_embeddings).
  *   in    weight: T [num_embeddings, embedding_dim]
@@ -8781,6 +8856,14 @@ BARACUDA_API int32_t baracuda_kernels_embedding_fp8e5m2_run(int64_t num_indices,
 BARACUDA_API int32_t baracuda_kernels_embedding_fp8e5m2_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
 BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_fp8e5m2_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_fp8e5m2_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_c32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_c32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_c32_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_c32_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_c64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_c64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_c64_run(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_embedding_i64idx_c64_can_implement(int64_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int64_t padding_idx, const void* weight, const void* indices, const void* out);
 
 /*
  * embedding_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
@@ -10722,7 +10805,7 @@ BARACUDA_API int32_t baracuda_kernels_check_indices_u8_run(int64_t numel, int32_
 BARACUDA_API int32_t baracuda_kernels_check_indices_u8_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_indices, int64_t bound, int64_t other, int32_t has_other, int32_t is_sorted, const void* indices, const void* report);
 
 /*
- * gather{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64 u8)
+ * gather{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64 u8)
  * out[c] = src[c with c[gather_dim] = index[c]]; other extents of src may be larger. Where an index is outside [0,
  * src_dim_size) the cell of out is left as it is.
  *   host  out_shape: i32 [rank]
@@ -10824,9 +10907,21 @@ BARACUDA_API int32_t baracuda_kernels_gather_i64idx_fp8e5m2_run(int64_t out_nume
 BARACUDA_API int32_t baracuda_kernels_gather_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
 BARACUDA_API int32_t baracuda_kernels_gather_u8idx_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gather_u8idx_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_c32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_c32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_c32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_c32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_c32_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_c32_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_c64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_c64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_c64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_i64idx_c64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_c64_run(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_u8idx_c64_can_implement(int64_t out_numel, int32_t rank, int32_t gather_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_index, const int64_t* stride_out, const void* src, const void* index, const void* out);
 
 /*
- * index_select{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * index_select{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
  * out[.., j, ..] = src[.., idx[j], ..] along select_dim; idx has as many elements as out along it. Where an index
  * is outside [0, src_dim_size) that part of out is left as it is.
  *   host  out_shape: i32 [rank]
@@ -10897,9 +10992,17 @@ BARACUDA_API int32_t baracuda_kernels_index_select_fp8e5m2_run(int64_t out_numel
 BARACUDA_API int32_t baracuda_kernels_index_select_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
 BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_fp8e5m2_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_c32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_c32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_c32_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_c32_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_c64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_c64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_c64_run(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_index_select_i64idx_c64_can_implement(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_src, const int64_t* stride_out, const void* src, const void* idx, const void* out);
 
 /*
- * take{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * take{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
  * out[i] = src[index[i]] of row-major operands, whatever their shapes. Where an index is outside [0, src_numel)
  * the cell of out is left as it is.
  *   in    src: T [src_numel]
@@ -10967,9 +11070,17 @@ BARACUDA_API int32_t baracuda_kernels_take_fp8e5m2_run(int64_t numel, int64_t sr
 BARACUDA_API int32_t baracuda_kernels_take_fp8e5m2_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
 BARACUDA_API int32_t baracuda_kernels_take_i64idx_fp8e5m2_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_take_i64idx_fp8e5m2_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_c32_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_c32_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_c32_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_c32_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_c64_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_c64_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_c64_run(int64_t numel, int64_t src_numel, const void* src, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_take_i64idx_c64_can_implement(int64_t numel, int64_t src_numel, const void* src, const void* index, const void* out);
 
 /*
- * gather_rows_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * gather_rows_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * dest[r] = table[idx[r]], rows of h elements; zeros where idx[r] is not below v. v and h must be at least 1.
  *   out   dest: T [n, h]
  *   in    table: T [v, h]
@@ -11022,6 +11133,12 @@ BARACUDA_API size_t baracuda_kernels_gather_rows_fp8e4m3_workspace_size(int64_t 
 BARACUDA_API int32_t baracuda_kernels_gather_rows_fp8e5m2_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gather_rows_fp8e5m2_can_implement(int64_t v, int64_t h, int64_t n);
 BARACUDA_API size_t baracuda_kernels_gather_rows_fp8e5m2_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_c32_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_c32_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_c32_workspace_size(int64_t v, int64_t h, int64_t n);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_c64_run(void* dest, const void* table, const void* idx, int64_t v, int64_t h, int64_t n, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gather_rows_c64_can_implement(int64_t v, int64_t h, int64_t n);
+BARACUDA_API size_t baracuda_kernels_gather_rows_c64_workspace_size(int64_t v, int64_t h, int64_t n);
 
 /*
  * index_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
@@ -11120,7 +11237,7 @@ BARACUDA_API int32_t baracuda_kernels_index_select_backward_i64idx_bf16_can_impl
 BARACUDA_API size_t baracuda_kernels_index_select_backward_i64idx_bf16_workspace_size(int64_t out_numel, int32_t rank, int32_t select_dim, int32_t src_dim_size, const int32_t* out_shape, const int64_t* stride_dout, const int64_t* stride_dsrc);
 
 /*
- * masked_fill_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_fill_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32)
  * out = mask != 0 ? value : src, where the value is the low bytes of fill_bits, as many as T has; bits are copied.
  * out may be src.
  *   in    src: T [numel]
@@ -11158,9 +11275,11 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_run(int64_t numel, con
 BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c32_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c32_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits);
 
 /*
- * masked_fill_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_fill_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32)
  * masked_fill on strided operands; a stride of 0 broadcasts an input. out may be src, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_src: i64 [rank]
@@ -11201,9 +11320,11 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_strided_run(int64_t nu
 BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
 
 /*
- * masked_fill_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_fill_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32)
  * dsrc = mask != 0 ? 0 : dout; bits are copied. dsrc may be dout.
  *   in    dout: T [numel]
  *   in    mask: u8 [numel]
@@ -11240,9 +11361,11 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_run(int64_t n
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
 
 /*
- * masked_fill_backward_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_fill_backward_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32)
  * masked_fill_backward on strided operands; a stride of 0 broadcasts an input. dsrc may be dout, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_dout: i64 [rank]
@@ -11283,9 +11406,11 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_strided_run(i
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
 
 /*
- * masked_select_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_select_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * out has src where mask is not 0, in its order; of more than max_selected elements the first ones. What is behind
  * the last one is left as it is. counter is how many there are, more than max_selected too.
  *   in    src: T [numel]
@@ -11340,9 +11465,15 @@ BARACUDA_API size_t baracuda_kernels_masked_select_fp8e4m3_workspace_size(int64_
 BARACUDA_API int32_t baracuda_kernels_masked_select_fp8e5m2_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_select_fp8e5m2_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
 BARACUDA_API size_t baracuda_kernels_masked_select_fp8e5m2_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_c32_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_c32_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_c32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_c64_run(int64_t numel, int64_t max_selected, const void* src, const void* mask, void* out, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_c64_can_implement(int64_t numel, int64_t max_selected, const void* src, const void* mask, const void* out, const void* counter);
+BARACUDA_API size_t baracuda_kernels_masked_select_c64_workspace_size(int64_t numel, int64_t max_selected);
 
 /*
- * masked_select_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_select_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * dsrc has the elements of dout, in their order, where mask is not 0, and 0 elsewhere and where dout has no more.
  *   in    dout: T [max_selected]
  *   in    mask: u8 [numel]
@@ -11395,9 +11526,15 @@ BARACUDA_API size_t baracuda_kernels_masked_select_backward_fp8e4m3_workspace_si
 BARACUDA_API int32_t baracuda_kernels_masked_select_backward_fp8e5m2_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_select_backward_fp8e5m2_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
 BARACUDA_API size_t baracuda_kernels_masked_select_backward_fp8e5m2_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_c32_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_c32_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_c32_workspace_size(int64_t numel, int64_t max_selected);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_c64_run(int64_t numel, int64_t max_selected, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_select_backward_c64_can_implement(int64_t numel, int64_t max_selected, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API size_t baracuda_kernels_masked_select_backward_c64_workspace_size(int64_t numel, int64_t max_selected);
 
 /*
- * masked_scatter_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
+ * masked_scatter_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * out takes the elements of source, in their order, where mask is not 0, and keeps its own elsewhere and where
  * source has no more.
  *   in    source: T [source_numel]
@@ -11451,6 +11588,12 @@ BARACUDA_API size_t baracuda_kernels_masked_scatter_fp8e4m3_workspace_size(int64
 BARACUDA_API int32_t baracuda_kernels_masked_scatter_fp8e5m2_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_scatter_fp8e5m2_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
 BARACUDA_API size_t baracuda_kernels_masked_scatter_fp8e5m2_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_c32_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_c32_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_c32_workspace_size(int64_t numel, int64_t source_numel);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_c64_run(int64_t numel, int64_t source_numel, const void* source, const void* mask, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_scatter_c64_can_implement(int64_t numel, int64_t source_numel, const void* source, const void* mask, const void* out);
+BARACUDA_API size_t baracuda_kernels_masked_scatter_c64_workspace_size(int64_t numel, int64_t source_numel);
 
 /*
  * nonzero{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
@@ -11626,7 +11769,7 @@ BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e5m2_run(int64_t out_num
 BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
 
 /*
- * scatter{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * scatter{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
  * out[c with c[scatter_dim] = index[c]] = updates[c]; other extents of out may be larger. Cells that no index
  * names stay as they are, and indices outside [0, out_dim_size) are skipped. Of updates with one target the last
  * one along scatter_dim stays; on a GPU without a workspace any one of them.
@@ -11730,9 +11873,21 @@ BARACUDA_API size_t baracuda_kernels_scatter_fp8e5m2_workspace_size(int64_t upd_
 BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_fp8e5m2_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_fp8e5m2_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
 BARACUDA_API size_t baracuda_kernels_scatter_i64idx_fp8e5m2_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_c32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_c32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_c32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_c32_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_c32_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_c32_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_c64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_c64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_c64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_c64_run(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_scatter_i64idx_c64_can_implement(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_scatter_i64idx_c64_workspace_size(int64_t upd_numel, int32_t rank, int32_t scatter_dim, int32_t out_dim_size, const int32_t* upd_shape, const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out);
 
 /*
- * put{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * put{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
  * out[index[i]] = updates[i] of row-major operands, whatever their shapes. Cells that no index names stay as they
  * are, and indices outside [0, out_numel) are skipped. Of updates with one target the last one stays; on a GPU
  * without a workspace any one of them.
@@ -11832,6 +11987,18 @@ BARACUDA_API size_t baracuda_kernels_put_fp8e5m2_workspace_size(int64_t numel, i
 BARACUDA_API int32_t baracuda_kernels_put_i64idx_fp8e5m2_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_put_i64idx_fp8e5m2_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
 BARACUDA_API size_t baracuda_kernels_put_i64idx_fp8e5m2_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_c32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_c32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_c32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_c32_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_c32_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_c32_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_c64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_c64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_c64_workspace_size(int64_t numel, int64_t out_numel);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_c64_run(int64_t numel, int64_t out_numel, const void* updates, const void* index, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_put_i64idx_c64_can_implement(int64_t numel, int64_t out_numel, const void* updates, const void* index, const void* out);
+BARACUDA_API size_t baracuda_kernels_put_i64idx_c64_workspace_size(int64_t numel, int64_t out_numel);
 
 /*
  * scatter_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
@@ -18647,6 +18814,22 @@ BARACUDA_API int32_t baracuda_kernels_write_slice_b8_doff_run(void* dest, const 
 BARACUDA_API int32_t baracuda_kernels_write_slice_b8_doff_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev);
 
 /*
+ * write_slice_b16_doff  ()
+ * write_slice_b16 whose start along dyn_axis is read from dyn_start_dev when the work is done, so that a captured
+ * graph can be replayed with another; range_start[dyn_axis] is not looked at. What would lie outside of dest is
+ * dropped.
+ *   inout dest: u64 [dest_words]
+ *   in    source: u64 [source_words]
+ *   host  dest_shape: i32 [rank]
+ *   host  source_shape: i32 [rank]
+ *   host  range_start: i32 [rank]
+ *   in    dyn_start_dev: i64 [1]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_write_slice_b16_doff_run(void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_write_slice_b16_doff_can_implement(const void* dest, const void* source, int64_t source_numel, int32_t rank, const int32_t* dest_shape, const int32_t* source_shape, const int32_t* range_start, int32_t dyn_axis, const int64_t* dyn_start_dev);
+
+/*
  * write_slice_nibble  ()
  * write_slice of 4-bit elements, two a byte: the entries of the last axis count bytes.
  *   inout dest: u8 [dest_words]
@@ -18660,7 +18843,7 @@ BARACUDA_API int32_t baracuda_kernels_write_slice_nibble_run(void* dest, const v
 BARACUDA_API int32_t baracuda_kernels_write_slice_nibble_can_implement(const void* dest, const void* source, int64_t source_byte_numel, int32_t rank, const int32_t* dest_byte_shape, const int32_t* source_byte_shape, const int32_t* range_start_bytes);
 
 /*
- * concat2_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * concat2_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * y is a, then b, along the axis concat_dim, of which a has split_offset elements and b the rest. A side without
  * elements may be NULL.
  *   host  output_shape: i32 [rank]
@@ -18702,9 +18885,13 @@ BARACUDA_API int32_t baracuda_kernels_concat2_fp8e4m3_run(int64_t output_numel, 
 BARACUDA_API int32_t baracuda_kernels_concat2_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
 BARACUDA_API int32_t baracuda_kernels_concat2_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_concat2_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_c32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat2_c64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, const void* y);
 
 /*
- * concat2_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * concat2_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * da and db are the parts of dy that concat2 took from a and b. Each may be NULL.
  *   host  output_shape: i32 [rank]
  *   host  stride_dy: i64 [rank]
@@ -18745,9 +18932,13 @@ BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e4m3_run(int64_t outpu
 BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
 BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_concat2_backward_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_c32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_c64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat2_backward_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, const void* da, const void* db);
 
 /*
- * concat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * concat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * y is the n inputs, one behind the other, along the axis concat_dim, of which inputs[k] has extents[k] elements,
  * and all together those of y. Inputs whose elements lie in rows, as dense tensors have them, are copied by one
  * launch for each 64. An input without elements may be NULL.
@@ -18789,9 +18980,13 @@ BARACUDA_API int32_t baracuda_kernels_concat_fp8e4m3_run(int64_t output_numel, i
 BARACUDA_API int32_t baracuda_kernels_concat_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
 BARACUDA_API int32_t baracuda_kernels_concat_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_concat_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_c32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
+BARACUDA_API int32_t baracuda_kernels_concat_c64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_inputs, const int64_t* stride_y, const void* const* inputs, const void* y);
 
 /*
- * concat_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * concat_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * outputs[k] is the part of dy, extents[k] elements along the axis concat_dim, that concat took from inputs[k]: a
  * split. Each may be NULL. Outputs whose elements lie in rows are written by one launch for each 64.
  *   host  output_shape: i32 [rank]
@@ -18832,9 +19027,13 @@ BARACUDA_API int32_t baracuda_kernels_concat_backward_fp8e4m3_run(int64_t output
 BARACUDA_API int32_t baracuda_kernels_concat_backward_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
 BARACUDA_API int32_t baracuda_kernels_concat_backward_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_concat_backward_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_c32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_c64_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_concat_backward_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t n, const int32_t* extents, const int64_t* stride_dy, const int64_t* stride_outputs, const void* dy, void* const* outputs);
 
 /*
- * flip_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * flip_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * y[c] = x[c'], where c'[d] is shape[d] - 1 - c[d] for the axes whose entry of flip_axes is not 0, and c[d] for
  * others.
  *   host  shape: i32 [rank]
@@ -18875,9 +19074,13 @@ BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_run(int64_t numel, int32_t ra
 BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_c32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_c32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_c64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_c64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
- * flip_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * flip_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * flip_{T} by another name: that takes strides too.
  *   host  shape: i32 [rank]
  *   host  flip_axes: i32 [rank]
@@ -18917,9 +19120,13 @@ BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_strided_run(int64_t numel, in
 BARACUDA_API int32_t baracuda_kernels_flip_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_flip_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_c32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_c32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_flip_c64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_flip_c64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* flip_axes, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
- * roll_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * roll_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * y[c] = x[(c - shifts) modulo shape]; a shift for each axis, of any sign and size.
  *   host  shape: i32 [rank]
  *   host  shifts: i32 [rank]
@@ -18959,9 +19166,13 @@ BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_run(int64_t numel, int32_t ra
 BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_c32_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_c32_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_c64_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_c64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
- * roll_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * roll_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * roll_{T} by another name: that takes strides too.
  *   host  shape: i32 [rank]
  *   host  shifts: i32 [rank]
@@ -19001,9 +19212,13 @@ BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_strided_run(int64_t numel, in
 BARACUDA_API int32_t baracuda_kernels_roll_fp8e4m3_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_roll_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_c32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_c32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_roll_c64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_roll_c64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int32_t* shifts, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
- * permute_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * permute_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * Axis d of y is axis dims[d] of x: dims is a permutation of the axes, stride_x is in the order of x and stride_y
  * in that of y.
  *   host  input_shape: i32 [rank]
@@ -19044,9 +19259,13 @@ BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_run(int64_t input_numel, i
 BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_c32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_c32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_c64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_c64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
- * permute_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * permute_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * permute_{T} by another name: that takes strides too.
  *   host  input_shape: i32 [rank]
  *   host  dims: i32 [rank]
@@ -19086,9 +19305,13 @@ BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_strided_run(int64_t input_
 BARACUDA_API int32_t baracuda_kernels_permute_fp8e4m3_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_permute_fp8e5m2_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_c32_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_c32_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_permute_c64_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_permute_c64_strided_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
- * pad_constant_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * pad_constant_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32)
  * y[c] = x[c - pad_low], or value where that is outside of x. A negative pad_low crops, and so does an output that
  * is shorter. f16, bf16, fp8 and bool pass value as bits.
  *   host  input_shape: i32 [rank]
@@ -19130,9 +19353,11 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e4m3_run(int64_t output_nu
 BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
 BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint8_t value, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_c32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint64_t value, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint64_t value);
 
 /*
- * pad_reflect_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * pad_reflect_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * y[c] = x[c - pad_low], x mirrored at its first and last element, which are not repeated, as often as it takes:
  * NumPy's mode "reflect". An axis of one element is repeated. A negative pad_low crops. Of an axis without
  * elements y can have none.
@@ -19175,9 +19400,13 @@ BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e4m3_run(int64_t output_num
 BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_pad_reflect_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_c32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_c64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_reflect_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
- * pad_replicate_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * pad_replicate_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * y[c] = x[c - pad_low], or the element at the edge. A negative pad_low crops. Of an axis without elements y can
  * have none.
  *   host  input_shape: i32 [rank]
@@ -19219,9 +19448,13 @@ BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e4m3_run(int64_t output_n
 BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_pad_replicate_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_c32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_c64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_replicate_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
- * pad_circular_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * pad_circular_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * y[c] = x[c - pad_low modulo input_shape], any number of times around. A negative pad_low crops. Of an axis
  * without elements y can have none.
  *   host  input_shape: i32 [rank]
@@ -19263,9 +19496,13 @@ BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e4m3_run(int64_t output_nu
 BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_pad_circular_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_c32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_c64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_circular_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
- * pad_constant_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * pad_constant_backward_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * dx[c] = dy[c + pad_low]: the part of dy that pad_constant took from x.
  *   host  input_shape: i32 [rank]
  *   host  pad_low: i32 [rank]
@@ -19305,6 +19542,10 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e4m3_run(int64_t 
 BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e4m3_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e5m2_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_fp8e5m2_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_c32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_c32_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_c64_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_c64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 
 /*
  * pad_reflect_backward_{T}  (T: f32 f16 bf16 f64)
@@ -19418,7 +19659,7 @@ BARACUDA_API int32_t baracuda_kernels_col2im_f64_run(int64_t input_numel, int32_
 BARACUDA_API int32_t baracuda_kernels_col2im_f64_can_implement(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, const void* dx);
 
 /*
- * repeat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * repeat_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * y[c] = x[c mod input_shape]: tiles x along every axis. An output extent need not be a multiple of the input's.
  *   host  input_shape: i32 [rank]
  *   host  output_shape: i32 [rank]
@@ -19458,6 +19699,10 @@ BARACUDA_API int32_t baracuda_kernels_repeat_fp8e4m3_run(int64_t output_numel, i
 BARACUDA_API int32_t baracuda_kernels_repeat_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_repeat_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_repeat_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_c32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_c64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
  * repeat_backward_{T}  (T: f32 f16 bf16 f64)
@@ -19485,7 +19730,7 @@ BARACUDA_API int32_t baracuda_kernels_repeat_backward_f64_can_implement(int64_t 
 BARACUDA_API size_t baracuda_kernels_repeat_backward_f64_workspace_size(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* repeats, const int64_t* stride_dy, const int64_t* stride_dx);
 
 /*
- * repeat_interleave_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * repeat_interleave_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * y[c] = x[c'], where c' is c but along repeat_dim, and c[repeat_dim] / repeat_count there: each element,
  * repeat_count times, before the next.
  *   host  input_shape: i32 [rank]
@@ -19525,6 +19770,10 @@ BARACUDA_API int32_t baracuda_kernels_repeat_interleave_fp8e4m3_run(int64_t outp
 BARACUDA_API int32_t baracuda_kernels_repeat_interleave_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_repeat_interleave_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_repeat_interleave_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_c32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_c64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_repeat_interleave_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
  * repeat_interleave_backward_{T}  (T: f32 f16 bf16 f64)
@@ -19551,7 +19800,7 @@ BARACUDA_API int32_t baracuda_kernels_repeat_interleave_backward_f64_can_impleme
 BARACUDA_API size_t baracuda_kernels_repeat_interleave_backward_f64_workspace_size(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t repeat_dim, int32_t repeat_count, const int64_t* stride_dy, const int64_t* stride_dx);
 
 /*
- * triu_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * triu_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * output = input where j >= i + diagonal, i and j being the indices along the last two axes, else zero. The rank
  * is at least 2. output may be input.
  *   in    input: T [numel]
@@ -19589,9 +19838,13 @@ BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_run(const void* input, void* 
 BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
 BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
 BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_c32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_c32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_c64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_c64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
 
 /*
- * triu_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * triu_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * triu_{T} on strided operands; a stride of 0 broadcasts input. output may be input, of equal strides.
  *   in    input: T [shape at stride_x]
  *   out   output: T [shape at stride_y]
@@ -19630,9 +19883,13 @@ BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_strided_run(const void* input
 BARACUDA_API int32_t baracuda_kernels_triu_fp8e4m3_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
 BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
 BARACUDA_API int32_t baracuda_kernels_triu_fp8e5m2_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_c32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_c32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_triu_c64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_triu_c64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
 
 /*
- * tril_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * tril_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * output = input where j <= i + diagonal, i and j being the indices along the last two axes, else zero. The rank
  * is at least 2. output may be input.
  *   in    input: T [numel]
@@ -19670,9 +19927,13 @@ BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_run(const void* input, void* 
 BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
 BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
 BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_c32_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_c32_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_c64_run(const void* input, void* output, const int32_t* shape, int32_t rank, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_c64_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, int32_t diagonal);
 
 /*
- * tril_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * tril_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * tril_{T} on strided operands; a stride of 0 broadcasts input. output may be input, of equal strides.
  *   in    input: T [shape at stride_x]
  *   out   output: T [shape at stride_y]
@@ -19711,9 +19972,13 @@ BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_strided_run(const void* input
 BARACUDA_API int32_t baracuda_kernels_tril_fp8e4m3_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
 BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
 BARACUDA_API int32_t baracuda_kernels_tril_fp8e5m2_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_c32_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_c32_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
+BARACUDA_API int32_t baracuda_kernels_tril_c64_strided_run(const void* input, void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal, void* stream);
+BARACUDA_API int32_t baracuda_kernels_tril_c64_strided_can_implement(const void* input, const void* output, const int32_t* shape, int32_t rank, const int64_t* stride_x, const int64_t* stride_y, int32_t diagonal);
 
 /*
- * unfold_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * unfold_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * Windows of x along unfold_dim: y[..., w, ..., j] = x[..., w * window_step + j, ...] for j in [0, window_size),
  * the last axis of y, and all windows that fit, 1 + (extent - window_size) / window_step of them. rank is that of
  * x, 1 to 7; stride_y has rank + 1 entries.
@@ -19754,9 +20019,13 @@ BARACUDA_API int32_t baracuda_kernels_unfold_fp8e4m3_run(int64_t output_numel, i
 BARACUDA_API int32_t baracuda_kernels_unfold_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_unfold_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_unfold_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_c32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_unfold_c64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_unfold_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /*
- * im2col_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2)
+ * im2col_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * Windows of images [N, C, spatial], of one to three spatial axes, as columns [N, C * kernel elements, windows]:
  * y[n, (c, k), w] = x[n, c, w * steps + k * dilation - padding] along each spatial axis, and 0 where that is
  * outside of x. With padding each place k of the kernel is a launch. There are 1 + (extent + 2 * padding -
@@ -19802,6 +20071,10 @@ BARACUDA_API int32_t baracuda_kernels_im2col_fp8e4m3_run(int64_t output_numel, i
 BARACUDA_API int32_t baracuda_kernels_im2col_fp8e4m3_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 BARACUDA_API int32_t baracuda_kernels_im2col_fp8e5m2_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_im2col_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_c32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
+BARACUDA_API int32_t baracuda_kernels_im2col_c64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_im2col_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y);
 
 /* ---- softmax --------------------------------------------------------------------------------------------------- */
 

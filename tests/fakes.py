@@ -108,7 +108,8 @@ EXAMPLES = {
     **dict.fromkeys(("EmbeddingBagWeighted", "EmbeddingBagWeightsBackward"), (10, 4, 3, 7, True)),
     **dict.fromkeys(("ScatterAdd", "GatherBackward", "IndexAdd", "IndexSelectBackward"), (SHAPE, 1, 5)),
     "ScatterReduce": (SHAPE, 1, 5, bk.ScatterReduction.MEAN, True), "PutAdd": (SHAPE, (6,)), "Fill": (SHAPE, 1),
-    "KvCacheAppend": (2, 3, 4, 9, 8, 6), "Rope": (2, 3, 4, 8), "RopePositions": (2, 3, 4, 8, 500.0, 4),
+    "KvCacheAppend": (2, 3, 4, 9, 8, 6), "Rope": (2, 3, 4, 8),
+    **dict.fromkeys(("RopePositions", "RopeStarts"), (2, 3, 4, 8, 500.0, 4)),
     "RopeApply": (6, 4, 8), "RopeApplyInterleaved": (6, 4, 8), "RopeApplyThd": (5, 3, 8), "RopeTables": (3, 5, 2, 8),
     "Reduce": (bk.ReduceKind.SUM, SHAPE, 1), "ArgReduce": (bk.ArgReduceKind.ARGMAX, SHAPE, 1),
     "BoolReduce": (bk.ReduceKind.ANY, SHAPE, 1), "CountReduce": (bk.ReduceKind.COUNT_NONZERO, SHAPE, 1),
@@ -127,7 +128,8 @@ EXAMPLES = {
     "GatedActivation": (bk.GatedActivationKind.GLU, SHAPE, 1), "PRelu": (SHAPE, 1), "Repeat": (SHAPE, (2, 2)),
     "RepeatInterleave": (SHAPE, 1, 3), "Unfold": (SHAPE, 1, 3, 2),
     **dict.fromkeys(("Im2Col", "Col2Im"), ((2, 3, 5, 6), (2, 3), (1, 2), (1, 0), (2, 1))),
-    "Concat": (SHAPE, (3, 5), 1), "ConcatBackward": ((3, 9), 1, 4), "Flip": (SHAPE, (True, False)),
+    "Concat": (SHAPE, (3, 5), 1), "ConcatBackward": ((3, 9), 1, 4), "ConcatMany": ((3, 9), 1, (4, 0, 5)),
+    "Flip": (SHAPE, (True, False)),
     "Roll": (SHAPE, (1, -1)),
     "Permute": (SHAPE, (1, 0)), "Pad": (bk.PadMode.CONSTANT, SHAPE, (1, 2), (0, 1)), "Triu": (SHAPE, 0),
     "Tril": (SHAPE, 0),
@@ -202,7 +204,24 @@ def example_args(name, **changes):
     views = {
         operand.name: raw(operand.extents, operand.dtypes[0], (k + 1) << 20) for k, operand in enumerate(plan.operands)
     }
-    return plan.args_type(**views | changes)
+    return args_of(plan, **views | changes)
+
+
+def args_of(plan, **views):
+    """The Args of a plan, of views by the names of its operands."""
+    fields = {}
+    for name, view in views.items():
+        if "[" in name:
+            fields.setdefault(name.partition("[")[0], []).append(view)
+        else:
+            fields[name] = view
+    return plan.args_type(**fields)
+
+
+def view_of(args, name):
+    """The view that Args have for an operand."""
+    field, _, entry = name.partition("[")
+    return getattr(args, field)[int(entry[:-1])] if entry else getattr(args, field)
 
 
 def example_plan(name, library=None, preference=None):

@@ -19,6 +19,7 @@ import baracuda as bk
 from tools.oracle import BINARY, ORDINARY, ULPS
 from tools.oracle.bounds import COMPOSITE
 from tools.oracle.numerics import (
+    COMPLEX,
     COMPUTE,
     DIGITS,
     LARGEST,
@@ -271,6 +272,11 @@ def within_ulps(got, dtype: str, ref, bound: float, expected) -> tuple[np.ndarra
     return good | (np.isnan(got) & np.isnan(ref)), error
 
 
+def hex_of(bits) -> str:
+    """Of one element, of 16 bytes too."""
+    return hex(int.from_bytes(np.asarray(bits).tobytes(), "little"))
+
+
 def report(name: str, got, ref, good, dtype: str, what: str) -> None:
     if good.all():
         return
@@ -278,7 +284,7 @@ def report(name: str, got, ref, good, dtype: str, what: str) -> None:
     first = tuple(int(i) for i in bad[0])
     raise AssertionError(
         f"{name}: {len(bad)} of {good.size} values are {what}; the first at {first}: got {got[first]!r}, expected "
-        f"{ref[first]!r} (bits {int(encode(got[first], dtype)):#x})"
+        f"{ref[first]!r} (bits {hex_of(encode(got[first], dtype))})"
     )
 
 
@@ -286,6 +292,8 @@ def check(name: str, got: np.ndarray, dtype: str, expected, tolerance: str) -> N
     """Assert that the values `got` of storage `dtype` are within the class of the reference. NaN matches NaN."""
     ref = np.asarray(expected.value)
     assert got.shape == ref.shape, f"{name}: shape {got.shape}, expected {ref.shape}"
+    if dtype in COMPLEX:
+        return report(name, got, ref, encode(got, dtype) == encode(ref, dtype), dtype, "not the reference, bit by bit")
     if not is_float(dtype):
         return report(name, got, ref, got == ref, dtype, "not the reference")
     single = tolerance == "ulp" and np.max(expected.count) <= 1
@@ -314,6 +322,6 @@ def check_bits(name: str, bits: np.ndarray, expected: np.ndarray, dtype: str) ->
         first = tuple(int(i) for i in bad[0])
         raise AssertionError(
             f"{name}: {len(bad)} of {bits.size} values differ in their bits; the first at {first}: "
-            f"got {int(bits[first]):#x} ({decode(bits[first], dtype)}), expected {int(expected[first]):#x} "
+            f"got {hex_of(bits[first])} ({decode(bits[first], dtype)}), expected {hex_of(expected[first])} "
             f"({decode(expected[first], dtype)})"
         )

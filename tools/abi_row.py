@@ -26,8 +26,11 @@ C_TYPES = {
     "i64": "int64_t", "i32": "int32_t", "i16": "int16_t", "i8": "int8_t",
     "u64": "uint64_t", "u32": "uint32_t", "u16": "uint16_t", "u8": "uint8_t", "bool": "bk::boolean",
     "fp8e4m3": "bk::e4m3", "fp8e5m2": "bk::e5m2", "s4": "bk::s4x2", "u4": "bk::u4x2",
+    "c32": "bk::c32", "c64": "bk::c64",
 }  # fmt: skip
+# Of words that kernels move, which of c64 are two.
 WIDTHS = {dtype: 64 if "64" in dtype else 32 if "32" in dtype else 16 if "16" in dtype else 8 for dtype in C_TYPES}
+WIDTHS["c32"] = 64
 BITS = _param.FORMS["bits"]
 SUFFIXES = _param.SUFFIXES
 SLOTS = ("T", "U", "I", "O")

@@ -68,8 +68,8 @@ in_place       the inputs of its strides that an output may be, `y: cond a b`, w
                and extents; or no: no output may be an input at all
 accumulates    the output to which the op adds; others are overwritten
 indexes        the operands that are indices, of what, one a line: `ids < num_segments sorted`, `offsets <= n sorted`,
-               `indices < rows or padding`, `target < classes or -100`. Kernels take any values, as `doc` says; the
-               checking mode does not
+               `indices < rows or padding`, `target < classes or -100`, `start <= whole - part along axis`, which are
+               host arrays and a number. Kernels take any values, as `doc` says; the checking mode does not
 call           functions on arrays, one a line, for rows of families whose functions do not follow from the parameters
                alone: `name(array, number, array = None, *, number = default) -> result, result`. `c as name` is C's
                parameter by another name, and `c is value`, of a number or another parameter's name, one that
@@ -274,17 +274,18 @@ def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...])
 
 def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, bool, bool, str]]:
     """(extent, whether an index may be that, whether they are sorted, what else it may be: a parameter or number)."""
-    inputs, scalars = ({p.name for p in params if p.direction == kind} for kind in ("in", ""))
+    inputs, scalars, arrays = ({p.name for p in params if p.direction == kind} for kind in ("in", "", "host"))
     indexes = {}
     for line in filter(None, map(str.strip, text.splitlines())):
-        m = re.fullmatch(r"(\w+) (<=?) (\w+)( sorted)?(?: or (\w+|-\d+))?", line)
+        m = re.fullmatch(r"(\w+) (<=?) (\w+|\w+ - \w+ along \w+)( sorted)?(?: or (\w+|-\d+))?", line)
         if not m:
             raise TableError(f"indexes: {line!r} is not 'operand < extent [sorted] [or parameter or number]'")
         name, relation, extent, is_sorted, other = m.groups(default="")
         if name not in inputs:
             raise TableError(f"indexes: {name!r} is no input")
-        named = {extent, *([other] if other and not other.startswith("-") else [])}
-        if unknown := named - scalars:
+        *parts, axis = re.findall(r"\b(?!along\b)\w+", extent)
+        named = {axis, *([other] if other and not other.startswith("-") else [])}
+        if unknown := (named - scalars) | (set(parts) - arrays):
             raise TableError(f"indexes: {sorted(unknown)[0]!r} is no number of the row")
         indexes[name] = (extent, relation == "<=", bool(is_sorted), other)
     return indexes

@@ -20,7 +20,10 @@ from abi_table import read_all
 from gen_abi import comment, describe, write_if_changed
 
 NOTICE = "Written by tools/gen_cpp.py: do not edit."
-OWN_TYPES = {"bk::boolean": "bool", "bk::e4m3": "fp8e4m3", "bk::e5m2": "fp8e5m2"}
+OWN_TYPES = {
+    "bk::boolean": "bool", "bk::e4m3": "fp8e4m3", "bk::e5m2": "fp8e5m2", "bk::c32": "std::complex<float>",
+    "bk::c64": "std::complex<double>",
+}  # fmt: skip
 
 
 def element(dtype: str) -> str:
@@ -52,7 +55,8 @@ def argument(p: Param, slots: dict[str, str]) -> str:
         return f"reinterpret_cast<{p.field_type(slots).replace('const void', 'void const')}>({p.name})"
     if not takes_bits(p, slots):
         return p.name
-    return p.name if slots[p.dtype.partition(".")[0]] == "bool" else f"{p.name}.bits"
+    dtype = slots[p.dtype.partition(".")[0]]
+    return p.name if dtype == "bool" else f"detail::bits_of({p.name})" if dtype == "c32" else f"{p.name}.bits"
 
 
 def template_parameter(p: Param) -> str:

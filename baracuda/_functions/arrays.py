@@ -168,7 +168,8 @@ class _Torch(Kind):
             ElementKind.F16: torch.float16, ElementKind.BF16: torch.bfloat16, ElementKind.F32: torch.float32,
             ElementKind.F64: torch.float64, ElementKind.S8: torch.int8, ElementKind.U8: torch.uint8,
             ElementKind.I16: torch.int16, ElementKind.I32: torch.int32, ElementKind.I64: torch.int64,
-            ElementKind.BOOL: torch.bool,
+            ElementKind.BOOL: torch.bool, ElementKind.COMPLEX32: torch.complex64,
+            ElementKind.COMPLEX64: torch.complex128,
         }  # fmt: skip
         for kind in (ElementKind.U16, ElementKind.U32, ElementKind.U64, ElementKind.FP8_E4M3, ElementKind.FP8_E5M2):
             if (found := getattr(torch, kind.numpy_dtype.name if kind.bits > 8 else _FP8[kind], None)) is not None:
@@ -177,7 +178,7 @@ class _Torch(Kind):
 
     def key(self, array: Any) -> Hashable:
         return (
-            array.dtype, array.shape, array.stride(), array.device, array.is_neg(),
+            array.dtype, array.shape, array.stride(), array.device, array.is_neg() or array.is_conj(),
             array.requires_grad and self.grad(),
         )  # fmt: skip
 
@@ -189,6 +190,8 @@ class _Torch(Kind):
             raise InvalidProblemError(f"{name} requires grad, which functions do not record: detach it, or use no_grad")
         if array.is_neg():
             raise UnsupportedError(f"{name} stands for the negative of what lies in memory: call resolve_neg() first")
+        if array.is_conj():
+            raise UnsupportedError(f"{name} stands for the conjugate of what lies in memory: call resolve_conj() first")
         if array.layout is not self.torch.strided or array.dtype not in self.kinds:
             return tensor(array, name)  # which says why it cannot be viewed
         device = "cuda" if array.device.type == "cuda" else array.device.type

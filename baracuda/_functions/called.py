@@ -25,7 +25,7 @@ _KINDS = {
     "matmul": ("layout", "batch"),
     "linear_backward": ("dweight", "dbias"),
     "grouped_gemm_backward": ("groups", "offsets", "dd"), "grouped_gemm": ("groups", "offsets", "d"),
-    "rope": ("head_dim", "positions"), "rope_apply": ("td", "cos_tab"), "rope_apply_thd": ("t_outer", "cos_tab"),
+    "rope": ("head_dim", "base"), "rope_apply": ("td", "cos_tab"), "rope_apply_thd": ("t_outer", "cos_tab"),
     "rope_tables": ("places", "inner"),
     "gather": ("gather_dim",), "index_select": ("select_dim",), "scatter_backward": ("scatter_dim", "dupdates"),
     "scatter": ("scatter_dim",),

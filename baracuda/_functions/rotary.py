@@ -34,9 +34,9 @@ def by_positions(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, 
     if any(param.name == "rotary_dim" for param in spec.row.params):
         part = numbers["rotary_dim"]
         values["rotary_dim"] = whole[3] if part is None else as_integer("rotary_dim", part, 0, whole[3])
-        positions = (whole[0], whole[2])
-    if "positions" in shapes:
-        check_shape("positions", shapes["positions"], positions)
+        positions = (whole[0],) if "starts" in shapes else (whole[0], whole[2])
+    for name in shapes.keys() & {"positions", "starts"}:
+        check_shape(name, shapes[name], positions)
 
     def place(views: dict[str, TensorRef | None]) -> dict[str, Any]:
         return {"pos_default_flag": int(views["positions"] is None)}
@@ -48,10 +48,11 @@ def by_positions(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, 
 
     is_strided = "rotary_dim" not in values
     see = seen if is_strided else (lambda view: viewed(view, whole, _dense(whole)) if view.is_dense else None)
-    extents = {given: whole, "positions": positions, result: whole}
+    extents = {given: whole, "positions": positions, "starts": positions, result: whole}
     steps = {f"stride_{name}_{axis}": k for name in (given, result) for k, axis in enumerate("bhs")}
+    seen_as = {given: see, result: see, "positions": contiguous, "starts": contiguous}
     return Layout(
-        values, extents, {result: shape}, seen={given: see, result: see, "positions": contiguous}, steps=steps,
+        values, extents, {result: shape}, seen=seen_as, steps=steps,
         place=place if is_strided else None,
     )  # fmt: skip
 

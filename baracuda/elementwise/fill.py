@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from baracuda import descriptor
-from baracuda._scalars import as_integer, as_real, is_integer, shown
+from baracuda._scalars import as_complex, as_integer, as_real, is_integer, shown
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.dtypes import ElementKind, float_bits
 from baracuda.errors import InvalidProblemError
@@ -32,19 +32,29 @@ class FillDescriptor(ShapedDescriptor):
 
     @property
     def stored_value(self) -> float | int:
-        """As C takes it: the bits of a value of f16, bf16 and fp8."""
-        return float_bits(self.value, self.element) if self.element in _BITS else self.value
+        return stored_value(self.value, self.element)
 
     def validated(self) -> FillDescriptor:
         valid = super().validated()
-        return dataclasses.replace(valid, value=_value(valid.value, valid.element))
+        return dataclasses.replace(valid, value=element_value(valid.value, valid.element))
 
 
-def _value(value: object, element: ElementKind) -> float | int:
+def stored_value(value: complex, element: ElementKind) -> float | int:
+    """A value as C takes it: the bits of one of f16, bf16, fp8 and c32."""
+    if element is ElementKind.COMPLEX32:
+        return int(np.array(value, np.complex64).view(np.uint64))
+    real: Any = value
+    return float_bits(real, element) if element in _BITS else real
+
+
+def element_value(value: object, element: ElementKind) -> float | int | complex:
+    """A value that the element type has, or that is rounded to one of it."""
     if element is ElementKind.BOOL:
         if not (isinstance(value, (bool, np.bool_)) or is_integer(value)) or value not in (0, 1):
             raise InvalidProblemError(f"value is {shown(value)}, must be a bool, 0 or 1")
         return int(value)  # type: ignore[call-overload]
+    if element is ElementKind.COMPLEX32:
+        return as_complex("value", value)
     bounds = element.integer_range
     return as_integer("value", value, *bounds) if bounds else as_real("value", value)
 

@@ -1,8 +1,11 @@
-"""Concat: b behind a along an axis. Backward: the parts of dy that came from either. Strides of any sign."""
+"""Concat: b behind a along an axis, ConcatMany: any number of tensors. Backward: the parts of dy that came from each.
+Strides of any sign.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import ClassVar
 
 from baracuda import descriptor
@@ -94,6 +97,53 @@ class ConcatBackwardDescriptor(Descriptor):
         return (*self.output_shape[: self.concat_dim], extent, *self.output_shape[self.concat_dim + 1 :])
 
 
+@dataclasses.dataclass(frozen=True)
+class ConcatManyDescriptor(Descriptor):
+    """extents: of each tensor along concat_dim; their sum is that of the output."""
+
+    output_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
+    concat_dim: int = descriptor.checked(_axis)
+    extents: tuple[int, ...] = descriptor.checked(lambda name, values: tuple(_several(name, values)))
+
+    @property
+    def n(self) -> int:
+        return len(self.extents)
+
+    @property
+    def rank(self) -> int:
+        return len(self.output_shape)
+
+    @property
+    def output_numel(self) -> int:
+        return product("y", self.output_shape)
+
+    def part(self, k: int) -> tuple[int, ...]:
+        """The shape of tensor k."""
+        return (*self.output_shape[: self.concat_dim], self.extents[k], *self.output_shape[self.concat_dim + 1 :])
+
+    def validated(self) -> ConcatManyDescriptor:
+        valid = super().validated()
+        _check_axis(valid.concat_dim, valid.output_shape)
+        whole = valid.output_shape[valid.concat_dim]
+        if sum(valid.extents) != whole:
+            raise InvalidProblemError(
+                f"extents is {valid.extents}, must have a sum of {whole}, the extent of the output along concat_dim"
+            )
+        return valid
+
+
+@dataclasses.dataclass(frozen=True)
+class ConcatManyBackwardDescriptor(ConcatManyDescriptor):
+    pass
+
+
+def _several(name: str, values: object) -> list[int]:
+    """Any number of extents."""
+    if not isinstance(values, (list, tuple)):
+        raise InvalidProblemError(f"{name} is {values!r}, must be a tuple of extents")
+    return [as_integer(f"{name}[{k}]", value, 0, INT32_MAX) for k, value in enumerate(values)]
+
+
 def _check_axis(axis: int, shape: tuple[int, ...]) -> None:
     if axis >= len(shape):
         raise InvalidProblemError(f"concat_dim is {axis}, must be an axis of shape {shape}")
@@ -115,6 +165,24 @@ class ConcatBackwardArgs(Args):
     db: Viewable | None = None
 
 
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ConcatManyArgs(Args):
+    """inputs: a tensor for each of the descriptor's extents, in their order."""
+
+    lists = ("inputs",)
+    inputs: Sequence[Viewable]
+    y: Viewable
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class ConcatManyBackwardArgs(Args):
+    """outputs: a tensor for each of the descriptor's extents, in their order; one that is None is not wanted."""
+
+    lists = ("outputs",)
+    dy: Viewable
+    outputs: Sequence[Viewable | None]
+
+
 class ConcatPlan(Plan):
     __slots__ = ()
     op = "concat2_{T}"
@@ -129,3 +197,21 @@ class ConcatBackwardPlan(Plan):
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.CONCAT
     shapes: ClassVar = {"da": "a_shape", "db": "b_shape"}
+
+
+class ConcatManyPlan(Plan):
+    __slots__ = ()
+    op = "concat_{T}"
+    category = OpCategory.SHAPE_LAYOUT
+    kind = ShapeLayoutKind.CONCAT
+
+    def entry_extents(self, name: str) -> tuple[tuple[int, ...], str]:
+        k = int(name.partition("[")[2][:-1])
+        return self.descriptor.part(k), f"output_shape with extents[{k}] along concat_dim"
+
+
+class ConcatManyBackwardPlan(ConcatManyPlan):
+    """A split."""
+
+    __slots__ = ()
+    op = "concat_backward_{T}"

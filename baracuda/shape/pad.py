@@ -5,18 +5,14 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-import numpy as np
-
 from baracuda import descriptor
-from baracuda._scalars import INT32_MAX, as_integer, as_real, is_integer, shown
+from baracuda._scalars import INT32_MAX
 from baracuda.descriptor import Descriptor, product
-from baracuda.dtypes import ElementKind, float_bits
+from baracuda.elementwise.fill import element_value, stored_value
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, PadMode, ShapeLayoutKind
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
-
-_BITS = (ElementKind.F16, ElementKind.BF16, ElementKind.FP8_E4M3, ElementKind.FP8_E5M2)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,34 +61,24 @@ class _Padding(Descriptor):
 @dataclasses.dataclass(frozen=True)
 class PadDescriptor(_Padding):
     """Elements before and behind each axis. value, of PadMode.CONSTANT, is a real number for floats, rounded once (fp8
-    saturates), an integer in range for integers, and 0 or 1 for bool. Modes but the constant one need elements to pad
-    with.
+    saturates), a complex one for c32, an integer in range for integers, and 0 or 1 for bool. Modes but the constant one
+    need elements to pad with.
     """
 
     value: float = descriptor.checked(lambda name, value: value, default=0)
 
     @property
     def stored_value(self) -> float | int:
-        """As C takes it: the bits of a value of f16, bf16 and fp8."""
-        return float_bits(self.value, self.element) if self.element in _BITS else self.value
+        return stored_value(self.value, self.element)
 
     def validated(self) -> PadDescriptor:
         valid = super().validated()
-        return dataclasses.replace(valid, value=_value(valid.value, valid.element))
+        return dataclasses.replace(valid, value=element_value(valid.value, valid.element))
 
 
 @dataclasses.dataclass(frozen=True)
 class PadBackwardDescriptor(_Padding):
     pass
-
-
-def _value(value: object, element: ElementKind) -> float | int:
-    if element is ElementKind.BOOL:
-        if not (isinstance(value, (bool, np.bool_)) or is_integer(value)) or value not in (0, 1):
-            raise InvalidProblemError(f"value is {shown(value)}, must be a bool, 0 or 1")
-        return int(value)  # type: ignore[call-overload]
-    bounds = element.integer_range
-    return as_integer("value", value, *bounds) if bounds else as_real("value", value)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)

@@ -151,7 +151,9 @@ class WriteSliceArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class WriteSliceFromArgs(Args):
-    """start: one i64, read when the work is done, so that a graph may be replayed with another."""
+    """start: one i64, read when the work is done, so that a graph may be replayed with another. What of the window
+    would lie outside of dest is dropped; with PlanPreference(check_indices=True) `check` tells.
+    """
 
     dest: Viewable
     source: Viewable

@@ -12,8 +12,10 @@
 #ifndef BARACUDA_CORE_HPP
 #define BARACUDA_CORE_HPP
 
+#include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -28,7 +30,8 @@ namespace baracuda {
 
 // --- Elements --------------------------------------------------------------------------------------------------------
 
-// f32, f64, integers and bool are C++'s own. The types that C++17 lacks are their bits; baracuda::cast converts arrays.
+// f32, f64, integers, bool and complex numbers are C++'s own; arrays of std::complex<double> are aligned to 16 bytes. The types
+// that C++17 lacks are their bits; baracuda::cast converts arrays.
 struct f16 {
     std::uint16_t bits;
 };
@@ -49,6 +52,14 @@ struct u4x2 {
     std::uint8_t bits;
 };
 static_assert(sizeof(bool) == 1, "a bool is a byte");
+
+namespace detail {
+inline std::uint64_t bits_of(std::complex<float> value) noexcept {
+    std::uint64_t bits;
+    std::memcpy(&bits, &value, sizeof(bits));
+    return bits;
+}
+}  // namespace detail
 
 // Elements of a type of somebody else's and of the same size as ours: elements<baracuda::f16>(p) for a const __half* p.
 template <class To, class From>

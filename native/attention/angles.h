@@ -1,8 +1,9 @@
 // Angles of rotary position embeddings: position times base^(-i / pairs), for pair i, at any 64-bit position.
 //
-// A frequency is kept in turns, as a number of 128 digits, and so is what a position makes of it modulo one turn: its error is
-// below 2^-54 of a turn at the largest position, and below 2^-77 up to 2^40. Only what is left of the turn becomes a float.
-// Frequencies are powers of one ratio, base^(-1 / pairs), the root that Newton's iteration finds on the host.
+// A frequency is kept in turns, as a number of 128 digits for f32 and of 192 for f64, and so is what a position makes of it
+// modulo one turn: its error is below 2^-54 of a turn at the largest position for f32, and below 2^-118 for f64. Only what is
+// left of the turn becomes a float. Frequencies are powers of one ratio, base^(-1 / pairs), the root that Newton's iteration
+// finds on the host.
 #pragma once
 
 #include <cmath>
@@ -20,34 +21,49 @@ BK_HD uint64_t product_high(uint64_t a, uint64_t b) {
 #endif
 }
 
-// Two words of 64 bits, the fraction (high 2^64 + low) 2^-128.
+// Words of 64 bits, the highest first: the sum of word[k] 2^(-64 (k + 1)).
+template <int W>
 struct WideFraction {
-    uint64_t high, low;
+    uint64_t word[W];
 
-    // Cut, not rounded: up to 3 2^-128 less than the product.
+    // To word `at` and, by carries, those before it.
+    BK_HD void add(int at, uint64_t more) {
+        for (int k = W - 1; k >= 0; --k) {
+            if (k > at) continue;
+            word[k] += more;
+            more = word[k] < more ? 1 : 0;
+        }
+    }
+    // Cut, not rounded: a few units of the last word's last bit less than the product.
     BK_HD WideFraction operator*(const WideFraction& b) const {
-        WideFraction result{product_high(high, b.high), high * b.high};
-        result.add(product_high(high, b.low));
-        result.add(product_high(low, b.high));
+        WideFraction result{};
+        for (int i = 0; i < W; ++i)
+            for (int j = 0; j < W - i; ++j) {
+                result.add(i + j, product_high(word[i], b.word[j]));
+                if (i + j + 1 < W) result.add(i + j + 1, word[i] * b.word[j]);
+            }
         return result;
     }
-    BK_HD void add(uint64_t more) {
-        low += more;
-        high += low < more ? 1 : 0;
+    // Twice it, less what passes the first word.
+    BK_HD WideFraction doubled() const {
+        WideFraction result;
+        for (int k = 0; k < W; ++k) result.word[k] = word[k] << 1 | (k + 1 < W ? word[k + 1] >> 63 : 0);
+        return result;
     }
 };
 
 // fraction 2^exponent, where the highest bit of the fraction is set; 0 where no bit is; NaN where the exponent says so.
+template <int W>
 struct WideFloat {
     static constexpr int32_t kNaN = INT32_MAX;
-    WideFraction fraction;
+    WideFraction<W> fraction;
     int32_t exponent;
 
     BK_HD WideFloat operator*(const WideFloat& b) const {
-        if (exponent == kNaN || b.exponent == kNaN) return {{0, 0}, kNaN};
-        const WideFraction product = fraction * b.fraction;
-        if (product.high >> 63) return {product, exponent + b.exponent};
-        return {{product.high << 1 | product.low >> 63, product.low << 1}, exponent + b.exponent - 1};
+        if (exponent == kNaN || b.exponent == kNaN) return {{}, kNaN};
+        const WideFraction<W> product = fraction * b.fraction;
+        if (product.word[0] >> 63) return {product, exponent + b.exponent};
+        return {product.doubled(), exponent + b.exponent - 1};
     }
 };
 
@@ -58,51 +74,63 @@ struct TurnPart {
     uint32_t quarters;
 };
 
+// Words in which angles of type C are found.
+template <class C>
+constexpr int kAngleWords = sizeof(C) == 8 ? 3 : 2;
+
 // Frequencies of the pairs, in turns a position.
+template <int W>
 struct RotaryFrequencies {
     static constexpr int kPowers = 30;  // pairs < 2^30
-    WideFloat power[kPowers];           // ratio^(2^k)
+    WideFloat<W> power[kPowers];        // ratio^(2^k)
 
     static RotaryFrequencies of(double base, int64_t pairs);
 
-    BK_HD WideFloat at(int64_t pair) const {
-        WideFloat result{{0xa2f9836e4e441529u, 0xfc2757d1f534ddc1u}, -2};  // 1 / (2 pi)
+    BK_HD WideFloat<W> at(int64_t pair) const {
+        WideFloat<W> result{{}, -2};  // 1 / (2 pi)
+        result.fraction.word[0] = 0xa2f9836e4e441529u;
+        result.fraction.word[1] = W == 2 ? 0xfc2757d1f534ddc1u : 0xfc2757d1f534ddc0u;
+        if constexpr (W > 2) result.fraction.word[2] = 0xdb6295993c439041u;
         for (int k = 0; pair >> k != 0; ++k)
             if (pair >> k & 1) result = result * power[k];
         return result;
     }
-    BK_HD WideFloat after(const WideFloat& frequency) const { return frequency * power[0]; }
+    BK_HD WideFloat<W> after(const WideFloat<W>& frequency) const { return frequency * power[0]; }
 };
 
 // The product of a position and a frequency, less whole turns.
-BK_HD TurnPart turn_of(int64_t position, const WideFloat& frequency) {
+template <int W>
+BK_HD TurnPart turn_of(int64_t position, const WideFloat<W>& frequency) {
     const uint64_t size = position < 0 ? uint64_t{0} - static_cast<uint64_t>(position) : static_cast<uint64_t>(position);
-    // The product is (next, high, low) of 64 bits each, of which the lower 128 - exponent are the fraction.
-    WideFraction upper{product_high(size, frequency.fraction.high), size * frequency.fraction.high};
-    upper.add(product_high(size, frequency.fraction.low));
-    uint64_t next = upper.high, high = upper.low, low = size * frequency.fraction.low;
-    int32_t shift = -frequency.exponent;
-    for (; shift >= 64 && (high | next) != 0; shift -= 64) {
-        low = high;
-        high = next;
-        next = 0;
+    // The product is 2^64 (the words as a fraction), times 2^exponent; its whole turns go.
+    WideFraction<W + 1> turn{};
+    for (int k = 0; k < W; ++k) {
+        turn.add(k, product_high(size, frequency.fraction.word[k]));
+        turn.add(k + 1, size * frequency.fraction.word[k]);
     }
-    for (; shift <= -64 && (high | low) != 0; shift += 64) {
-        high = low;
-        low = 0;
+    int32_t shift = frequency.exponent;  // to the left
+    for (int steps = 0; shift <= -64 && steps <= W; shift += 64, ++steps) {
+        for (int k = W; k > 0; --k) turn.word[k] = turn.word[k - 1];
+        turn.word[0] = 0;
     }
-    if (shift > 0 && shift < 64) {
-        low = low >> shift | high << (64 - shift);
-        high = high >> shift | next << (64 - shift);
-    } else if (shift < 0 && shift > -64) {
-        high = high << -shift | low >> (64 + shift);
-        low <<= -shift;
-    } else if (shift != 0) {
-        low = high = 0;
+    for (int steps = 0; shift >= 64 && steps <= W; shift -= 64, ++steps) {
+        for (int k = 0; k < W; ++k) turn.word[k] = turn.word[k + 1];
+        turn.word[W] = 0;
     }
+    if (shift <= -64 || shift >= 64) {
+        turn = {};
+    } else if (shift < 0) {
+        for (int k = W; k > 0; --k) turn.word[k] = turn.word[k] >> -shift | turn.word[k - 1] << (64 + shift);
+    } else if (shift > 0) {
+        for (int k = 1; k < W; ++k) turn.word[k] = turn.word[k] << shift | turn.word[k + 1] >> (64 - shift);
+        turn.word[W] <<= shift;
+    }
+    uint64_t high = turn.word[1], low = turn.word[2];
     if (position < 0) {
-        high = ~high + (low == 0 ? 1 : 0);
-        low = uint64_t{0} - low;
+        uint64_t rest = 0;  // of the words below, which carry nothing where one of them has a bit
+        for (int k = 3; k <= W; ++k) rest |= turn.word[k];
+        low = ~low + (rest == 0 ? 1 : 0);
+        high = ~high + (low == 0 && rest == 0 ? 1 : 0);
     }
     const uint64_t quarters = (high + (uint64_t{1} << 61)) >> 62;
     return {static_cast<int64_t>(high - (quarters << 62)), low, static_cast<uint32_t>(quarters)};
@@ -137,9 +165,9 @@ BK_HD CosSin<double> cos_sin_of_eighth(double r) {
 }
 
 // cos and sin of a position's angle.
-template <class C>
-BK_HD CosSin<C> cos_sin(int64_t position, const WideFloat& frequency) {
-    if (frequency.exponent == WideFloat::kNaN) return {static_cast<C>(NAN), static_cast<C>(NAN)};
+template <class C, int W>
+BK_HD CosSin<C> cos_sin(int64_t position, const WideFloat<W>& frequency) {
+    if (frequency.exponent == WideFloat<W>::kNaN) return {static_cast<C>(NAN), static_cast<C>(NAN)};
     const TurnPart part = turn_of(position, frequency);
     const C rest = static_cast<C>(part.high) + static_cast<C>(part.low) * C(0x1p-64);
     const C r = rest * static_cast<C>(0x1.921fb54442d18p-62);
@@ -152,16 +180,20 @@ BK_HD CosSin<C> cos_sin(int64_t position, const WideFloat& frequency) {
 // --- on the host -------------------------------------------------------------------------------------------------------
 
 // Of a positive finite number.
-inline WideFloat wide_float(double x) {
+template <int W>
+WideFloat<W> wide_float(double x) {
     int exponent;
     const double fraction = std::frexp(x, &exponent);
-    return {{static_cast<uint64_t>(std::ldexp(fraction, 64)), 0}, exponent};
+    WideFloat<W> result{{}, exponent};
+    result.fraction.word[0] = static_cast<uint64_t>(std::ldexp(fraction, 64));
+    return result;
 }
 
 // x^n for n >= 1.
-inline WideFloat wide_power(WideFloat x, int64_t n) {
+template <int W>
+WideFloat<W> wide_power(WideFloat<W> x, int64_t n) {
     for (; n % 2 == 0; n /= 2) x = x * x;
-    WideFloat result = x;
+    WideFloat<W> result = x;
     while ((n /= 2) > 0) {
         x = x * x;
         if (n % 2 == 1) result = result * x;
@@ -169,35 +201,73 @@ inline WideFloat wide_power(WideFloat x, int64_t n) {
     return result;
 }
 
+// 1 - x modulo 1, which is -x.
+template <int W>
+WideFraction<W> negative(WideFraction<W> x) {
+    for (uint64_t& word : x.word) word = ~word;
+    x.add(W - 1, 1);
+    return x;
+}
+
+template <int W>
+WideFraction<W> divided(WideFraction<W> x, int64_t n) {
+    unsigned __int128 rest = 0;
+    for (uint64_t& word : x.word) {
+        rest = rest << 64 | word;
+        word = static_cast<uint64_t>(rest / static_cast<uint64_t>(n));
+        rest %= static_cast<uint64_t>(n);
+    }
+    return x;
+}
+
+// a + b; *carries says whether that is 1 or more.
+template <int W>
+WideFraction<W> sum_of(const WideFraction<W>& a, const WideFraction<W>& b, bool* carries) {
+    WideFraction<W> result;
+    unsigned __int128 rest = 0;
+    for (int k = W - 1; k >= 0; --k) {
+        rest += static_cast<unsigned __int128>(a.word[k]) + b.word[k];
+        result.word[k] = static_cast<uint64_t>(rest);
+        rest >>= 64;
+    }
+    *carries = rest != 0;
+    return result;
+}
+
 // x (1 + e / n) with e = 1 - near, where near is close to 1.
-inline WideFloat corrected(const WideFloat& x, const WideFloat& near, int64_t n) {
-    using Digits = unsigned __int128;
-    const auto digits = [](const WideFraction& f) { return static_cast<Digits>(f.high) << 64 | f.low; };
-    const auto fraction = [](Digits d) { return WideFraction{static_cast<uint64_t>(d >> 64), static_cast<uint64_t>(d)}; };
+template <int W>
+WideFloat<W> corrected(const WideFloat<W>& x, const WideFloat<W>& near, int64_t n) {
     const bool above = near.exponent > 0;  // in [1, 2), where the last digit is worth twice as much
-    const Digits size = above ? (digits(near.fraction) << 1) : Digits{0} - digits(near.fraction);
-    const Digits step = digits(x.fraction * fraction(size)) / static_cast<Digits>(n);
-    const Digits before = digits(x.fraction), after = above ? before - step : before + step;
-    if (above && !(after >> 127)) return {fraction(after << 1), x.exponent - 1};
-    if (!above && after < before) return {fraction(after >> 1 | Digits{1} << 127), x.exponent + 1};
-    return {fraction(after), x.exponent};
+    const WideFraction<W> size = above ? near.fraction.doubled() : negative(near.fraction);
+    const WideFraction<W> step = divided(x.fraction * size, n);
+    bool carries = false;
+    WideFraction<W> after = sum_of(x.fraction, above ? negative(step) : step, &carries);
+    if (above && !(after.word[0] >> 63)) return {after.doubled(), x.exponent - 1};
+    if (!above && carries) {
+        for (int k = W - 1; k >= 0; --k)
+            after.word[k] = after.word[k] >> 1 | (k > 0 ? after.word[k - 1] << 63 : uint64_t{1} << 63);
+        return {after, x.exponent + 1};
+    }
+    return {after, x.exponent};
 }
 
 // base^(-1 / pairs); NaN as pow() has it for a negative base and for 0, whose power is infinite; 0 for an infinite one.
-inline WideFloat rotary_ratio(double base, int64_t pairs) {
-    if (!(base > 0)) return {{0, 0}, WideFloat::kNaN};
-    if (std::isinf(base)) return {{0, 0}, 0};
-    WideFloat ratio = wide_float(std::pow(base, -1.0 / static_cast<double>(pairs)));
-    const WideFloat wide_base = wide_float(base);
-    for (int step = 0; step < 3; ++step)  // from 50 correct digits to 99 less those of `pairs`, and on
+template <int W>
+WideFloat<W> rotary_ratio(double base, int64_t pairs) {
+    if (!(base > 0)) return {{}, WideFloat<W>::kNaN};
+    if (std::isinf(base)) return {{}, 0};
+    WideFloat<W> ratio = wide_float<W>(std::pow(base, -1.0 / static_cast<double>(pairs)));
+    const WideFloat<W> wide_base = wide_float<W>(base);
+    for (int step = 0; step < W + 1; ++step)  // from 50 correct digits to 99 less those of `pairs`, and on
         ratio = corrected(ratio, wide_base * wide_power(ratio, pairs), pairs);
     return ratio;
 }
 
-inline RotaryFrequencies RotaryFrequencies::of(double base, int64_t pairs) {
+template <int W>
+RotaryFrequencies<W> RotaryFrequencies<W>::of(double base, int64_t pairs) {
     RotaryFrequencies result{};
     if (pairs < 1) return result;
-    WideFloat power = rotary_ratio(base, pairs);
+    WideFloat<W> power = rotary_ratio<W>(base, pairs);
     for (int k = 0; k < kPowers && pairs >> k != 0; ++k, power = power * power) result.power[k] = power;
     return result;
 }

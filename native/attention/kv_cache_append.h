@@ -7,6 +7,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/abi/operand.h"
+#include "core/types/complex.h"
 #include "core/types/vec.h"
 
 namespace bk {

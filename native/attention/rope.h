@@ -81,8 +81,9 @@ struct RopeShape {
         if (pos_default_flag == 0 && positions == nullptr)
             return fail(Status::kInvalidProblem, "positions is NULL, but pos_default_flag is 0");
         const RotaryShape shape = rotary(head_dim, is_split, is_inverse, of_x, of_y, false);
-        const RotaryPositions angles{pos_default_flag != 0 ? nullptr : positions, 0,
-                                     RotaryFrequencies::of(static_cast<double>(base), shape.pairs)};
+        const RotaryPositions<compute_t<T>> angles{
+            pos_default_flag != 0 ? nullptr : positions, 0,
+            RotaryFrequencies<kAngleWords<compute_t<T>>>::of(static_cast<double>(base), shape.pairs)};
         return rotate(launch, shape, angles, x, y);
     }
 };
@@ -184,8 +185,8 @@ private:
     }
 };
 
-// With the positions of each batch, and features behind the first rotary_dim that stay.
-template <class T, bool kSplit, bool kInverse>
+// With the positions of each batch, or with kStarts where each begins, and features behind the first rotary_dim that stay.
+template <class T, bool kSplit, bool kInverse, bool kStarts = false>
 struct RopePositions {
     int32_t batch;
     int32_t heads;
@@ -205,7 +206,8 @@ struct RopePositions {
     Status run(const T* x, const int64_t* positions, T* y, const Launch& launch) const {
         const RopeStrides dense = shape().row_major();
         const RotaryShape rotary = shape().rotary(rotary_dim, kSplit, kInverse, dense, dense, positions != nullptr);
-        const RotaryPositions angles{positions, seq, RotaryFrequencies::of(static_cast<double>(base), rotary.pairs)};
+        const RotaryPositions<compute_t<T>> angles{
+            positions, seq, RotaryFrequencies<kAngleWords<compute_t<T>>>::of(static_cast<double>(base), rotary.pairs), kStarts};
         return rotate(launch, rotary, angles, x, y);
     }
 

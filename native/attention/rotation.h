@@ -57,14 +57,18 @@ struct RotaryTables {
     }
 };
 
-// Angles of positions; without an array of them a row's is its place.
+// Angles of positions, in the arithmetic of C. Without an array of them a row's is its place.
+template <class C>
 struct RotaryPositions {
     const int64_t* positions;
     int64_t group;  // from one group's positions to the next's
-    RotaryFrequencies frequencies;
+    RotaryFrequencies<kAngleWords<C>> frequencies;
+    bool are_starts = false;  // of the first place of a group; others follow
 
     BK_HD int64_t at(int64_t of_group, int64_t of_place) const {
-        return positions == nullptr ? of_place : positions[of_group * group + of_place];
+        if (positions == nullptr) return of_place;
+        if (!are_starts) return positions[of_group * group + of_place];
+        return static_cast<int64_t>(static_cast<uint64_t>(positions[of_group]) + static_cast<uint64_t>(of_place));
     }
     bool takes_vectors(int64_t) const { return true; }
 };

@@ -32,9 +32,9 @@ void find_tile(const RotaryTables<U>& tables, int64_t group, int64_t place, int6
 }
 
 template <class C>
-void find_tile(const RotaryPositions& positions, int64_t group, int64_t place, int64_t places, int64_t pair, int64_t count,
+void find_tile(const RotaryPositions<C>& positions, int64_t group, int64_t place, int64_t places, int64_t pair, int64_t count,
                RotaryTile<C>* tile) {
-    WideFloat frequency = positions.frequencies.at(pair);
+    WideFloat<kAngleWords<C>> frequency = positions.frequencies.at(pair);
     for (int64_t p = 0; p < count; ++p) {
         for (int64_t s = 0; s < places; ++s) {
             const CosSin<C> angle = cos_sin<C>(positions.at(group, place + s), frequency);

@@ -55,10 +55,10 @@ BK_DEVICE void find_angles(const RotaryTables<U>& tables, int64_t group, int64_t
 }
 
 template <int kPairs, class C>
-BK_DEVICE void find_angles(const RotaryPositions& positions, int64_t group, int64_t place, int64_t pair,
+BK_DEVICE void find_angles(const RotaryPositions<C>& positions, int64_t group, int64_t place, int64_t pair,
                            CosSin<C> (&angle)[kPairs]) {
     const int64_t position = positions.at(group, place);
-    WideFloat frequency = positions.frequencies.at(pair);
+    WideFloat<kAngleWords<C>> frequency = positions.frequencies.at(pair);
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
         angle[p] = cos_sin<C>(position, frequency);

@@ -8,6 +8,7 @@
 #include "core/pointwise/pointwise.h"
 #include "core/rows/gather_rows.h"
 #include "core/rows/scatter_reduce.h"
+#include "core/types/complex.h"
 
 namespace bk {
 
@@ -33,10 +34,10 @@ struct Embedding {
     Work work() const { return !shape().has_rows() ? Work::kNone : num_embeddings == 0 ? Work::kZeros : Work::kAll; }
     Status check() const { return shape().check(); }
     Status run(const T* weight, const I* indices, T* out, const Launch& launch) const {
-        using Bits = bits_t<T>;
-        if (work() == Work::kZeros) return write_zeros(launch, num_indices * embedding_dim, reinterpret_cast<Bits*>(out));
-        return gather_rows(launch, GatherShape{num_indices, embedding_dim, num_embeddings, padding_idx},
-                           reinterpret_cast<const Bits*>(weight), indices, reinterpret_cast<Bits*>(out));
+        const int64_t columns = embedding_dim * kWords<T>;
+        if (work() == Work::kZeros) return write_zeros(launch, num_indices * columns, words_of(out));
+        return gather_rows(launch, GatherShape{num_indices, columns, num_embeddings, padding_idx}, words_of(weight), indices,
+                           words_of(out));
     }
 
 private:

@@ -99,9 +99,7 @@ struct GatherRows {
     Status check_extents() const { return check(); }
     size_t workspace_size() const { return 0; }
     Status run(T* dest, const T* table, const uint32_t* idx, const Launch& launch) const {
-        using Bits = bits_t<T>;
-        return gather_rows(launch, GatherShape{n, h, v}, reinterpret_cast<const Bits*>(table), idx,
-                           reinterpret_cast<Bits*>(dest));
+        return gather_rows(launch, GatherShape{n, h * kWords<T>, v}, words_of(table), idx, words_of(dest));
     }
 };
 

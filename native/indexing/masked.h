@@ -8,6 +8,7 @@
 #include "core/math/math.h"
 #include "core/pointwise/pointwise.h"
 #include "core/rows/select_places.h"
+#include "core/types/complex.h"
 
 namespace bk {
 
@@ -67,7 +68,7 @@ struct WriteToSelected {
     const Bits* x;
     Bits* y;
     int64_t most;
-    BK_HD Bits read(int64_t number, int64_t) const { return number < most ? x[number] : Bits(0); }
+    BK_HD Bits read(int64_t number, int64_t) const { return number < most ? x[number] : Bits{}; }
     BK_HD void put(int64_t number, int64_t place, Bits value) const {
         if (number < most) y[place] = value;
     }
@@ -105,7 +106,7 @@ struct MaskedSelectBackward {
         using Bits = bits_t<T>;
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
-        BK_TRY(write_zeros(launch, numel, reinterpret_cast<Bits*>(dsrc)));
+        BK_TRY(write_zeros(launch, numel * kWords<T>, words_of(dsrc)));
         const WriteToSelected<Bits> write{reinterpret_cast<const Bits*>(dout), reinterpret_cast<Bits*>(dsrc), max_selected};
         return with_truth(mask, 0xff, row_of(numel),
                           [&](const auto& truth) { return select_places(launch, numel, truth, write); });

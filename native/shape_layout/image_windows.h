@@ -119,49 +119,32 @@ struct Im2ColShape {
     Status locate_y(Operand* y, const char* name, Role role, int64_t size) const {
         return image().locate(y, name, role, size, "stride_y", stride_y);
     }
-    // Where nothing is padded one copy, whose axes are those of the kernel and the windows; else one for each place of the
-    // kernel, of the windows' elements there.
+    // A copy whose axes are those of the kernel and the windows. Along both of a spatial axis x moves, and where the image is
+    // padded they are a band: that of the places inside of x.
     BK_COLD Status copy(const Launch& launch, int bytes, const char* x, char* y) const {
         const ImageWindows image = this->image();
-        if (std::all_of(padding, padding + image.spatial(), [](int32_t p) { return p == 0; })) {
-            CopyLayout layout;
-            layout.append(input_shape[0], {stride_y[0], stride_x[0]});
-            layout.append(input_shape[1], {image.places() * stride_y[1], stride_x[1]});
-            int64_t step_place = image.places() * stride_y[1], step_window = image.windows() * stride_y[2];
-            for (int32_t d = 0; d < image.spatial(); ++d)
-                layout.append(kernel_size[d], {step_place /= kernel_size[d], dilation[d] * stride_x[2 + d]});
-            for (int32_t d = 0; d < image.spatial(); ++d)
-                layout.append(image.count(d), {step_window /= image.count(d), steps[d] * stride_x[2 + d]});
-            return copy_strided(launch, layout, bytes, x, y);
+        const bool is_padded = std::any_of(padding, padding + image.spatial(), [](int32_t p) { return p != 0; });
+        MappedCopy padded;
+        CopyLayout plain;
+        const auto append = [&](int64_t extent, int64_t stride_to, int64_t stride_from, int64_t slope, int band) {
+            plain.append(extent, {stride_to, stride_from});
+            padded.axis[padded.rank++] = {extent, extent, 0, stride_to, stride_from, slope, band};
+        };
+        append(input_shape[0], stride_y[0], stride_x[0], 0, 0);
+        append(input_shape[1], image.places() * stride_y[1], stride_x[1], 0, 0);
+        int64_t step_place = image.places() * stride_y[1], step_window = image.windows() * stride_y[2];
+        for (int32_t d = 0; d < image.spatial(); ++d)
+            append(kernel_size[d], step_place /= kernel_size[d], dilation[d] * stride_x[2 + d], dilation[d], d);
+        for (int32_t d = 0; d < image.spatial(); ++d)
+            append(image.count(d), step_window /= image.count(d), steps[d] * stride_x[2 + d], steps[d], d);
+        if (!is_padded) return copy_strided(launch, plain, bytes, x, y);
+        int64_t before = 0;  // bytes from what would be the first element of the first window to x
+        for (int32_t d = 0; d < image.spatial(); ++d) {
+            padded.band[d] = {padding[d], int64_t{padding[d]} + input_shape[2 + d] - 1};
+            before += padding[d] * stride_x[2 + d] * bytes;
         }
-        int32_t place[kMostSpatial] = {};
-        const int64_t places = image.places();
-        for (int64_t k = 0; k < places; ++k) {
-            BK_TRY(copy_place(launch, bytes, place, x, y + k * stride_y[1] * bytes));
-            for (int32_t d = image.spatial() - 1; d >= 0 && ++place[d] == kernel_size[d]; --d) place[d] = 0;
-        }
-        return Status::kOk;
-    }
-
-private:
-    BK_COLD Status copy_place(const Launch& launch, int bytes, const int32_t* place, const char* x, char* y) const {
-        const ImageWindows image = this->image();
-        MappedCopy copy;
-        copy.rank = rank;
-        copy.axis[0] = {input_shape[0], input_shape[0], 0, stride_y[0], stride_x[0]};
-        copy.axis[1] = {input_shape[1], input_shape[1], 0, image.places() * stride_y[1], stride_x[1]};
-        int64_t step_y = stride_y[2];
-        for (int32_t d = image.spatial() - 1; d >= 0; --d) {
-            const int64_t count = image.count(d), step = steps[d], last = int64_t{input_shape[2 + d]} - 1;
-            const int64_t at = int64_t{place[d]} * dilation[d] - padding[d];  // the element of window 0, maybe outside of x
-            const int64_t low = std::min(at < 0 ? ceil_div(-at, step) : 0, count);
-            const int64_t high = last < at ? 0 : std::min((last - at) / step + 1, count);
-            const bool exists = high > low;
-            copy.axis[2 + d] = {count, exists ? high - low : 0, exists ? low : 0, step_y, step * stride_x[2 + d]};
-            if (exists) x += (low * step + at) * stride_x[2 + d] * bytes;
-            step_y *= count;
-        }
-        return copy_mapped(launch, copy, bytes, x, y);
+        const uintptr_t first = reinterpret_cast<uintptr_t>(x) - static_cast<uintptr_t>(before);
+        return copy_mapped(launch, padded, bytes, reinterpret_cast<const void*>(first), y);
     }
 };
 

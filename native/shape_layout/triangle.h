@@ -23,7 +23,7 @@ BK_COLD inline Status copy_triangle(const Launch& launch, bool upper, int bytes,
     for (int32_t d = 0; d < rank; ++d) copy.axis[d] = {shape[d], shape[d], 0, stride_y[d], stride_x[d]};
     copy.axis[rank - 2].slope = -1;
     copy.axis[rank - 1].slope = 1;
-    (upper ? copy.least : copy.most) = diagonal;
+    (upper ? copy.band[0].least : copy.band[0].most) = diagonal;
     return copy_mapped(launch, copy, bytes, x, y);
 }
 

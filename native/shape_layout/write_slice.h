@@ -97,7 +97,7 @@ private:
     Window window() const { return {source_numel, rank, dest_shape, source_shape, range_start}; }
 };
 
-template <class Word>
+template <class Word, int count = 1>
 struct WriteSliceFrom {
     int64_t source_numel;
     int32_t rank;
@@ -112,10 +112,10 @@ struct WriteSliceFrom {
         BK_TRY(require_axis("dyn_axis", dyn_axis, rank));
         return Status::kOk;
     }
-    int64_t dest_words() const { return window().dest_numel(); }
-    int64_t source_words() const { return source_numel; }
+    int64_t dest_words() const { return window().dest_numel() * count; }
+    int64_t source_words() const { return source_numel * count; }
     Status run(Word* dest, const Word* source, const int64_t* dyn_start_dev, const Launch& launch) const {
-        return window().write_from(launch, sizeof(Word), dyn_start_dev, source, dest);
+        return window().write_from(launch, sizeof(Word) * count, dyn_start_dev, source, dest);
     }
 
 private:

@@ -24,7 +24,7 @@ def kept_of(problem):
 
 def embedding_reference(problem):
     weight, kept = problem.arrays["weight"].values, kept_of(problem)
-    value = np.zeros((len(kept), problem.scalars["embedding_dim"]))
+    value = np.zeros((len(kept), problem.scalars["embedding_dim"]), weight.dtype)
     value[kept] = weight[problem.arrays["indices"].values[kept]]
     return {"out": Expected(value)}
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from harness.launch import ROWS
-from tools.oracle.numerics import LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, is_float, round_to
+from tools.oracle.numerics import COMPLEX, LARGEST, LEAST, LIMITS, SMALLEST, SMALLEST_NORMAL, encode, is_float, round_to
 
 BAD_SHARE = 5  # one in so many of a case's bad calls is tried with an instance that is not full
 
@@ -24,8 +24,8 @@ class Array:
 
     dtype    storage, a key of oracle.numerics.STORAGE
     shape    logical extents; of a packed dtype (s4, u4) one, the number of elements
-    values   as oracle.numerics has them: float64 (exactly representable in dtype), or integers; a bool is its byte,
-             so that "set" is any of 1 to 255; None for a pure output
+    values   as oracle.numerics has them: float64 or complex128 (exactly representable in dtype), or integers; a bool is
+             its byte, so that "set" is any of 1 to 255; None for a pure output
     strides  in elements, any sign, of the view that the op sees; None is row-major
     """
 
@@ -219,8 +219,12 @@ class Draw:
         self.rng = np.random.default_rng(zlib.crc32(seed.encode()) if isinstance(seed, str) else seed)
 
     def values(self, shape, kind: str = "normal", strides=None, dtype: str = "") -> Array:
-        """Floats or integers, by the dtype (default: slot T)."""
-        make = self.floats if is_float(dtype or self.dtype) else self.integers
+        """Floats, integers or pairs of floats, by the dtype (default: slot T)."""
+        dtype = dtype or self.dtype
+        if dtype in COMPLEX:
+            pairs = self.floats((*shape, 2), kind, None, "f32" if dtype == "c32" else "f64").values
+            return self.array(np.ascontiguousarray(pairs).view(np.complex128).reshape(shape), dtype, strides)
+        make = self.floats if is_float(dtype) else self.integers
         return make(shape, kind, strides, dtype)
 
     def floats(self, shape, kind: str = "normal", strides=None, dtype: str = "") -> Array:

@@ -20,7 +20,7 @@ SHAPES = {
     "decode": (33, 5, 1, 64),
     "large": (3, 7, 40, 48),
 }
-FAR = (0, 1, 2, 2**12 + 1, 2**24 + 1, 2**31, 2**40, 2**40 - 3, -7, -(2**33) - 5)
+FAR = (0, 1, 2, 2**12 + 1, 2**24 + 1, 2**31, 2**40, 2**40 - 3, -7, -(2**33) - 5, 2**55 + 7, 2**63 - 1, -(2**63))
 
 
 def rotated(values, cos, sin, is_split, is_inverse):
@@ -160,19 +160,30 @@ def rope_positions(draw, shape, rotary, names, kind="normal", base=10000.0, null
     return Problem(dict(zip(EXTENTS, shape)) | {"rotary_dim": rotary, "base": base}, arrays, null=null)
 
 
+def rope_starts(draw, shape, rotary, names, kind="normal", base=10000.0):
+    """What begins near the end of the positions goes on at the other one."""
+    arrays = {names[0]: draw.floats(shape, kind), "starts": draw.array(draw.rng.choice(FAR, shape[:1]), "i64"),
+              names[1]: draw.output(shape)}  # fmt: skip
+    return Problem(dict(zip(EXTENTS, shape)) | {"rotary_dim": rotary, "base": base}, arrays)
+
+
 def rope_positions_reference(is_split, is_inverse):
     def reference(problem):
-        names = [name for name in problem.arrays if name != "positions"]
+        names = [name for name in problem.arrays if name not in ("positions", "starts")]
         x, scalars = problem.arrays[names[0]].values, problem.scalars
-        positions = problem.arrays["positions"].values[:, None]
-        positions = np.arange(scalars["seq"]) if "positions" in problem.null else positions
+        places = np.arange(scalars["seq"])
+        if "starts" in problem.arrays:
+            positions = (problem.arrays["starts"].values[:, None] + places)[:, None]
+        else:
+            positions = problem.arrays["positions"].values[:, None]
+        positions = places if "positions" in problem.null else positions
         cos, sin = cos_sin(positions, float(np.float32(scalars["base"])), scalars["rotary_dim"] // 2)
         return {names[1]: expected(*rotated(x, cos, sin, is_split, is_inverse), 7)}
 
     return reference
 
 
-def rope_positions_cases():
+def rope_positions_cases(form, make):
     for half in (False, True):
         for back in (False, True):
             names = ("dy", "dx") if back else ("x", "y")
@@ -180,16 +191,16 @@ def rope_positions_cases():
                 "part": ((2, 3, 5, 24), 8), "vector_part": ((2, 4, 9, 64), 32), "odd_part": ((2, 3, 7, 10), 6),
                 "none": ((2, 3, 4, 8), 0), "wide_part": ((1, 2, 3, 2052), 2050),
             }  # fmt: skip
+            places = {"places": lambda d, n=names: make(d, (3, 2, 9, 16), 8, n, null=("positions",))}
+            needed = (*names, "starts") if form == "starts" else names
             yield Case(
-                row=f"rope_positions{'_half' * half}{'_backward' * back}_{{T}}",
+                row=f"rope_{form}{'_half' * half}{'_backward' * back}_{{T}}",
                 problems={
-                    name: lambda d, s=shape, r=rotary, n=names: rope_positions(d, s, r, n)
+                    name: lambda d, s=shape, r=rotary, n=names: make(d, s, r, n)
                     for name, (shape, rotary) in shapes.items()
                 }
-                | {
-                    "special": lambda d, n=names: rope_positions(d, (2, 3, 11, 12), 8, n, "special"),
-                    "places": lambda d, n=names: rope_positions(d, (3, 2, 9, 16), 8, n, null=("positions",)),
-                },
+                | {"special": lambda d, n=names: make(d, (2, 3, 11, 12), 8, n, "special")}
+                | (places if form == "positions" else {}),
                 reference=rope_positions_reference(half, back), tolerance={names[1]: "pointwise"},
                 plain="small", large="large",
                 bad=(
@@ -197,8 +208,8 @@ def rope_positions_cases():
                     Bad("odd_features", 2, r"head_dim is 7, must be even", {"head_dim": 7, "rotary_dim": 2}, can=2),
                     Bad("odd_part", 2, r"rotary_dim is 3, must be even", {"rotary_dim": 3}, can=2),
                     Bad("much", 2, r"rotary_dim is 10, must be even and in \[0, head_dim\]", {"rotary_dim": 10}, can=2),
-                    *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in names),
-                    *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in (*names, "positions")),
+                    *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in needed),
+                    *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in (*names, form)),
                 ),
                 idle=(Idle("no_batch", {"batch": 0}), Idle("no_heads", {"heads": 0}), Idle("no_places", {"seq": 0}),
                       Idle("no_features", {"head_dim": 0, "rotary_dim": 0})),
@@ -308,7 +319,8 @@ APPLIED = (
 
 CASES = (
     *rope_cases(),
-    *rope_positions_cases(),
+    *rope_positions_cases("positions", rope_positions),
+    *rope_positions_cases("starts", rope_starts),
     *(
         rope_apply_case(name, thd, is_split, back, tables)
         for name, thd, is_split, tables in APPLIED

@@ -269,7 +269,7 @@ CASES = (
         idle=(Idle("empty", {}, {"shape": (3, 0, 7)}),),
     ),
     *map(write_case, WORDS),
-    *map(write_from_case, (1, 2, 4, 8)),
+    *map(write_from_case, WORDS),
     Case(
         row="write_slice_nibble",
         problems={

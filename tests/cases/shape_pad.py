@@ -28,6 +28,8 @@ def pad(draw, shape, low, high, x=None, y=None, kind="normal", value=None):
 
 def value_in(problem):
     value, dtype = np.asarray(problem.scalars["value"]), problem.arrays["x"].dtype
+    if dtype == "c32":
+        return decode(value.astype(np.uint64), dtype)
     if dtype in BYTES_OR_BITS:
         return decode(value.astype(np.uint16 if dtype in ("f16", "bf16") else np.uint8), dtype)
     return value.astype(np.uint64) if dtype == "u64" else value

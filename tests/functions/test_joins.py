@@ -141,3 +141,26 @@ def test_what_does_not_fit():
     }.items():
         with pytest.raises(bk.InvalidProblemError, match=text):
             call()
+
+
+def test_plans_of_any_number():
+    """Parts without elements too; of a split those that are wanted."""
+    parts = [np.full((3, extent), k, np.float32) for k, extent in enumerate((2, 0, 1, 4))]
+    of = {"output_shape": (3, 7), "concat_dim": 1, "extents": (2, 0, 1, 4), "element": bk.f32}
+    y = bk.empty((3, 7))
+    inputs = [bk.upload(part) for part in parts]
+    plan = bk.ConcatManyPlan.select(None, bk.ConcatManyDescriptor(**of))
+    plan.run(None, None, bk.ConcatManyArgs(inputs=inputs, y=y))
+    np.testing.assert_array_equal(bk.download(y), np.concatenate(parts, 1))
+    outputs = [bk.empty(parts[0].shape), None, None, bk.empty(parts[3].shape)]
+    back = bk.ConcatManyBackwardPlan.select(None, bk.ConcatManyBackwardDescriptor(**of))
+    back.run(None, None, bk.ConcatManyBackwardArgs(dy=y, outputs=outputs))
+    for k in (0, 3):
+        np.testing.assert_array_equal(bk.download(outputs[k]), parts[k])
+    for wrong in (inputs[:3], inputs[0]):
+        with pytest.raises(bk.InvalidProblemError, match=r"inputs has .* entries, must have 4"):
+            plan.run(None, None, bk.ConcatManyArgs(inputs=wrong, y=y))
+    with pytest.raises(bk.InvalidProblemError, match=r"inputs\[2\] is None, but concat needs it"):
+        plan.run(None, None, bk.ConcatManyArgs(inputs=[*inputs[:2], None, inputs[3]], y=y))
+    with pytest.raises(bk.InvalidProblemError, match=r"extents is \(2, 4\), must have a sum of 7"):
+        bk.ConcatManyPlan.select(None, bk.ConcatManyDescriptor((3, 7), 1, (2, 4), element=bk.f32))

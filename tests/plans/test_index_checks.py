@@ -124,3 +124,21 @@ def test_an_op_without_indices_needs_nothing():
     assert plan.workspace_size == 0
     plan.run(None, None, bk.AlibiArgs(bk.zeros((1, 1, 2, 2)), bk.zeros(1), bk.empty((1, 1, 2, 2))))
     plan.check()
+
+
+@pytest.mark.parametrize(("element", "dtype"), [(bk.f32, np.float32), (bk.c64, np.complex128)])
+def test_a_window_that_starts_on_the_device(element, dtype):
+    """What would lie outside is dropped, and the start named: of 2 rows in 4 it is 0 to 2."""
+    of = bk.WriteSliceFromDescriptor((4, 6), (2, 2), ((0, 2), (2, 4)), 0, element=element)
+    plan = bk.WriteSliceFromPlan.select(None, of, CHECKS)
+    for start, written in ((0, 4), (2, 4), (3, 2), (-1, 2)):
+        dest = bk.upload(np.zeros((4, 6), dtype))
+        args = bk.WriteSliceFromArgs(dest, bk.upload(np.ones((2, 2), dtype)), bk.upload(np.array([start])))
+        plan.run(None, bk.workspace(plan, args), args)
+        bk.synchronize()
+        assert np.count_nonzero(bk.download(dest)) == written
+        if start in (0, 2):
+            plan.check()
+            continue
+        with pytest.raises(bk.IndexOutOfRangeError, match=rf"start\[0\] is {start}, must be in \[0, 3\)"):
+            plan.check()

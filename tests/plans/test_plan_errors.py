@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 import baracuda as bk
-from fakes import PLANS, FakeLibrary, example_args, example_descriptor, example_plan, raw
+from fakes import PLANS, FakeLibrary, example_args, example_descriptor, example_plan, raw, view_of
 
 JUNK = (object(), "text", b"bytes", -1, 10**400, 1.5, float("nan"), True, [], {}, int, (1, 2, 3), ("a",), iter(()))
 
@@ -52,7 +52,7 @@ def test_launches(name):
             failures.try_(call, junk, None, args)
             failures.try_(call, None, junk, args)
         for operand in plan.operands:
-            for view in bad_views(operand, getattr(args, operand.name)):
+            for view in bad_views(operand, view_of(args, operand.name)):
                 failures.try_(call, None, None, example_args(name, **{operand.name: view}))
                 failures.try_(plan.can_implement, example_args(name, **{operand.name: view}))
                 failures.try_(plan.workspace_size_for, example_args(name, **{operand.name: view}))

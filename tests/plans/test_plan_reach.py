@@ -9,7 +9,7 @@ import pytest
 
 import baracuda as bk
 from baracuda._optable import ops
-from fakes import PLANS, FakeLibrary, example_descriptor, raw
+from fakes import PLANS, FakeLibrary, args_of, example_descriptor, raw
 
 ELEMENTS = list(bk.ElementKind)
 # Ops that no plan launches, by why.
@@ -22,8 +22,7 @@ UNUSED = {
     r"loss_(cosine_embedding|triplet_margin|multi_margin)(_backward)?_f64",
     # Which plans launch beside their own op.
     r"check_indices_.*",
-    # Of functions on any number of arrays, and of linear's gradients.
-    r"concat_((?!backward)|backward_).*",
+    # Of linear's gradients.
     r"linear_backward_.*",
     # Pieces of a linear layer fused with cross entropy, for code that has its matrix product.
     r"loss_flce_per_row_f64",
@@ -54,7 +53,7 @@ def views_for(plan, form, strided):
         if operand.name == "bias" and epilogue is not None and not epilogue.requires_bias:
             continue
         if kinds := form.kinds(operand.name):
-            pointer = form.pointers[operand.name]
+            pointer = form.parameter(operand.name)
             has_gaps = strided and form.is_strided(pointer)
             strides = [2 * step for step in bk.contiguous_stride(operand.extents)] if has_gaps else None
             steps = form.strided.row.params if form.strided else ()
@@ -77,7 +76,7 @@ def reached(name, library):
             continue
         for form in plan._forms:
             for strided in (False, True) if form.strided else (False,):
-                plan.run(None, (1 << 30, library.size), plan.args_type(**views_for(plan, form, strided)))
+                plan.run(None, (1 << 30, library.size), args_of(plan, **views_for(plan, form, strided)))
                 yield library.launched()[0]
 
 

@@ -16,6 +16,7 @@ from fakes import (
     example_plan,
     lerp_plan,
     raw,
+    view_of,
 )
 
 
@@ -172,7 +173,7 @@ def test_the_sku_names_what_this_machine_runs(library):
 def summed_args(name):
     """Arguments whose gradients are sums along the first axis, where the plan has such gradients."""
     plain, operands = example_args(name), example_plan(name).operands
-    views = {operand.name: getattr(plain, operand.name) for operand in operands if operand.output and operand.broadcast}
+    views = {operand.name: view_of(plain, operand.name) for operand in operands if operand.output and operand.broadcast}
     ones = {n: raw((1, *view.shape[1:]), view.dtype, view.ptr) for n, view in views.items()}
     return example_args(name, **ones)
 

@@ -166,3 +166,13 @@ def test_gradients_of_tables(x, rng):
             np.testing.assert_allclose(got, want[0].sum(0), rtol=1e-5, atol=1e-5)
     with pytest.raises(bk.InvalidProblemError, match="places_axis is 3, that of the features"):
         bk.rope_tables_backward(dy, x, places_axis=3)
+
+
+@pytest.mark.parametrize("half", ["", "_half"])
+def test_positions_from_a_start(half):
+    """As positions that are written out, far away too."""
+    x, starts = np.random.default_rng(3).standard_normal((2, 3, 4, 8)), np.array([2**62 + 5, 7])
+    y = getattr(bk, f"rope_starts{half}")(x, starts, rotary_dim=4)
+    wanted = getattr(bk, f"rope{half}")(x, starts[:, None] + np.arange(4), rotary_dim=4)
+    np.testing.assert_array_equal(y, wanted)
+    np.testing.assert_allclose(getattr(bk, f"rope_starts{half}_backward")(y, starts, rotary_dim=4), x, atol=1e-14)

@@ -53,7 +53,7 @@ def _shared() -> dict[str, tuple[str, dict[str, str]]]:
         }),
         "tril": ("triu", {"triu": "tril", "Triu": "Tril"}),
     }  # fmt: skip
-    for name in ("rope", "rope_positions", "rope_apply", "rope_apply_thd"):
+    for name in ("rope", "rope_positions", "rope_starts", "rope_apply", "rope_apply_thd"):
         function = name.removesuffix("_positions")
         halves = {f"bk.{function}{back}(": f"bk.{function}_half{back}(" for back in ("", "_backward")}
         found[f"{name}_half"] = name, halves | {"ADJACENT": "HALVES"}

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 
 from tools.docs import ROOT
+from tools.docs.determinism import MARK, determinism
 from tools.docs.examples import examples_of
 from tools.docs.formula import typeset
 from tools.docs.groups import TITLES, Group, groups
@@ -34,7 +35,7 @@ def write(target: pathlib.Path, say: Callable[[str], None] = lambda line: None) 
             place = sources / path.relative_to(PAGES)
             place.parent.mkdir(parents=True, exist_ok=True)
             if path.suffix == ".md":
-                place.write_text(linked(included(path.read_text())))
+                place.write_text(linked(included(made(path.read_text()))))
             else:
                 shutil.copyfile(path, place)
     found = groups()
@@ -46,6 +47,11 @@ def write(target: pathlib.Path, say: Callable[[str], None] = lambda line: None) 
     (target / "mkdocs.yml").write_text(configuration(found))
     say(f"{len(found)} pages of ops, {len(list(PAGES.rglob('*.md')))} by hand, in {target}")
     return found
+
+
+def made(text: str) -> str:
+    """Tables that are generated in the place of their marks."""
+    return text.replace(MARK, determinism()) if MARK in text else text
 
 
 def included(text: str) -> str:

@@ -1,7 +1,8 @@
 """Storage formats on the host: values to the bits of a dtype, and back, with one correct rounding.
 
 Values are float64 for floats (fp8 too) and exact integers for the rest: uint64 for u64, int64 otherwise. A bool is its
-byte, so 2 is another value than 1. Bits are unsigned integers, one an element: of a packed dtype (s4, u4) a nibble.
+byte, so 2 is another value than 1. Those of c32 and c64 are complex128. Bits are unsigned integers, one an element: of
+a packed dtype (s4, u4) a nibble, and of c64, for which there are none, 16 bytes.
 """
 
 import ml_dtypes
@@ -10,12 +11,14 @@ import numpy as np
 FLOATS = ("f32", "f64", "f16", "bf16")
 FP8 = ("fp8e4m3", "fp8e5m2")
 INTEGERS = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+COMPLEX = ("c32", "c64")
 PACKED = ("s4", "u4")  # two elements a byte, the first in the low half
 STORAGE = {
     "f64": np.float64, "f32": np.float32, "f16": np.uint16, "bf16": np.uint16, "fp8e4m3": np.uint8,
     "fp8e5m2": np.uint8, "bool": np.uint8, "s4": np.uint8, "u4": np.uint8,
     "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
     "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+    "c32": np.complex64, "c64": np.complex128,
 }  # fmt: skip
 COMPUTE = {"f64": "f64", "f32": "f32", "f16": "f32", "bf16": "f32", "fp8e4m3": "f32", "fp8e5m2": "f32"}
 # digits of the significand, smallest exponents of a subnormal and of a normal value
@@ -56,7 +59,7 @@ def itemsize(dtype: str) -> int:
 
 def bits_type(dtype: str) -> type:
     """Unsigned integers as wide as the dtype."""
-    return {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}[itemsize(dtype)]
+    return {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: np.dtype("V16")}[itemsize(dtype)]
 
 
 def is_float(dtype: str) -> bool:
@@ -126,6 +129,8 @@ def decode(bits: np.ndarray, dtype: str) -> np.ndarray:
             values = bits.view(STORAGE[dtype]).astype(np.float64)
         elif dtype == "u64":
             values = bits.copy()
+        elif dtype in COMPLEX:
+            values = bits.view(STORAGE[dtype]).astype(np.complex128)
         else:
             values = bits.view(STORAGE[dtype]).astype(np.int64)
     return values.reshape(shape)

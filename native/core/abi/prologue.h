@@ -23,7 +23,7 @@
  * dtypes     f16: IEEE 754 binary16. bf16: upper half of binary32. Arithmetic on both is done in f32 and rounded once.
  *            fp8e4m3 (no infinities, at most 448), fp8e5m2 (at most 57344): a byte each, OCP 8-bit floating point.
  *            bool: a byte, set unless 0; results are 0 or 1. s4, u4: two 4-bit integers a byte, the first in its low
- *            half.
+ *            half. c32, c64: two f32 or f64, the real part first, aligned to 8 or 16 bytes as one element.
  * Parameters Ops named `_param` take real parameters as f64, rounded once to the type of the arithmetic, and integers
  *            as i64. Ops of the same name without it take f32, or have the parameters' usual values.
  * Workspace  The caller's, of at least _workspace_size bytes, any alignment and content. NULL is allowed unless the op

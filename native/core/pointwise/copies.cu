@@ -21,11 +21,18 @@ Status copy_strided(const Launch& launch, const CopyLayout& layout, int bytes, c
         case 2: return copy_bits<uint16_t>(launch, layout, x, y);
         case 4: return copy_bits<uint32_t>(launch, layout, x, y);
         case 8: return copy_bits<uint64_t>(launch, layout, x, y);
-        default: return copy_bits<uint64_t>(launch, in_halves(layout), x, y);
+        default:
+            return copy_in_halves(layout, x, y, [&](const CopyLayout& halves, const void* from, void* to) {
+                return copy_bits<uint64_t>(launch, halves, from, to);
+            });
     }
 }
 
 Status copy_mapped(const Launch& launch, const MappedCopy& copy, int bytes, const void* x, void* y) {
+    if (bytes == 16)
+        return copy_in_halves(copy, x, y, [&](const MappedCopy& halves, const void* from, void* to) {
+            return launch_mapped<uint64_t>(launch, plan_mapped(halves), from, to);
+        });
     const MappedPlan plan = plan_mapped(copy);
     switch (bytes) {
         case 1: return launch_mapped<uint8_t>(launch, plan, x, y);

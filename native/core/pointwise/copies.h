@@ -9,18 +9,12 @@
 #include "core/math/fastdiv.h"
 #include "core/platform.h"
 #include "core/pointwise/layout.h"
+#include "core/types/complex.h"
 
 namespace bk {
 
 // Of the elements of y, then of x. A repeat of rank 8 has 16 axes.
 using CopyLayout = Layout<2, 2 * kMaxRank>;
-
-// Elements of 16 bytes as pairs of elements of 8.
-inline CopyLayout in_halves(CopyLayout layout) {
-    for (int d = 0; d < layout.rank; ++d) layout.stride[0][d] *= 2, layout.stride[1][d] *= 2;
-    layout.append(2, {1, 1});
-    return layout;
-}
 
 // y = x, elements of `bytes` bytes: 1, 2, 4, 8, or 16, which are aligned as 8. x may stand still along an axis.
 Status copy_strided(const Launch& launch, const CopyLayout& layout, int bytes, const void* x, void* y);
@@ -33,29 +27,65 @@ struct MappedAxis {
     int64_t extent = 1, source = 1, low = 0;
     int64_t stride_y = 0, stride_x = 0;
     int64_t slope = 0;  // of the band
+    int band = 0;       // which one
 
     bool is_plain() const { return low == 0 && extent == source; }
 };
 
+constexpr int kMostBands = 3;
+
+// Places c for which the sum of slope * c over the band's axes is in [least, most].
+struct Band {
+    int64_t least = -kMostBytes, most = kMostBytes;
+
+    BK_HD bool has(int64_t sum) const { return sum >= least && sum <= most; }
+};
+
 // y[c] = x[c - low], or as `beyond` says where that is outside of x: `value`; x mirrored at its first and last element, as
-// often as it takes; the element at the edge; x over and over. Where the sum of slope * c is outside [least, most], y is
-// `value`.
+// often as it takes; the element at the edge; x over and over. Outside of any band y is `value`.
 //
 // With a `start`, a number in the memory of the device, y's index along the axis `moved` is start[0] more, and elements whose
 // index is not in [0, limit) are not written.
 struct MappedCopy {
     Beyond beyond = Beyond::kValue;
-    uint64_t value = 0;  // its lowest bytes count
+    uint64_t value = 0;       // its lowest bytes count
+    uint64_t value_high = 0;  // of elements of 16 bytes the second half
     int rank = 0;
     MappedAxis axis[kMaxRank];
-    int64_t least = -kMostBytes, most = kMostBytes;
+    Band band[kMostBands];
     const int64_t* start = nullptr;
     int moved = 0;
     int64_t limit = 0;
 };
 
-// Elements of `bytes` bytes: 1, 2, 4 or 8. Along every axis x has an element, or `beyond` is kValue.
+// Elements of `bytes` bytes, as copy_strided has them. Along every axis x has an element, or `beyond` is kValue.
 Status copy_mapped(const Launch& launch, const MappedCopy& copy, int bytes, const void* x, void* y);
+
+// Elements of 16 bytes as pairs of elements of 8: copy(layout, x, y) of the pairs, or of one half after the other where the
+// layout has no room for one more axis.
+template <class Copy>
+Status copy_in_halves(CopyLayout layout, const void* x, void* y, const Copy& copy) {
+    for (int d = 0; d < layout.rank; ++d) layout.stride[0][d] *= 2, layout.stride[1][d] *= 2;
+    if (layout.rank < 2 * kMaxRank) {
+        layout.append(2, {1, 1});
+        return copy(layout, x, y);
+    }
+    BK_TRY(copy(layout, x, y));
+    return copy(layout, static_cast<const char*>(x) + 8, static_cast<char*>(y) + 8);
+}
+
+// The same of a mapped copy, where the halves also differ in their value.
+template <class Copy>
+Status copy_in_halves(MappedCopy given, const void* x, void* y, const Copy& copy) {
+    for (int d = 0; d < given.rank; ++d) given.axis[d].stride_y *= 2, given.axis[d].stride_x *= 2;
+    if (given.rank < kMaxRank && given.value == given.value_high) {
+        given.axis[given.rank++] = {2, 2, 0, 1, 1};
+        return copy(given, x, y);
+    }
+    BK_TRY(copy(given, x, y));
+    given.value = given.value_high;
+    return copy(given, static_cast<const char*>(x) + 8, static_cast<char*>(y) + 8);
+}
 
 // The copy with few axes, in the order of y's memory: those that can be crossed as one are.
 struct MappedPlan {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "core/pointwise/pointwise.h"
 #include "core/pointwise/transpose_cpu.h"
@@ -135,6 +136,22 @@ void copy_run(Bits* y, int64_t step_y, const Bits* x, int64_t step_x, int64_t co
     }
 }
 
+// An element of 16 bytes.
+struct Pair {
+    uint64_t half[2];
+};
+
+template <class Bits>
+Bits value_of(const MappedCopy& copy) {
+    if constexpr (std::is_same_v<Bits, Pair>)
+        return {{copy.value, copy.value_high}};
+    else
+        return static_cast<Bits>(copy.value);
+}
+
+// The divisor is positive.
+int64_t floor_div(int64_t number, int64_t divisor) { return number / divisor - (number % divisor < 0); }
+
 // The copy of one width. Rows are along the last axis.
 template <class Bits>
 struct MappedRows {
@@ -147,7 +164,7 @@ struct MappedRows {
 
     void row(int64_t number, int64_t first, int64_t end) const {
         const int last = copy().rank - 1;
-        int64_t to = 0, from = 0, band = 0;
+        int64_t to = 0, from = 0, band[kMostBands] = {};
         bool exists = true;
         for (int d = last - 1; d >= 0; --d) {
             const MappedAxis& axis = copy().axis[d];
@@ -156,13 +173,16 @@ struct MappedRows {
             const int64_t place = c + (d == copy().moved ? start : 0), at = map(axis, c);
             if (d == copy().moved && (place < 0 || place >= copy().limit)) return;
             exists = exists && at >= 0;
-            to += place * axis.stride_y, from += at * axis.stride_x, band += c * axis.slope;
+            to += place * axis.stride_y, from += at * axis.stride_x, band[axis.band] += c * axis.slope;
         }
         if (last == copy().moved) {
             to += start * copy().axis[last].stride_y;
             first = std::max(first, -start), end = std::min(end, copy().limit - start);
         }
-        runs(y + to, exists ? x + from : nullptr, band, first, end);
+        const int own = copy().axis[last].band;  // the others hold for the row as a whole
+        for (int b = 0; b < kMostBands; ++b) exists = exists && (b == own || copy().band[b].has(band[b]));
+        runs(y + to, exists ? x + from : nullptr, {copy().band[own].least - band[own], copy().band[own].most - band[own]},
+             first, end);
     }
 
 private:
@@ -171,21 +191,24 @@ private:
     }
 
     void fill(Bits* to, int64_t first, int64_t end) const {
-        const Bits value = static_cast<Bits>(copy().value);
+        const Bits value = value_of<Bits>(copy());
         if (first < end)
             copy_run(to + first * copy().axis[copy().rank - 1].stride_y, copy().axis[copy().rank - 1].stride_y, &value, 0,
                      end - first);
     }
 
-    // Indices [first, end) of a row; `from` is null where x has none of it.
-    void runs(Bits* to, const Bits* from, int64_t band, int64_t first, int64_t end) const {
+    // Indices [first, end) of a row, whose axis has what is left of the band; `from` is null where x has none of it.
+    void runs(Bits* to, const Bits* from, const Band& band, int64_t first, int64_t end) const {
         const MappedAxis& axis = copy().axis[copy().rank - 1];
         const AxisMap<uint64_t> map(axis, copy().beyond);
         const int64_t period = static_cast<int64_t>(map.period.divisor()), phase = static_cast<int64_t>(map.phase);
         int64_t low = first, high = end;  // within the band
-        if (axis.slope > 0) low = std::max(low, copy().least - band), high = std::min(high, copy().most - band + 1);
-        if (axis.slope < 0) low = std::max(low, band - copy().most), high = std::min(high, band - copy().least + 1);
-        if (axis.slope == 0 && (band < copy().least || band > copy().most)) high = low;
+        const int64_t slope = axis.slope;
+        if (slope > 0)
+            low = std::max(low, -floor_div(-band.least, slope)), high = std::min(high, floor_div(band.most, slope) + 1);
+        if (slope < 0)
+            low = std::max(low, -floor_div(band.most, -slope)), high = std::min(high, floor_div(-band.least, -slope) + 1);
+        if (slope == 0 && !band.has(0)) high = low;
         if (from == nullptr || high <= low) return fill(to, first, end);
         fill(to, first, low);
         for (int64_t c = low; c < high;) {
@@ -227,7 +250,10 @@ Status copy_strided(const Launch& launch, const CopyLayout& layout, int bytes, c
         case 2: return copy_bits<uint16_t>(launch, layout, x, y);
         case 4: return copy_bits<uint32_t>(launch, layout, x, y);
         case 8: return copy_bits<uint64_t>(launch, layout, x, y);
-        default: return copy_bits<uint64_t>(launch, in_halves(layout), x, y);
+        default:
+            return copy_in_halves(layout, x, y, [&](const CopyLayout& halves, const void* from, void* to) {
+                return copy_bits<uint64_t>(launch, halves, from, to);
+            });
     }
 }
 
@@ -237,7 +263,8 @@ Status copy_mapped(const Launch&, const MappedCopy& copy, int bytes, const void*
         case 1: return copy_rows<uint8_t>(plan, x, y);
         case 2: return copy_rows<uint16_t>(plan, x, y);
         case 4: return copy_rows<uint32_t>(plan, x, y);
-        default: return copy_rows<uint64_t>(plan, x, y);
+        case 8: return copy_rows<uint64_t>(plan, x, y);
+        default: return copy_rows<Pair>(plan, x, y);
     }
 }
 

@@ -18,6 +18,7 @@ struct MappedKernelAxis {
     AxisMap<Index> map;
     int64_t stride_y = 0, stride_x = 0;
     int64_t slope = 0;
+    int band = 0;
 };
 
 // Axes in the order of y's memory, the last one first.
@@ -28,8 +29,8 @@ struct MappedKernelPlan {
     Index numel = 0;
     uint64_t value = 0;
     bool vectors = false;  // y's neighbours can be stored at once
-    bool has_band = false;
-    int64_t least = 0, most = 0;
+    int bands = 0;
+    Band band[kMostBands];
     const int64_t* start = nullptr;
     int moved = 0;
     int64_t unit = 1, limit = 0;  // of `start`
@@ -38,7 +39,7 @@ struct MappedKernelPlan {
 // A row of y, and of x where `exists`.
 struct MappedRow {
     int64_t y = 0, x = 0;
-    int64_t band = 0;
+    int64_t band[kMostBands] = {};
     bool exists = true, written = true;
 };
 
@@ -68,7 +69,11 @@ BK_DEVICE MappedRow mapped_row(const MappedKernelPlan<Index>& plan, Index i, int
         row.written = row.written && !(is_moved && (place < 0 || place >= plan.limit));
         row.x += at * axis.stride_x;
         row.y += place * axis.stride_y;
-        row.band += static_cast<int64_t>(index) * axis.slope;
+        if (axis.slope != 0) {
+            const int64_t slope = static_cast<int64_t>(index) * axis.slope;
+#pragma unroll
+            for (int b = 0; b < kMostBands; ++b) row.band[b] += b == axis.band ? slope : 0;
+        }
     }
     return row;
 }
@@ -82,9 +87,11 @@ BK_DEVICE_COLD MappedRow next_mapped_row(const MappedKernelPlan<Index>& plan, In
 template <class Index>
 BK_DEVICE int64_t mapped_source(const MappedKernelPlan<Index>& plan, const MappedRow& row, Index index) {
     if (!row.exists) return -1;
-    if (plan.has_band) {
-        const int64_t band = row.band + static_cast<int64_t>(index) * plan.axis[0].slope;
-        if (band < plan.least || band > plan.most) return -1;
+    if (plan.bands > 0) {
+        const int64_t slope = static_cast<int64_t>(index) * plan.axis[0].slope;
+#pragma unroll
+        for (int b = 0; b < kMostBands; ++b)
+            if (b < plan.bands && !plan.band[b].has(row.band[b] + (b == plan.axis[0].band ? slope : 0))) return -1;
     }
     return plan.axis[0].map(index);
 }
@@ -234,11 +241,15 @@ MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const vo
     plan.value = copy.value;
     for (int d = 0; d < copy.rank; ++d) {
         const MappedAxis& axis = copy.axis[copy.rank - 1 - d];
-        plan.axis[d] = {FastDiv<Index>(axis.extent), AxisMap<Index>(axis, copy.beyond), axis.stride_y, axis.stride_x,
-                        axis.slope};
-        plan.has_band = plan.has_band || axis.slope != 0;
+        plan.axis[d] = {FastDiv<Index>(axis.extent),
+                        AxisMap<Index>(axis, copy.beyond),
+                        axis.stride_y,
+                        axis.stride_x,
+                        axis.slope,
+                        axis.band};
+        if (axis.slope != 0 && plan.bands <= axis.band) plan.bands = axis.band + 1;
     }
-    plan.least = copy.least, plan.most = copy.most;
+    for (int b = 0; b < kMostBands; ++b) plan.band[b] = copy.band[b];
     plan.start = copy.start;
     plan.moved = copy.rank - 1 - copy.moved;
     plan.unit = given.start_unit, plan.limit = copy.limit;

@@ -13,6 +13,7 @@
 #include "core/abi/workspace.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/long_walk.h"
+#include "core/types/complex.h"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -43,19 +44,6 @@ inline IndexedAxes indexed_row(int64_t count, int64_t extent) {
     axes.step = 1;
     return axes;
 }
-
-struct alignas(16) Word16 {
-    uint64_t half[2];
-};
-
-template <int Bytes>
-struct WideWord {
-    using type = typename BitsOfSize<Bytes>::type;
-};
-template <>
-struct WideWord<16> {
-    using type = Word16;
-};
 
 // Whether neighbours along the last axis have one index and lie side by side, `count` of them aligned in both operands.
 inline bool moves_together(const IndexedAxes& axes, int64_t count, bool is_aligned) {
@@ -91,14 +79,14 @@ Status with_widest_words(const IndexedAxes& axes, T* plain, U* placed, const Mov
         constexpr int64_t count = Bytes / static_cast<int>(sizeof(T));
         if (!moves_together(axes, count, is_aligned(plain, Bytes) && is_aligned(placed, Bytes)))
             return with_widest_words<Bytes / 2>(axes, plain, placed, move);
-        using Word = typename WideWord<Bytes>::type;
+        using Word = typename BitsOfSize<Bytes>::type;
         using Plain = std::conditional_t<std::is_const_v<T>, const Word, Word>;
         using Placed = std::conditional_t<std::is_const_v<U>, const Word, Word>;
         return move(widened(axes, count), reinterpret_cast<Plain*>(plain), reinterpret_cast<Placed*>(placed));
     }
 }
 
-// Bits are unsigned integers of the elements' size.
+// Bits are bits_t of the elements.
 template <class Bits, class I>
 Status gather_along(const Launch& launch, const IndexedAxes& axes, Bits* plain, const I* index, const Bits* placed);
 

@@ -16,6 +16,8 @@ EXTREMES = {"largest": np.nanmax, "least": np.nanmin, "nan": lambda values: valu
 
 def value_of(draw, kind):
     """A random value, or one of EXTREMES."""
+    if draw.dtype == "c32":
+        return int(draw.values((1,), "normal" if kind == "normal" else "special").bits()[0])
     value = draw.values((1,)).values[0] if kind == "normal" else EXTREMES[kind](draw.values((2000,), "special").values)
     if draw.dtype in BYTES_OR_BITS:
         return int(encode(value, draw.dtype))

@@ -34,6 +34,11 @@ def one_hot_row(rng, total, rows):
     return np.full(total, rows // 2)
 
 
+def distinct(rng, total, rows):
+    """No row twice, in random order; there are at least as many rows as indices."""
+    return rng.permutation(rows)[:total]
+
+
 def mode_name(scalars):
     return "mean" if scalars["mode"] == MEAN else "sum"
 

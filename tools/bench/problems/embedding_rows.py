@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from tools.bench.check import compare, picks, rows, sums
-from tools.bench.problems.embedding import LENGTH, one_hot_row, uniform, zipf
+from tools.bench.problems.embedding import LENGTH, distinct, one_hot_row, uniform, zipf
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.numerics import itemsize
 
@@ -91,9 +91,11 @@ def check_bag_max_backward(problem):
     return ""
 
 
-def by_rows(backend, name, spread, bound, **given):
-    """Of a gradient dweight counts once for zeroing, and its touched rows twice, read and written."""
-    count, dim, n = (2**20, 128, 2**21) if backend == "cuda" else (2**16, 128, 2**17)
+def by_rows(backend, name, spread, bound, *, times=2, **given):
+    """Of a gradient dweight counts once for zeroing, and its touched rows twice, read and written. There are `times` as
+    many indices as rows."""
+    count, dim = (2**20, 128) if backend == "cuda" else (2**16, 128)
+    n = times * count
     is_backward, index = "backward" in name, "i32" if backend == "cuda" else "i64"  # of PyTorch
     arrays = {"indices": Operand((n,), lambda rng: spread(rng, n, count))}
     if is_backward:
@@ -236,6 +238,7 @@ def benches(backend):
         name = "embedding_backward one hot row"
         hot = (Bound("times", 2.0, "embedding_backward uniform"),) if gpu else ()
         yield by_rows(backend, name + how, one_hot_row, hot, **also)
+        yield by_rows(backend, f"embedding_backward distinct{how}", distinct, hot, times=1, **also)
     for s, spread in (("uniform", uniform), ("zipf", zipf)):
         yield by_frequency(backend, s, spread)
         yield sparse_rows(backend, s, spread)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from tools.bench.check import compare, picks, sums
-from tools.bench.problems.embedding import one_hot_row, uniform, zipf
+from tools.bench.problems.embedding import distinct, one_hot_row, uniform, zipf
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.numerics import itemsize
 
@@ -190,6 +190,22 @@ def benches(backend):
                     "scatter_add", label + how, (side, side), axis, side, spread, near + hot or peer,
                     check_elements("scatter_add", axis), index=index, workspace=bool(how),
                 )  # fmt: skip
+    for how in ("", " deterministic"):
+        near = (Bound("times", 2.0, "index_add uniform"),) if gpu else peer
+        yield made(
+            "index_add", f"index_add distinct{how}", (count, dim), 0, count, distinct, near,
+            check_rows("index_add"), index=index, workspace=bool(how),
+        )  # fmt: skip
+        if gpu:
+            yield made(
+                "index_add", f"index_add uniform i64{how}", (n, dim), 0, count, uniform, near,
+                check_rows("index_add"), index="i64", workspace=bool(how),
+            )  # fmt: skip
+            yield made(
+                "scatter_add", f"scatter_add axis 1 uniform i64{how}", (side, side), 1, side, uniform,
+                (Bound("times", 1.5, "scatter_add axis 1 uniform"),), check_elements("scatter_add", 1), index="i64",
+                workspace=bool(how),
+            )  # fmt: skip
     yield from reductions(n * dim // 8, side, gpu, index)
     yield made(
         "gather_backward", "gather_backward", (side, side), 1, side, uniform, peer,

@@ -237,6 +237,7 @@ UNMEASURED = {
     for back in ("", "_backward")
     for name, forms in {
         "rope": ("_strided",), "rope_half": ("_strided",), "rope_positions": ("",), "rope_positions_half": ("",),
+        "rope_starts": ("",), "rope_starts_half": ("",),
         "rope_apply_interleaved": ("",), "rope_apply_thd_half": ("",), "rope_apply_f64tab": ("",),
         "rope_apply_half_f64tab": ("",), "rope_apply_thd_f64tab": ("",), "rope_apply_thd_half_f64tab": ("",),
     }.items()

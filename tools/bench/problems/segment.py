@@ -18,6 +18,11 @@ def giant(n, segments):
     return lambda rng: np.full(n, segments // 2)
 
 
+def apart(n, segments):
+    """Every segment has the same number of rows, which lie anywhere."""
+    return lambda rng: rng.permutation(np.arange(n) % segments)
+
+
 def torch_segment_reduce(fold):
     def peer(torch, t, scalars):
         lengths = torch.bincount(t["segment_ids"], minlength=scalars["num_segments"])
@@ -181,6 +186,13 @@ def sums_of(backend):
         yield made(backend, "segment_sum", in_order, Bound("copy", 0.85), **reduced("sum"))
         yield made(backend, "segment_sum giant", giant, near, **reduced("sum"))
         yield made(backend, "segment_sum tiny", in_order, near, segments=2, **reduced("sum"))
+        yield made(backend, "segment_sum i64", in_order, near, index="i64", **reduced("sum"))
+        hot = Bound("times", 2.0, "unsorted_segment_sum")
+        for how in ("", " deterministic"):
+            by = {"workspace": bool(how), **added("sum")}
+            yield made(backend, f"unsorted_segment_sum giant{how}", giant, hot, **by)
+            yield made(backend, f"unsorted_segment_sum distinct{how}", apart, hot, segments=1, **by)
+            yield made(backend, f"unsorted_segment_sum i64{how}", at_random, hot, index="i64", **by)
         yield made(backend, "unsorted_segment_sum", at_random, Bound("peer", 2.7), **added("sum"))
         yield made(
             backend, "unsorted_segment_sum deterministic", at_random, Bound("peer", 4.0), workspace=True, **added("sum")

@@ -1,0 +1,41 @@
+// Complex numbers, real part first, of two f32 and of two f64: as what is moved, by their bytes.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/types/dtype.h"
+
+namespace bk {
+
+struct c32 {
+    uint64_t bits;
+};
+
+struct alignas(16) c64 {
+    uint64_t half[2];
+};
+
+// Elements of 16 bytes that are accessed at once.
+struct alignas(16) Word16 {
+    uint64_t half[2];
+};
+
+template <>
+struct BitsOfSize<16> {
+    using type = Word16;
+};
+
+// Of kernels that take rows of any length an element of 16 bytes is two words of 8, so that it needs none of its own.
+template <class T>
+using word_t = typename BitsOfSize<(sizeof(T) < 8 ? sizeof(T) : 8)>::type;
+template <class T>
+constexpr int64_t kWords = sizeof(T) / sizeof(word_t<T>);
+
+template <class T>
+auto words_of(T* pointer) {
+    using Word = word_t<std::remove_const_t<T>>;
+    return reinterpret_cast<std::conditional_t<std::is_const_v<T>, const Word, Word>*>(pointer);
+}
+
+}  // namespace bk
