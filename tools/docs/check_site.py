@@ -103,12 +103,12 @@ def reported(page: Page, base: str) -> Iterator[str]:
 
 def legible(page: Page, path: str, scheme: str, shots: pathlib.Path | None) -> Iterator[str]:
     """What is wrong with the looks of the page that is open."""
-    if not page.until(f"document.body.dataset.mdColorScheme == '{SCHEMES[scheme]}'", 10):
+    if not page.until(f"document.body.dataset.mdColorScheme == '{SCHEMES[scheme]}'"):
         yield f"{path} is not {scheme} where the reader's system is"
     for name, (width, height) in WINDOWS.items():
         page.window(width, height)
         page.until(f"window.innerWidth == {width}")
-        if page.value("document.documentElement.scrollWidth > window.innerWidth"):
+        if not page.until("document.documentElement.scrollWidth <= window.innerWidth", 5):
             yield f"{path} is wider than a {name} window"
         if (letters := page.value(CHART_LETTERS)) and letters < 9:
             yield f"{path}: letters of a chart are {letters:.1f} pixels in a {name} window"
@@ -123,12 +123,14 @@ def legible(page: Page, path: str, scheme: str, shots: pathlib.Path | None) -> I
 def look(page: Page, base: str, looks: bool, shots: pathlib.Path | None) -> Iterator[str]:
     """What is wrong with the site at `base`; with how it looks, if that is asked."""
     for path in PAGES:
+        page.window(*WINDOWS["wide"])
         page.goto(f"{base}/{path}")
         if looks:
             yield from legible(page, path, "light", shots)
     if looks:
         page.scheme("dark")
         for path in IN_THE_DARK:
+            page.window(*WINDOWS["wide"])
             page.value("localStorage.clear()")  # in which the first page put that the reader's system is light
             page.goto(f"{base}/{path}")
             yield from legible(page, path, "dark", shots)
