@@ -14,6 +14,7 @@ and opened at the first use, not at import; see `baracuda.default_library`.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from baracuda._lib import Library, default_library, load
@@ -264,7 +265,9 @@ if not TYPE_CHECKING:  # for type checkers a name that is misspelt is none
         module = _LAZY.get(name)
         if module is None:
             if name.startswith("_") or name not in _functions_of_arrays():
-                raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+                raise AttributeError(
+                    f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__]
+                )
             module = "functions"
         value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), name)
         return value

@@ -12,6 +12,7 @@ tools/gen_stub.py writes it.
 from __future__ import annotations
 
 import re
+import sys
 import textwrap
 from typing import Any
 
@@ -24,7 +25,7 @@ from baracuda._optable import rows
 def __getattr__(name: str) -> Any:
     spec = specs().get(name) if not name.startswith("_") else None
     if spec is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     value = globals()[name] = _made(spec)
     return value
 
@@ -71,13 +72,16 @@ def _made(spec: Spec) -> Any:
     exec(compile("\n".join(lines), f"<baracuda.{spec.name}>", "exec"), scope)
     made = scope[spec.name]
     if made.__kwdefaults__:  # the very objects, which mean that a number was not given
-        made.__kwdefaults__.update({n.name: n.default for n in spec.numbers if n.default is not REQUIRED})
+        others = [n for n in spec.numbers if n.default is not REQUIRED and n not in spec.by_position]
+        made.__kwdefaults__.update({n.name: n.default for n in others})
+    if spec.by_position:
+        made.__defaults__ = tuple([n.default for n in spec.by_position])
     made.__doc__, made.__module__ = documentation(spec), "baracuda"
     return made
 
 
 def signature(spec: Spec, annotated: bool = False) -> str:
-    """Parameters as they stand in a definition: arrays, numbers without a default, then the rest by keyword."""
+    """Parameters as they stand in a definition: arrays, numbers without a default, an axis, the rest by keyword."""
     note = (lambda kind: f": {kind}") if annotated else (lambda kind: "")
     equals = " = " if annotated else "="
     parts = [
@@ -85,12 +89,12 @@ def signature(spec: Spec, annotated: bool = False) -> str:
         + (f"{equals}None" if a.default is None else "")
         for a in spec.positional
     ]
-    parts.append("*")
-    parts += [
+    optional = [
         f"{a.name}{note(_annotation(spec, a.number))}{equals}{a.default!r}"
-        for a in spec.numbers
+        for a in (*spec.by_position, *[n for n in spec.numbers if n not in spec.by_position])
         if a.default is not REQUIRED
     ]
+    parts += [*optional[: len(spec.by_position)], "*", *optional[len(spec.by_position) :]]
     if spec.is_partial:
         parts.append(f"needs{note('Sequence[bool] | None')}{equals}None")
     parts.append(f"out{note('Any')}{equals}None")

@@ -170,7 +170,7 @@ def repeat_interleave_counts_backward(dy: Any, counts: Any, *, axis: int = 0) ->
     view = tensor(known(dy, "dy"), "dy")
     axis = axis_of("axis", axis, view.shape)
     size = tensor(known(counts, "counts"), "counts").numel
-    return functions.index_add(dy, _places(counts, view.shape[axis]), size, axis=axis)
+    return functions.index_add(_places(counts, view.shape[axis]), dy, size, axis=axis)
 
 
 def _sources(x: Any, name: str, counts: Any, length: int, axis: int) -> tuple[TensorRef, Any]:
@@ -194,7 +194,7 @@ def _places(counts: Any, length: int) -> Any:
     whole = tensor(known(ends, "ends"), "ends")
     before = _part(whole, 0, 0, inner) if isinstance(ends, TensorRef) else ends[:inner]
     ones = functions.affine(before, 0, offset=1)
-    return functions.cumsum(functions.scatter_add(ones, before, length))
+    return functions.cumsum(functions.scatter_add(before, ones, length))
 
 
 def _tiled(source: Any, shape: Shape, extents: Sequence[int]) -> Any:

@@ -225,7 +225,8 @@ def tensor(obj: object, name: str = "tensor") -> TensorRef:
     except Exception as error:  # exporters raise whatever they like
         raise InvalidProblemError(f"{name} cannot be viewed: {type(error).__name__}: {error}") from error
     raise InvalidProblemError(
-        f"{name} is of type {type(obj).__name__}, must be a TensorRef or have DLPack or an array interface"
+        f"{name} is of type {type(obj).__name__}, must be a TensorRef, or an array with DLPack or an array interface"
+        + (": numpy.asarray makes one" if isinstance(obj, (list, tuple)) else "")
     )
 
 

@@ -75,8 +75,10 @@ call           functions on arrays, one a line, for rows of families whose funct
                parameter by another name, and `c is value`, of a number or another parameter's name, one that
                the function leaves no choice. What is no parameter is an array whose shape alone counts, with its
                extents in brackets where they have names, or a number of the layout (baracuda/_functions). Without `->`
-               the results are all outputs. A name alone stands for the signature that another row has. Of rows that
-               give one function signatures, one has all arguments; a row that has fewer serves calls without the rest
+               the results are all outputs. axis and diagonal need no keyword behind arrays that must be given, though
+               `*` stands before them: NumPy and PyTorch take them by position. A name alone stands for the signature
+               that another row has. Of rows that give one function signatures, one has all arguments; a row that has
+               fewer serves calls without the rest
 gradient       the gradient of the function of `call` by its first array, where that is a function of its own: `name(dy,
                number, number = -number, number = inverse number)`, of the same numbers, negated ones, or of the inverse
                of a permutation of axes

@@ -187,7 +187,9 @@ class _Torch(Kind):
 
     def view(self, array: Any, name: str) -> TensorRef:
         if array.requires_grad and self.grad():
-            raise InvalidProblemError(f"{name} requires grad, which functions do not record: detach it, or use no_grad")
+            raise InvalidProblemError(
+                f"{name} requires grad, which baracuda.torch records: call its functions, or detach {name}"
+            )
         if array.is_neg():
             raise UnsupportedError(f"{name} stands for the negative of what lies in memory: call resolve_neg() first")
         if array.is_conj():

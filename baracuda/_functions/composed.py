@@ -73,7 +73,7 @@ def _scatter(call: Call, given: Given) -> Any:
     """An update has the gradient of its cell where it is the one that stayed there."""
     index, size, axis = given["index"], given["size"], given["axis"]
     number = _counted(call, index).reshape(index.shape)
-    stayed = call("gather", call("scatter", number, index, size, axis=axis), index, axis=axis)
+    stayed = call("gather", call("scatter", index, number, size, axis=axis), index, axis=axis)
     picked = _gathered(call, given["dy"], index, size, axis)
     return call("masked_fill", picked, call("ne", stayed, number), 0)
 
@@ -90,12 +90,12 @@ def _flat(along_axis: Callable[[Call, Given], Any]) -> Callable[[Call, Given], A
 
 def _take(call: Call, given: Given) -> Any:
     shape = given["x"].shape
-    return call("put_add", given["dy"], given["index"], math.prod(shape)).reshape(shape)
+    return call("put_add", given["index"], given["dy"], math.prod(shape)).reshape(shape)
 
 
 def _gather_rows(call: Call, given: Given) -> Any:
     index = call("cast", given["index"], ElementKind.I32)  # what is beyond it is negative, and skipped
-    return call("index_add", given["dy"], index, given["table"].shape[0], axis=0)
+    return call("index_add", index, given["dy"], given["table"].shape[0], axis=0)
 
 
 def _masked_scatter(call: Call, given: Given) -> Any:

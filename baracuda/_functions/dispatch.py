@@ -205,7 +205,7 @@ class Function:
         with naming(self.spec.name):
             views = [known(array, argument.name) for array, argument in zip(arrays, self.spec.arrays)]
             outs = () if out is None else self._outs(out)
-            targets = [known(array, output.name) for array, output in zip(outs, self.spec.outputs)]
+            targets = [known(a, "out" if self._single else o.name) for a, o in zip(outs, self.spec.outputs)]
             first = next((array for array in arrays if array is not None and type(array) not in SCALARS), None)
             kind = NUMPY if first is None else result_kind(first)
         given = (*views, *targets)
@@ -381,15 +381,19 @@ class _Preparation:
         typed = [a.name for a in self.spec.arrays if self._slot(a) == "T"]
         if not typed:  # of the results alone
             return as_element(self.numbers["dtype"], "dtype")
-        for name in sorted(typed, key=lambda name: not self._is_read(name)):
-            if (view := self.views.get(name)) is not None:
-                return view.dtype
+        if (view := self.views.get(self._typed())) is not None:
+            return view.dtype
         numerals = [self.numerals[name] for name in typed if name in self.numerals]
         if not numerals:
             raise InvalidProblemError(f"{' and '.join(typed)} {'are' if len(typed) > 1 else 'is'} None")
         if self.kind is NUMPY:
             return as_element(np.result_type(*numerals))
         return ElementKind.F32 if any(type(n) is float for n in numerals) else as_element(np.result_type(*numerals))
+
+    def _typed(self) -> str:
+        """The array that decides about the dtype: the first one, of those that are read if there is one. Or none."""
+        typed = [a.name for a in self.spec.arrays if self._slot(a) == "T" and self.views.get(a.name) is not None]
+        return min(typed, key=lambda name: not self._is_read(name), default="")
 
     def _is_read(self, name: str) -> bool:
         return any(a.name == name and a.pointer for a in self.spec.arrays)
@@ -436,7 +440,9 @@ class _Preparation:
             view = self.views[argument.name]
             if argument.pointer and view is not None and view.dtype not in self._kinds(argument):
                 wanted = " or ".join(kind.token for kind in self._kinds(argument))
-                raise InvalidProblemError(f"{argument.name} has dtype {view.dtype}, expected {wanted}")
+                first = self._typed() if self._slot(argument) == "T" else ""
+                of = f", that of {first}: bk.cast converts" if first not in ("", argument.name) else ""
+                raise InvalidProblemError(f"{argument.name} has dtype {view.dtype}, expected {wanted}{of}")
         fields = {self._field(a): self.views[a.name] for a in self.spec.arrays if a.pointer}
         written = [self._field(out) for out in self._written()]
 

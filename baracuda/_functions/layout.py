@@ -47,8 +47,11 @@ def axis_of(name: str, axis: object, shape: Shape) -> int:
     """An axis of `shape`; negative ones count from the last."""
     rank = len(shape)
     if not rank:
-        raise InvalidProblemError(f"{name} is {axis!r}, but there is no axis")
-    return as_integer(name, axis, -rank, rank - 1) % rank
+        raise InvalidProblemError(f"{name} is {axis!r}, but there is no axis: the shape is ()")
+    try:
+        return as_integer(name, axis, -rank, rank - 1) % rank
+    except InvalidProblemError as error:
+        raise InvalidProblemError(f"{error}: the shape is {shape}") from None
 
 
 def axes_of(name: str, given: object, shape: Shape) -> tuple[int, ...]:

@@ -86,6 +86,7 @@ ORDER = {
     "embedding": ("indices", "weight"), "embedding_bag": ("indices", "weight", "offsets"),
     "embedding_renorm": ("indices", "weight"),
 }  # fmt: skip
+BY_POSITION = ("axis", "diagonal")
 DEFAULTS: dict[str, Any] = {
     "axis": -1, "mode": "mean", "padding_idx": None, "reverse": False, "scale_grad_by_freq": False
 }  # fmt: skip
@@ -145,6 +146,13 @@ class Spec:
         optional = [array for array in self.arrays if array.default is not REQUIRED]
         required = [array for array in self.arrays if array.default is REQUIRED]
         return (*required, *[n for n in self.numbers if n.default is REQUIRED], *optional)
+
+    @functools.cached_property
+    def by_position(self) -> tuple[Argument, ...]:
+        """Numbers with a default that need no keyword either: those that NumPy and PyTorch take so."""
+        if any(array.default is not REQUIRED for array in self.arrays):
+            return ()
+        return tuple([n for n in self.numbers if n.name in BY_POSITION and n.default is not REQUIRED])
 
     @functools.cached_property
     def unnamed(self) -> tuple[Argument, ...]:

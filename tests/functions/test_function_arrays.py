@@ -163,7 +163,7 @@ def test_out_of_any_strides(rng, make, result):
     np.testing.assert_allclose(numpy_of(out) if not isinstance(out, Interfaced) else np.asarray(out), a[:, :3])
     bk.nonzero(make(a), max_nz=8, out=(make(np.zeros((8, 4), np.int32)[:, ::2]), make(np.zeros((), np.int32))))
     with pytest.raises(bk.UnsupportedError, match="must be contiguous"):
-        bk.put(make(x[:2]), make(index[0]), 8, out=make(np.zeros(16)[::2]))  # which keeps what is there
+        bk.put(make(index[0]), make(x[:2]), 8, out=make(np.zeros(16)[::2]))  # which keeps what is there
     with pytest.raises(bk.InvalidProblemError, match="out"):
         both = odd(rng, (24,), -2, 2)
         bk.take(make(both), make(index), out=make(both.reshape(4, 6)[::2, ::3]))

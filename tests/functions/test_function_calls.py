@@ -294,3 +294,26 @@ def test_a_workspace_and_results_that_are_dropped_take_the_short_way(rng):
     table = bk.gather_backward(np.ones((4, 2), np.float32), np.zeros((4, 2), np.int64), 2, axis=0)
     again = bk.gather_backward(np.ones((4, 2), np.float32), np.zeros((4, 2), np.int64), 2, axis=0)
     assert table.tolist() == again.tolist() == [[4, 4], [0, 0]]  # what is added to is cleared first
+
+
+def test_an_axis_by_position():
+    """As NumPy and PyTorch take it; what is optional behind arrays stays a keyword."""
+    np.testing.assert_array_equal(bk.sum(F32, 0), F32.sum(0))
+    np.testing.assert_array_equal(bk.softmax(F32, -1), bk.softmax(F32, axis=-1))
+    np.testing.assert_array_equal(bk.triu(np.ones((2, 2), np.float32), 1), [[0, 1], [0, 0]])
+    with pytest.raises(TypeError):
+        bk.sum(F32, 0, True)
+
+
+def test_texts_that_say_what_would_do():
+    for call, text in (
+        (lambda: bk.gelu([1.0]), "x is of type list.*: numpy.asarray makes one"),
+        (lambda: bk.gelu(F32, out=[0]), "gelu: out is of type list"),
+        (lambda: bk.add(F32, F32.astype(np.float64)), "b has dtype f64, expected f32, that of a: bk.cast converts"),
+        (lambda: bk.softmax(np.ones((2, 3)), axis=2), r"axis is 2, must be <= 1: the shape is \(2, 3\)"),
+    ):
+        with pytest.raises(bk.InvalidProblemError, match=text):
+            call()
+    with pytest.raises(AttributeError) as caught:
+        bk.gellu  # noqa: B018
+    assert caught.value.name == "gellu" and caught.value.obj is bk  # of which Python suggests a name

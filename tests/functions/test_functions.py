@@ -387,7 +387,7 @@ def embedding_sparse_backward(rng, call):
         assert int(count[0]) == 5
         close(values[:5], expected[rows[:5]], 10)
         assert not values[5:].any()
-        close(bk.index_add(values, rows, 10, axis=0), expected, 10)
+        close(bk.index_add(rows, values, 10, axis=0), expected, 10)
 
 
 def embedding_bag_max(rng, call):

@@ -61,17 +61,17 @@ def scatter_function(rng, dtype, index):
         expected = out.copy()
         np.put_along_axis(expected, at.astype(np.int64), updates, 1)
         if out.any():
-            bk.scatter(updates, at, 8, out=out)
+            bk.scatter(at, updates, 8, out=out)
             np.testing.assert_array_equal(out, expected)
         else:
-            np.testing.assert_array_equal(bk.scatter(updates, at, 8), expected)
+            np.testing.assert_array_equal(bk.scatter(at, updates, 8), expected)
 
 
 def put_function(rng, dtype, index):
     updates, at = values(rng, (3, 4), dtype), rng.permutation(20)[:12].reshape(3, 4).astype(index)
     expected = np.zeros(20, dtype)
     expected[at] = updates
-    np.testing.assert_array_equal(bk.put(updates, at, 20), expected)
+    np.testing.assert_array_equal(bk.put(at, updates, 20), expected)
 
 
 def put_add(rng, dtype, index):
@@ -82,10 +82,10 @@ def put_add(rng, dtype, index):
         expected = out.copy()
         np.add.at(expected, at[kept], updates[kept])
         if out.any():
-            bk.put_add(updates, at, 6, out=out)
+            bk.put_add(at, updates, 6, out=out)
             np.testing.assert_array_equal(out, expected)
         else:
-            np.testing.assert_array_equal(bk.put_add(updates, at, 6), expected)
+            np.testing.assert_array_equal(bk.put_add(at, updates, 6), expected)
 
 
 def masked_fill(rng, dtype, index):
@@ -121,7 +121,7 @@ def masked_scatter(rng, dtype, index):
     for start in (np.zeros_like(out), out):
         expected = start.copy()
         expected[mask] = source[: mask.sum()]
-        got = bk.masked_scatter(source, mask) if start is not out else bk.masked_scatter(source, mask, out=out)
+        got = bk.masked_scatter(mask, source) if start is not out else bk.masked_scatter(mask, source, out=out)
         np.testing.assert_array_equal(got, expected)
 
 

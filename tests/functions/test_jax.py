@@ -232,7 +232,7 @@ def test_without_64_bits():
         wanted = jax.grad(lambda x: -jax.nn.log_softmax(x)[jnp.arange(2), target].mean())(logits)
         np.testing.assert_allclose(slope, wanted, rtol=1e-5, atol=1e-7)
         index, dy = jnp.array([2, 0, 2, 7]), jnp.array([1.0, 2.0, 4.0])
-        slope = jax.grad(lambda x: (bj.scatter(x, index, 3, axis=0) * dy).sum())(jnp.ones(4))
+        slope = jax.grad(lambda x: (bj.scatter(index, x, 3, axis=0) * dy).sum())(jnp.ones(4))
         assert slope.tolist() == [0, 1, 4, 0]  # of two updates of a cell the last one stays
 
 

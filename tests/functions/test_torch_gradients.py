@@ -29,7 +29,7 @@ def test_gradients_of_what_indices_leave_out():
     bt.gather_rows(table, torch.tensor([3, 2**32 - 1, 3], dtype=torch.uint32)).backward(torch.ones(3, 2).double())
     assert table.grad.tolist() == [[0, 0]] * 3 + [[2, 2]]
     source, mask = torch.rand(4, dtype=torch.float64, requires_grad=True), torch.tensor([True, False, True, False])
-    bt.masked_scatter(source, mask).backward(dy)
+    bt.masked_scatter(mask, source).backward(dy)
     assert source.grad.tolist() == [1, 4, 0, 0]
 
 
@@ -39,7 +39,7 @@ def test_gradients_of_scatter_reduce(reduce, include_self):
     x, index = torch.rand(3, 4, dtype=torch.float64), torch.tensor([[3, 1, 1, 0], [0, 2, 0, 2], [2, 1, 3, 0]])
     ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
     numbers = {"reduce": reduce, "include_self": include_self}
-    (bt.scatter_reduce(ours, index, 4, axis=1, **numbers) ** 2).sum().backward()
+    (bt.scatter_reduce(index, ours, 4, axis=1, **numbers) ** 2).sum().backward()
     (torch.zeros(3, 4).double().scatter_reduce(1, index, theirs, **numbers) ** 2).sum().backward()
     torch.testing.assert_close(ours.grad, theirs.grad)
 

@@ -86,14 +86,14 @@ def test_sums_by_indices(axis):
     u, index = drawn(3, 3), INDEX
     shape = [5 if d == axis else 3 for d in range(2)]
     agree(
-        lambda u: bt.scatter_add(u, index, 5, axis=axis),
+        lambda u: bt.scatter_add(index, u, 5, axis=axis),
         lambda u: torch.zeros(shape).double().scatter_add(axis, index, u),
         u,
     )
     u = drawn(4, 4)
     shape = [6 if d == axis else 4 for d in range(2)]
     agree(
-        lambda u: bt.index_add(u, LINE, 6, axis=axis), lambda u: torch.zeros(shape).double().index_add(axis, LINE, u), u
+        lambda u: bt.index_add(LINE, u, 6, axis=axis), lambda u: torch.zeros(shape).double().index_add(axis, LINE, u), u
     )
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Looks at the built site with a browser: python tools/docs/check_site.py [SITE] [--browser PATH]
+"""Looks at the built site with Chromium: python -m tools.docs.check_site [SITE] [--browser PATH] [--shots FOLDER]
 
-Needs playwright (PyPI) and Chromium (`apt-get install chromium`, or `playwright install chromium`). The site is opened
-as files and from a local server; of both it is asked that
+The site is opened as files and from a local server, whose pages are looked at in a wide and in a narrow window, some of
+them in the dark, too. It is asked that
 
 - no page asks another host for anything, and none logs an error;
 - a search finds the page of a function;
-- a formula is laid out: it is wider and higher than a letter;
-- charts have bars, and no page is wider than the window.
+- a formula is laid out: a fraction is higher than a letter;
+- charts have bars, and no page is wider than the window;
+- text stands out from what is behind it, and letters are not too small to be read.
 """
 
 from __future__ import annotations
@@ -23,16 +24,47 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from playwright.sync_api import Error, sync_playwright
+from tools.docs import ROOT
+from tools.docs.browser import BrowserError, Page, opened
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = (
     "index.html", "ops/index.html", "ops/elementwise/unary_gelu.html", "ops/elementwise/binary_div.html",
-    "ops/segment/segment_sum.html", "concepts/strides.html", "design/adding-an-op.html",
+    "ops/gemm/gemm_rcr_sm80.html", "ops/segment/segment_sum.html", "concepts/strides.html", "how-to/torch.html",
+    "design/adding-an-op.html",
 )  # fmt: skip
+IN_THE_DARK = ("index.html", "ops/elementwise/unary_gelu.html")
+SCHEMES = {"light": "default", "dark": "slate"}  # as the theme names them
 FORMULA = "ops/elementwise/binary_div.html"
+WINDOWS = {"wide": (1280, 900), "narrow": (390, 800)}
 # What is searched for, and the page that must be among the results.
 SEARCHES = {"swiglu": "gated_swiglu.html", "unary_gelu_bf16": "unary_gelu.html", "workspace": "workspaces.html"}
+# The least contrast (WCAG 2) of the parts of a page with what is behind them; 4.5 is what WCAG asks of text.
+CONTRASTS = {".md-content p": 7.0, ".md-content code": 4.5, ".bk-formula small": 4.5, ".bk-chart text": 4.5}
+CONTRAST = """(selector => {
+    const element = document.querySelector(selector);
+    if (!element) return null;
+    const canvas = new OffscreenCanvas(1, 1).getContext("2d", {willReadFrequently: true});
+    const over = (colours) => {
+        canvas.clearRect(0, 0, 1, 1);
+        for (const colour of colours) { canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1); }
+        return [...canvas.getImageData(0, 0, 1, 1).data].slice(0, 3);
+    };
+    const behind = [];
+    for (let at = element; at; at = at.parentElement) behind.unshift(getComputedStyle(at).backgroundColor);
+    const style = getComputedStyle(element);
+    const ink = element instanceof SVGElement ? style.fill : style.color;
+    const light = (rgb) => {
+        const [r, g, b] = rgb.map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const [low, high] = [light(over(behind)), light(over([...behind, ink]))].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+})"""
+# Letters of a chart are as high as it is drawn.
+CHART_LETTERS = """(() => {
+    const chart = document.querySelector(".bk-chart");
+    return chart && 11 * chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
+})()"""
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -52,47 +84,96 @@ def served(folder: pathlib.Path) -> Iterator[str]:
             server.shutdown()
 
 
-def look(page: Any, base: str, faults: list[str]) -> None:
-    """Add to `faults` what is wrong with the site at `base`."""
-    page.on("console", lambda message: faults.append(f"console: {message.text}") if message.type == "error" else None)
-    page.on("pageerror", lambda error: faults.append(f"script: {error}"))
-    page.on("request", lambda request: None if request.url.startswith((base, "data:")) else faults.append(request.url))
+def reported(page: Page, base: str) -> Iterator[str]:
+    """Errors that a page logged, and requests that leave the site."""
+    for event in page.taken("Runtime.consoleAPICalled"):
+        if event["type"] == "error":
+            yield f"console: {' '.join(str(arg.get('value', arg.get('description'))) for arg in event['args'])}"
+    for event in page.taken("Runtime.exceptionThrown"):
+        details = event["exceptionDetails"]
+        yield f"script: {details.get('exception', {}).get('description', details['text'])}"
+    for event in page.taken("Log.entryAdded"):
+        if event["entry"]["level"] == "error":
+            yield f"log: {event['entry']['text']} {event['entry'].get('url', '')}"
+    for event in page.taken("Network.requestWillBeSent"):
+        url = event["request"]["url"]
+        if not url.startswith((base, "data:", "blob:", "about:")):
+            yield f"asks for {url}"
+
+
+def legible(page: Page, path: str, scheme: str, shots: pathlib.Path | None) -> Iterator[str]:
+    """What is wrong with the looks of the page that is open."""
+    if not page.until(f"document.body.dataset.mdColorScheme == '{SCHEMES[scheme]}'"):
+        yield f"{path} is not {scheme} where the reader's system is"
+    for name, (width, height) in WINDOWS.items():
+        page.window(width, height)
+        page.until(f"window.innerWidth == {width}")
+        if not page.until("document.documentElement.scrollWidth <= window.innerWidth", 5):
+            yield f"{path} is wider than a {name} window"
+        if (letters := page.value(CHART_LETTERS)) and letters < 9:
+            yield f"{path}: letters of a chart are {letters:.1f} pixels in a {name} window"
+        if shots:
+            (shots / f"{pathlib.Path(path).stem}-{name}-{scheme}.png").write_bytes(page.screenshot())
+    for selector, least in CONTRASTS.items():
+        found = page.value(f"{CONTRAST}({selector!r})")
+        if found is not None and found < least:
+            yield f"{path}, {scheme}: {selector} has a contrast of {found:.1f}, less than {least}"
+
+
+def look(page: Page, base: str, looks: bool, shots: pathlib.Path | None) -> Iterator[str]:
+    """What is wrong with the site at `base`; with how it looks, if that is asked."""
     for path in PAGES:
+        page.window(*WINDOWS["wide"])
         page.goto(f"{base}/{path}")
-        if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
-            faults.append(f"{path} is wider than the window")
+        if looks:
+            yield from legible(page, path, "light", shots)
+    if looks:
+        page.scheme("dark")
+        for path in IN_THE_DARK:
+            page.window(*WINDOWS["wide"])
+            page.value("localStorage.clear()")  # in which the first page put that the reader's system is light
+            page.goto(f"{base}/{path}")
+            yield from legible(page, path, "dark", shots)
+        page.scheme("light")
+        page.value("localStorage.clear()")
+    page.window(*WINDOWS["wide"])
     page.goto(f"{base}/{FORMULA}")
-    box = page.locator(".bk-formula mfrac").first.bounding_box()
-    if not box or box["height"] < 20:
-        faults.append(f"{FORMULA}: a fraction is {box}, not laid out")
+    height = page.value("document.querySelector('.bk-formula mfrac').getBoundingClientRect().height")
+    if height < 20:
+        yield f"{FORMULA}: a fraction is {height} pixels high, not laid out"
     page.goto(f"{base}/ops/elementwise/unary_gelu.html")
-    if page.locator(".bk-chart rect.ours").count() < 10:
-        faults.append("unary_gelu.html: no chart")
+    if page.value("document.querySelectorAll('.bk-chart rect.ours').length") < 10:
+        yield "unary_gelu.html: no chart"
     for words, wanted in SEARCHES.items():
         page.goto(f"{base}/index.html")
-        try:
-            page.locator(".md-search__input").fill(words, timeout=20_000)
-            page.locator(f'.md-search-result__link[href*="{wanted}"]').first.wait_for(state="attached", timeout=20_000)
-        except Error:
-            faults.append(f"search for {words!r} does not find {wanted}")
+        page.value("document.querySelector('.md-search__input').focus()")
+        page.call("Input.insertText", text=words)
+        if not page.until(f"""document.querySelector('.md-search-result__link[href*="{wanted}"]')"""):
+            yield f"search for {words!r} does not find {wanted}"
+        elif shots:
+            (shots / f"search-{words}.png").write_bytes(page.screenshot())
+    yield from reported(page, base)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("site", nargs="?", type=pathlib.Path, default=ROOT / "build" / "docs")
-    parser.add_argument("--browser", default=shutil.which("chromium"), help="Chromium; by default from PATH")
+    found = shutil.which("chromium") or shutil.which("google-chrome")
+    parser.add_argument("--browser", default=found, help="Chromium; by default from PATH")
+    parser.add_argument("--shots", type=pathlib.Path, help="a folder for pictures of what was looked at")
     args = parser.parse_args()
+    if not args.browser:
+        parser.error("no Chromium on PATH; Debian's is `apt-get install chromium`")
+    if args.shots:
+        args.shots.mkdir(parents=True, exist_ok=True)
     faults: list[str] = []
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=args.browser, args=["--no-sandbox"])
-        with served(args.site) as address:
-            for base in (address, args.site.resolve().as_uri()):
-                found: list[str] = []
-                page = browser.new_page(viewport={"width": 1280, "height": 900})
-                look(page, base, found)
-                page.close()
-                faults += [f"{base}: {fault}" for fault in found]
-        browser.close()
+    try:
+        with opened(args.browser) as browser, served(args.site) as address:
+            page = browser.page()
+            for base, looks in ((address, True), (args.site.resolve().as_uri(), False)):
+                faults += [f"{base}: {fault}" for fault in look(page, base, looks, looks and args.shots)]
+    except BrowserError as error:
+        faults.append(f"the browser: {error}")
     print(*faults or ["the site is as it should be"], sep="\n")
     return 1 if faults else 0
 

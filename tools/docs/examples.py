@@ -14,7 +14,7 @@ import re
 
 from baracuda._describe import base
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
-from tools.docs import ROOT, called
+from tools.docs import ROOT, called, products
 from tools.docs.groups import Group
 
 EXAMPLES = ROOT / "tools" / "docs" / "examples"
@@ -226,7 +226,9 @@ def examples_of(group: Group) -> list[Cell]:
         run(named)
         return named
     if not texts:
-        return []
+        alone = [Cell(title, "", code) for title, code in products.programs(group.key)]
+        run(alone)
+        return alone
     dtype = next(iter(group.dtypes), "")
     whole = dtype.startswith(("i", "u"))
     tries = (TRUTHS,) if dtype == "bool" else (WHOLE_NUMBERS,) if whole else OTHER_NUMBERS

@@ -325,10 +325,12 @@ class Parser:
             outer, self.in_bars = self.in_bars, False
             inside = self.sum()
             self.in_bars = outer
-            closing = sign(self.take().text) if self.peek() in (")", "]") else ""
+            tall = any(f"<{tag}" in inside for tag in ("mfrac", "msqrt"))
+            closing = sign(self.take().text, tall) if self.peek() in (")", "]") else ""
+            opening = sign(token.text, tall)
             if not closing:  # its end stands in another run
-                return Node(sign(token.text) + inside)
-            return Node(f"<mrow>{sign(token.text)}{inside}{closing}</mrow>", inside if token.text == "(" else "")
+                return Node(opening + inside)
+            return Node(f"<mrow>{opening}{inside}{closing}</mrow>", inside if token.text == "(" else "")
         if token.kind != "name":
             return Node(sign(token.text))
         return self.applied(token)
@@ -354,8 +356,12 @@ def joined(factors: list[Node]) -> str:
     return "".join(parts)
 
 
-def sign(text: str) -> str:
-    return f"<mo>{escape_sign(SIGNS.get(text, text))}</mo>"
+LOW = ' stretchy="false"'
+
+
+def sign(text: str, tall: bool = True) -> str:
+    """An operator or a parenthesis, of the height of a line unless it is `tall`: browsers stretch it too readily."""
+    return f"<mo{'' if tall else LOW}>{escape_sign(SIGNS.get(text, text))}</mo>"
 
 
 def escape_sign(text: str) -> str:
@@ -363,7 +369,7 @@ def escape_sign(text: str) -> str:
 
 
 def bar() -> str:
-    return '<mo stretchy="false">&#124;</mo>'
+    return sign("|", tall=False)
 
 
 def name(text: str) -> str:

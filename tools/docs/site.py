@@ -100,7 +100,7 @@ def index(found: dict[str, Group]) -> str:
         inside = [group for group in found.values() if group.section == section]
         if not inside:
             continue
-        lines = ["| | | dtypes | |", "| --- | --- | --- | --- |"]
+        lines = ["| op | computes | dtypes | |", "| --- | --- | --- | --- |"]
         for group in inside:
             row, function = group.members[0]
             said = typeset(row.functions[function] if function else row.doc.split(". ")[0].rstrip("."))

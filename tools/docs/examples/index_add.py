@@ -4,7 +4,7 @@ import numpy as np
 import baracuda as bk
 
 x = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]], np.float32)
-print(bk.index_add(x, np.array([1, 0, 1]), 2))
+print(bk.index_add(np.array([1, 0, 1]), x, 2))
 
 # %% Plan
 src, idx = bk.upload(x), bk.upload(np.array([1, 0, 1], dtype=np.int32))

@@ -4,7 +4,7 @@ import numpy as np
 import baracuda as bk
 
 mask = np.arange(12).reshape(3, 4) % 3 == 0
-print(bk.masked_scatter(np.array([7, 8, 9], dtype=np.float32), mask))
+print(bk.masked_scatter(mask, np.array([7, 8, 9], dtype=np.float32)))
 
 # %% Plan
 source = bk.upload(np.array([7, 8, 9], dtype=np.float32))

@@ -3,7 +3,7 @@ import numpy as np
 
 import baracuda as bk
 
-print(bk.put(np.array([1, 2, 3], dtype=np.float32), np.array([4, 0, 4]), 6))
+print(bk.put(np.array([4, 0, 4]), np.array([1, 2, 3], dtype=np.float32), 6))
 
 # %% Plan
 updates = bk.upload(np.array([1, 2, 3], dtype=np.float32))

@@ -4,7 +4,7 @@ import numpy as np
 import baracuda as bk
 
 updates, index = np.array([[0.5, 2], [3, 1]], np.float32), np.array([[4, 0], [4, 1]])
-print(bk.put_add(updates, index, 6))
+print(bk.put_add(index, updates, 6))
 
 # %% Plan
 updates, index = bk.upload(updates), bk.upload(index)

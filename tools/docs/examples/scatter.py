@@ -5,7 +5,7 @@ import baracuda as bk
 
 updates = np.array([[1, 2], [3, 4]], dtype=np.float32)
 index = np.array([[3, 0], [1, 1]])
-print(bk.scatter(updates, index, 4))  # of two updates of a cell the last one stays
+print(bk.scatter(index, updates, 4))  # of two updates of a cell the last one stays
 
 # %% Plan
 updates = bk.upload(np.array([[1, 2], [3, 4]], dtype=np.float32))

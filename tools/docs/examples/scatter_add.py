@@ -5,7 +5,7 @@ import baracuda as bk
 
 updates = np.array([[0.5, 2, 3], [1, 0.25, 4]], np.float32)
 index = np.array([[2, 0, 0], [1, 1, 3]])
-print(bk.scatter_add(updates, index, 4))
+print(bk.scatter_add(index, updates, 4))
 
 # %% Plan
 updates, index = bk.upload(updates), bk.upload(index)

@@ -5,13 +5,13 @@ import baracuda as bk
 
 updates = np.array([[0.5, 2, 3], [1, 0.25, 4]], np.float32)
 index = np.array([[2, 0, 0], [1, 1, 3]])
-print(bk.scatter_reduce(updates, index, 4, reduce="mean"))
+print(bk.scatter_reduce(index, updates, 4, reduce="mean"))
 out = np.full((2, 4), 1.5, np.float32)
-print(bk.scatter_reduce(updates, index, 4, reduce="amax", include_self=True, out=out))
+print(bk.scatter_reduce(index, updates, 4, reduce="amax", include_self=True, out=out))
 
 # %% Gradient: scatter_reduce_backward_f32
 x = np.full((2, 4), 1.5, np.float32)
-y = bk.scatter_reduce(updates, index, 4, reduce="prod", include_self=True, out=x.copy())
+y = bk.scatter_reduce(index, updates, 4, reduce="prod", include_self=True, out=x.copy())
 dx, dupdates = bk.scatter_reduce_backward(np.ones_like(y), x, updates, index, y, reduce="prod", include_self=True)
 print(dx, dupdates)
 
