@@ -131,11 +131,11 @@ def look(page: Page, base: str, looks: bool, shots: pathlib.Path | None) -> Iter
         page.scheme("dark")
         for path in IN_THE_DARK:
             page.window(*WINDOWS["wide"])
-            page.value("localStorage.clear()")  # in which the first page put that the reader's system is light
+            page.forget(base)  # that the reader's system was light when the first page was opened
             page.goto(f"{base}/{path}")
             yield from legible(page, path, "dark", shots)
         page.scheme("light")
-        page.value("localStorage.clear()")
+        page.forget(base)
     page.window(*WINDOWS["wide"])
     page.goto(f"{base}/{FORMULA}")
     height = page.value("document.querySelector('.bk-formula mfrac').getBoundingClientRect().height")
