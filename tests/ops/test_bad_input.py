@@ -14,15 +14,15 @@ from naming import Tries
 
 # parameters that are no extents
 ANY_SIGN = {
-    "group_kind", "padding_idx", "scalar_weight", "x_half_offset", "dx_half_offset", "p0", "log_input_flag",
-    "log_target_flag", "target_ignore", "ignore_index", "zero_infinity", "stride_row", "stride_col",
+    "group_kind", "padding_idx", "scalar_weight", "x_half_offset", "dx_half_offset", "p0",
+    "target_ignore", "ignore_index", "zero_infinity", "stride_row", "stride_col",
     "correction", "diagonal", "source_offset",
     "stride_a", "stride_b", "stride_c", "stride_d", "stride_dd", "stride_r", "stride_z", "query_offset", "fill_bits",
     "bound", "other", "has_other", "is_sorted", "include_last_offset", "is_half", "include_self", "is_concatenated",
     "scale_grad_by_freq",
 }  # fmt: skip
 # what repeats an entry of a host array, whose other values alone are wrong, and flags
-REPEATED = re.compile(r"(scan|softmax|reduce)_(extent|stride_\w+)|stride_d?[xy]_[bhs]|reverse|hard|pos_default_flag")
+REPEATED = re.compile(r"(scan|softmax|reduce)_(extent|stride_\w+)|stride_d?[xy]_[bhs]|reverse|hard|\w+_flag")
 MARKER = "alibi_f32: batch is -77, must be >= 0"
 
 
