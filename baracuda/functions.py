@@ -112,7 +112,7 @@ _ANNOTATIONS = {
     "dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]", "padding_idx": "int | None",
     "rotary_dim": "int | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
-    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
+    **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag", "full_flag", "swap_flag",
                      "is_causal", "channels_last", "is_half"), "bool"),
     **dict.fromkeys(("max_nz", "max_selected"), "int | None"), "fill_bits": "float",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),

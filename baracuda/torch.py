@@ -43,7 +43,7 @@ _TYPES = {
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps"), "int[]"), "output_size": "SymInt[]",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int[]?"), "norm_axes_mask": "int[]",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
-    **dict.fromkeys(("log_target_flag", "is_causal", "channels_last", "is_half"), "bool"),
+    **dict.fromkeys(("log_target_flag", "full_flag", "swap_flag", "is_causal", "channels_last", "is_half"), "bool"),
 }  # fmt: skip
 _FLOAT32 = {"f32": "float"}  # what schemas call the dtype that is a default; there is no other one
 # Numbers that may be one or several.
