@@ -235,9 +235,9 @@ HALF = {"without_constant": {"full_flag": 0}, "rates_without": {"log_input_flag"
 POISSON_SLOPE = {"log_input_flag": 1, "eps": 0.0}
 VALUES = {"input": "real", "target": "real", "var": "var"}
 GAUSSIAN = {"full_flag": 1, "eps": 1e-6}
-WEIGHT = {"weight_extent": 12}
+WEIGHT = {"weight_extent": 1}
 OF_WEIGHTS = {
-    "one": {"weight_extent": 1}, "each": {"weight_extent": 240}, "longer": {"weight_extent": 1000},
+    "classes": {"weight_extent": 12}, "each": {"weight_extent": 240}, "longer": {"weight_extent": 1000},
     "odd": {"weight_extent": 7}, "without_weight": {"null": ("weight",)},
 }  # fmt: skip
 PAIR = {"pred": "pred", "target": "share", "weight": "weight"}
