@@ -131,7 +131,8 @@ def look(page: Page, base: str, looks: bool, shots: pathlib.Path | None) -> Iter
         page.scheme("dark")
         for path in IN_THE_DARK:
             page.window(*WINDOWS["wide"])
-            page.forget(base)  # that the reader's system was light when the first page was opened
+            page.goto(f"{base}/{path}")  # Chromium tells the first page late what the reader's system prefers
+            page.forget(base)
             page.goto(f"{base}/{path}")
             yield from legible(page, path, "dark", shots)
         page.scheme("light")
