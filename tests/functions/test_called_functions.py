@@ -65,7 +65,7 @@ def cells(array):
         return values
     reach = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides)]
     first = -sum(r for r in reach if r < 0)
-    bits = values.view(f"u{values.itemsize}")  # fp8 has no array interface
+    bits = values if values.dtype.kind == "c" else values.view(f"u{values.itemsize}")  # fp8 has no array interface
     memory = np.zeros(first + sum(r for r in reach if r > 0) + 1, bits.dtype)
     steps = [stride * values.itemsize for stride in array.strides]
     placed = np.lib.stride_tricks.as_strided(memory[first:], array.shape, steps)
@@ -234,6 +234,9 @@ def instances(row):
         yield row.pattern.format(**named), slots
 
 
+WIDE = {"i": np.int64, "u": np.int64, "b": np.int64, "c": np.complex128}
+
+
 def check(spec, case, op, problem, results):
     expected = case.reference(problem)
     for output, result in zip(spec.outputs, results):
@@ -242,7 +245,7 @@ def check(spec, case, op, problem, results):
             dtype = problem.arrays[output.pointer].dtype
             got = np.asarray(result)
             assert got.dtype == NATIVE[dtype]
-            wide = np.uint64 if got.dtype == np.uint64 else np.float64 if got.dtype.kind not in "iub" else np.int64
+            wide = np.uint64 if got.dtype == np.uint64 else WIDE.get(got.dtype.kind, np.float64)
             got = got.astype(wide).reshape(want.value.shape)
             tolerances.check(f"{op}: {output.name}", got, dtype, want, case.tolerance_of(output.pointer, True))
 

@@ -141,6 +141,14 @@ OTHERS = {
     "gemm_bin_rcr_sm89": _bits("rcr"),
     "gemm_bin_rrr_sm89": _bits("rrr"),
     "gemm_batched_rcr_sm80": _dense("BatchedGemm", "float16", "m=2, n=2, k=4, batch_count=1, element=bk.f16", "f16"),
+    "gemm_dense_bin": """
+a = bk.upload(np.packbits([[[1, 1, 0, 0, 1, 0, 1, 0]]], axis=2, bitorder="little"))  # a batch of one row, m x k / 8
+b = bk.upload(np.packbits([[[0, 1, 1, 0, 1, 0, 1, 1]]], axis=2, bitorder="little"))  # n x k / 8
+d = bk.empty((1, 1, 1), bk.i32)
+of = bk.DenseSumsGemmDescriptor(m=1, n=1, k=8, batch=1, layout=bk.DenseLayout.RCR, element=bk.ElementKind.BIN)
+bk.DenseSumsGemmPlan.select(None, of).run(None, None, bk.DenseSumsGemmArgs(a=a, b=b, d=d))
+print(bk.download(d))  # places that differ
+""",
     "gemm_dense_3xtf32": _dense(
         "DenseGemm3xTf32", "float32", "m=2, n=2, k=4, batch=1, layout=bk.DenseLayout.RCR, element=bk.f32", "f32"
     ),
