@@ -33,8 +33,11 @@ def element(dtype: str) -> str:
 
 
 def function_name(row: Row, slots: dict[str, str]) -> str:
-    """The op's name without its dtypes."""
-    return re.sub(r"_?{[TUIO]}", "", row.pattern).replace("{F}", slots.get("F", ""))
+    """The op's name without its dtypes, but for those that no parameter has, so that overloads would be one."""
+    name, seen = row.pattern.replace("{F}", slots.get("F", "")), {p.dtype.partition(".")[0] for p in row.params}
+    for slot in set(row.slots) - seen - {"I", "O"}:
+        name = name.replace(f"{{{slot}}}", slots[slot])
+    return re.sub(r"_?{[TUIO]}", "", name)
 
 
 def takes_bits(p: Param, slots: dict[str, str]) -> bool:
