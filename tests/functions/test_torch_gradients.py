@@ -23,7 +23,7 @@ def test_gradients_of_what_indices_leave_out():
     }.items():  # fmt: skip
         given = updates.clone().requires_grad_()
         options = {} if function in (bt.put, bt.put_add) else {"axis": 0}
-        function(given, index, 4, **options).backward(dy)
+        function(index, given, 4, **options).backward(dy)
         assert given.grad.tolist() == expected, function
     table = torch.rand(4, 2, dtype=torch.float64, requires_grad=True)
     bt.gather_rows(table, torch.tensor([3, 2**32 - 1, 3], dtype=torch.uint32)).backward(torch.ones(3, 2).double())

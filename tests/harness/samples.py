@@ -113,7 +113,7 @@ NAMED = {  # shapes, and the numbers that follow from none
 }
 INDICES = {
     "indices": [4, 0, 2, 2], "offsets": [0, 1, 4], "segment_ids": [0, 0, 1, 2], "out_index": [[4, 0, 2], [1, -1, 2]],
-    "positions": [5, 0, 2], ("embedding_bag_max", "offsets"): [0, 1],
+    "positions": [5, 0, 2], "starts": [5], ("embedding_bag_max", "offsets"): [0, 1],
     **{(name, "index"): [[3, 1], [0, 0], [2, 1]] for name in
        ("gather", "gather_backward", "scatter_add", "scatter_reduce", "scatter_reduce_backward")},
     **{(f"grouped_gemm{end}", "offsets"): [0, 2, 2, 5] for end in ("", "_backward")},
