@@ -1,20 +1,20 @@
 """Weights of four bits in the layouts of Marlin and AWQ, against the definitions of these and against the products."""
 
 import importlib
+import importlib.util
 
 import numpy as np
 import pytest
 
 import baracuda as bk
 
-KINDS = ("numpy", "torch", "jax")
+KINDS = ["numpy", *(kind for kind in ("torch", "jax") if importlib.util.find_spec(kind))]  # of those that are here
 
 
 def of_kind(kind, array):
     if kind == "numpy":
         return array
-    module = pytest.importorskip("torch" if kind == "torch" else "jax.numpy")
-    return module.asarray(array)
+    return importlib.import_module("torch" if kind == "torch" else "jax.numpy").asarray(array)
 
 
 def marlin_words(codes):
