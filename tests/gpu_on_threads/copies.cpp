@@ -61,8 +61,14 @@ bool is_right(int number) {
         step_y = step_y * axis.extent + (gaps ? below(2) * 16 : 0);
     }
     if (band) {
-        copy.axis[copy.rank - 2].slope = -1, copy.axis[copy.rank - 1].slope = 1;
-        (below(2) == 0 ? copy.least : copy.most) = below(20) - 10;
+        const int which = static_cast<int>(below(kMostBands)), other = (which + 1) % kMostBands;
+        MappedAxis &row = copy.axis[copy.rank - 2], &column = copy.axis[copy.rank - 1], &first = copy.axis[0];
+        row.slope = -1, column.slope = 1, row.band = column.band = which;
+        (below(2) == 0 ? copy.band[which].least : copy.band[which].most) = below(20) - 10;
+        if (copy.rank == 3 && copy.beyond == Beyond::kValue && below(2) == 0) {
+            first.slope = 2, first.band = other;
+            copy.band[other] = {below(4), 4 + below(8)};
+        }
     }
     int64_t start = 0;
     if (plain && below(2) == 0) {
@@ -81,7 +87,7 @@ bool is_right(int number) {
     int64_t numel = 1;
     for (int d = 0; d < copy.rank; ++d) numel *= copy.axis[d].extent;
     for (int64_t i = 0; i < numel; ++i) {
-        int64_t rest = i, at_x = 0, at_y = 0, sum = 0;
+        int64_t rest = i, at_x = 0, at_y = 0, sum[kMostBands] = {};
         bool exists = true, written = true;
         for (int d = copy.rank; d-- > 0;) {
             const MappedAxis& axis = copy.axis[d];
@@ -90,9 +96,9 @@ bool is_right(int number) {
             const int64_t place = index + (copy.start != nullptr && d == copy.moved ? start : 0);
             written = written && (copy.start == nullptr || d != copy.moved || (place >= 0 && place < copy.limit));
             exists = exists && source >= 0;
-            at_x += source * axis.stride_x, at_y += place * axis.stride_y, sum += index * axis.slope;
+            at_x += source * axis.stride_x, at_y += place * axis.stride_y, sum[axis.band] += index * axis.slope;
         }
-        if (sum < copy.least || sum > copy.most) exists = false;
+        for (int k = 0; k < kMostBands; ++k) exists = exists && copy.band[k].has(sum[k]);
         if (written) to[at_y] = exists ? from[at_x] : static_cast<Bits>(copy.value);
     }
     const MappedPlan plan = plan_mapped(copy);

@@ -86,13 +86,13 @@ bool rotations_are_right(const char* name) {
     for (const Problem& p : kProblems)
         for (int way = turn++ % 7; way < 16; way += sizeof(T) == 2 ? 11 : 7) {
             const bool is_split = way & 1, is_inverse = way & 2, is_shifted = way & 4, in_place = way & 8;
-            const RotaryFrequencies frequencies = RotaryFrequencies::of(10000.0, p.pairs);
+            const auto frequencies = RotaryFrequencies<kAngleWords<compute_t<T>>>::of(10000.0, p.pairs);
             std::vector<int64_t> positions;
             for (int64_t i = 0; i < p.groups * p.places; ++i) positions.push_back(kPositions[i % 9] + i);
             const auto find = [&](int64_t group, int64_t place, int64_t pair) {
                 return cos_sin<double>(positions[static_cast<size_t>(group * p.places + place)], frequencies.at(pair));
             };
-            const RotaryPositions angles{positions.data(), p.places, frequencies};
+            const RotaryPositions<compute_t<T>> angles{positions.data(), p.places, frequencies};
             bool good = is_right<T>(p, is_split, is_inverse, is_shifted, in_place, angles, find);
 
             const int64_t table = p.places * p.pairs;
