@@ -20,9 +20,7 @@ template <class T>
 struct Copysign {
     using Bits = bits_t<T>;
     static constexpr bool takes_bits = true;
-    BK_HD Bits operator()(Bits a, Bits b) const {
-        return static_cast<Bits>((a & ~kSignBit<T>) | (b & kSignBit<T>));
-    }
+    BK_HD Bits operator()(Bits a, Bits b) const { return static_cast<Bits>((a & ~kSignBit<T>) | (b & kSignBit<T>)); }
 };
 
 // da = dy, or -dy where the sign of a changed, 0 for a = 0; db = 0.

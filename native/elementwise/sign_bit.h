@@ -1,4 +1,5 @@
-// The sign of floating-point numbers as a bit: functors of it alone take elements as bits, which rounds nothing and converts none.
+// The sign of floating-point numbers as a bit: functors of it alone take elements as bits, which rounds nothing and converts
+// none.
 #pragma once
 
 #include <type_traits>
