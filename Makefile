@@ -184,8 +184,10 @@ check-abi: cpu ## header = op tables = symbols of the libraries
 	$(PYTHON) tools/gen_abi.py header --check
 	$(PYTHON) tools/check_abi.py $(HEADER) $(wildcard $(BUILD)/cpu/libbaracuda_kernels.so $(BUILD)/cuda/libbaracuda_kernels.so)
 
+# Of CUDA's library those of the chips that it was compiled for.
 check-units: $(CONTENTS)/.stamp ## no translation unit of what is built compiles too long or has too many kernels
-	@$(MAKE) --no-print-directory INNER=1 $(patsubst $(OUT)/%/libbaracuda_kernels.so,check-%-units,$(wildcard $(OUT)/cpu/libbaracuda_kernels.so $(OUT)/cuda/libbaracuda_kernels.so))
+	@$(MAKE) --no-print-directory INNER=1 $(if $(wildcard $(BUILD)/cuda/archs.txt),CUDA_ARCHS="$$(cat $(BUILD)/cuda/archs.txt)") \
+	    $(patsubst $(OUT)/%/libbaracuda_kernels.so,check-%-units,$(wildcard $(OUT)/cpu/libbaracuda_kernels.so $(OUT)/cuda/libbaracuda_kernels.so))
 
 check-cpu-units:
 	@$(PYTHON) tools/check_units.py --seconds $(UNIT_SECONDS) $(CPU_OBJECTS)
