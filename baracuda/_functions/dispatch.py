@@ -30,7 +30,7 @@ from baracuda._functions.arrays import (
     uses_allocator,
 )
 from baracuda._functions.launch import launcher
-from baracuda._functions.layout import Layout, of_rank
+from baracuda._functions.layout import Layout, Scattered, of_rank
 from baracuda._functions.layouts import parameters, solve
 from baracuda._functions.spec import Argument, Spec
 from baracuda._lib import Library, symbol_name
@@ -72,10 +72,6 @@ class Prepared:
     workspace: int
 
 
-class _Scattered(UnsupportedError):
-    """A result whose strides the op cannot write."""
-
-
 class Function:
     """All calls of one spec."""
 
@@ -102,7 +98,7 @@ class Function:
         if call is None:
             try:
                 call = self._prepare(given, numbers, out is not None, needs, None)
-            except _Scattered:
+            except Scattered:
                 return self._copied_into(out, self.call(None, arrays, numbers, None, needs))
             _keep(self._prepared, whole, call)
         own = call.workspace and uses_allocator()  # a workspace of the caller's allocator
@@ -211,7 +207,7 @@ class Function:
         given = (*views, *targets)
         try:
             call = self._prepare(given, numbers, out is not None, needs, kind)
-        except _Scattered:
+        except Scattered:
             return self._copied_into(out, self._unusual(arrays, numbers, None, needs))
         return self._launch(call, given, out)
 
@@ -486,7 +482,7 @@ class _Preparation:
     def _refuse_strides(self, form: Form, text: str) -> None:
         """Of a result; that of an op which adds to what is there, or leaves some of it, cannot be a copy."""
         keeps = self.spec.fixed.get("beta") != "0" and any(p.direction == "inout" for p in form.pointers.values())
-        raise (UnsupportedError if keeps else _Scattered)(text)
+        raise (UnsupportedError if keeps else Scattered)(text)
 
     def _check_overlaps(self, form: Form, layout: Layout, targets: Sequence[TensorRef | None]) -> None:
         """Results share no memory with what is read, unless the op allows them to be it."""
@@ -530,9 +526,8 @@ class _Preparation:
             else:
                 padded, seen = view, see(view)
             if seen is None and pointer.is_output:
-                self._refuse_strides(
-                    form, f"{argument.name} of shape {view.shape} cannot be written in row-major order"
-                )
+                text = f"{argument.name} of shape {view.shape} cannot be written in row-major order"
+                self._refuse_strides(form, text)
             if seen is None:
                 order = layout.orders.get(pointer.name, tuple(range(len(view.shape))))
                 self.copies[argument.name] = order

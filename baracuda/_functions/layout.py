@@ -7,11 +7,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from baracuda._scalars import as_integer
-from baracuda.errors import InvalidProblemError
+from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef
 
 Shape = tuple[int, ...]
 See = Callable[[TensorRef], "TensorRef | None"]
+
+
+class Scattered(UnsupportedError):
+    """A result whose strides the op cannot write."""
 
 
 @dataclasses.dataclass
