@@ -26,7 +26,7 @@ struct BceTargetGradient {
     }
 };
 
-// The same times a weight.
+// Gradients of a target with a weight of its own.
 template <class T>
 struct WeightedProbabilityTargetGradient {
     using C = compute_t<T>;

@@ -74,7 +74,7 @@ Status copy_in_halves(CopyLayout layout, const void* x, void* y, const Copy& cop
     return copy(layout, static_cast<const char*>(x) + 8, static_cast<char*>(y) + 8);
 }
 
-// The same of a mapped copy, where the halves also differ in their value.
+// A mapped copy of elements of 16 bytes, whose halves also differ in their value.
 template <class Copy>
 Status copy_in_halves(MappedCopy given, const void* x, void* y, const Copy& copy) {
     for (int d = 0; d < given.rank; ++d) given.axis[d].stride_y *= 2, given.axis[d].stride_x *= 2;
