@@ -100,14 +100,14 @@ class Function:
                 call = self._prepare(given, numbers, out is not None, needs, None)
             except Scattered:
                 return self._copied_into(out, self.call(None, arrays, numbers, None, needs))
-            _keep(self._prepared, whole, call)
+            keep(self._prepared, whole, call)
         own = call.workspace and uses_allocator()  # a workspace of the caller's allocator
         if call.is_plain and (out is None or self._single) and _checks.active is None and not own:
             launch = launcher(
                 self.spec, call, arrays, out,
                 lambda *given: self._launch(call, given, None if out is None else given[-1]),
             )  # fmt: skip
-            _keep(self.launchers, key, launch)
+            keep(self.launchers, key, launch)
             return launch(*given)
         return self._launch(call, given, out)
 
@@ -244,7 +244,7 @@ def outer_key(array: Any) -> Any:
     return (key, array.flags.writeable) if type(array) is np.ndarray else key
 
 
-def _keep(store: dict[Any, Any], key: Any, value: Any) -> None:
+def keep(store: dict[Any, Any], key: Any, value: Any) -> None:
     if len(store) >= _MOST:
         store.clear()
     store[key] = value

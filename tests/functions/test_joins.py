@@ -116,6 +116,25 @@ def test_views(rng):
         np.testing.assert_array_equal(bk.download(got), want)
 
 
+def test_calls_alike(rng):
+    """A call whose arrays lie as those of an earlier one did is about its own arrays, and is checked like that one."""
+    for join, numpys in ((bk.concatenate, np.concatenate), (bk.stack, np.stack)):
+        for axis in (0, 1, 0, 1):
+            arrays = [drawn(rng, (3, 4), np.float32) for _ in range(3)]
+            want = numpys(arrays, axis)
+            same(join(arrays, axis=axis), want)
+            same(join(tuple(arrays), axis=axis), want)
+            same(join([a.astype(np.int32) for a in arrays], axis=axis), want.astype(np.int32))
+        for wrong in (1.0, True, "1", [1]):
+            with pytest.raises((bk.InvalidProblemError, TypeError), match="axis"):
+                join(arrays, axis=wrong)
+        with bk.checked():
+            same(join(arrays, axis=1), want)
+    empty = [np.zeros((0, 4), np.float32)] * 2
+    for _ in range(2):
+        assert bk.concatenate(empty).shape == (0, 4)
+
+
 def test_what_does_not_fit():
     a, b = np.ones((3, 4), np.float32), np.ones((3, 5), np.float32)
     for call, text in {

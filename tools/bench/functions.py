@@ -10,6 +10,7 @@ CUDA's, and CuPy's there.
 from __future__ import annotations
 
 import argparse
+import functools
 import importlib.util
 import time
 from collections.abc import Callable, Iterator
@@ -28,12 +29,22 @@ def candidates() -> Iterator[Candidate]:
     """(name, call, bound in microseconds)"""
     if bk.default_library().backend == "cpu":
         yield from _about("numpy", np.add, *(np.ones(16, np.float32) for _ in range(3)), 5.0)
+        yield from _of_rows("numpy", np.ones((4, 4), np.float32), np.arange(4), _NUMPY)
     on_cuda = bk.default_library().backend == "cuda"
     if importlib.util.find_spec("torch"):
         import torch
 
         device = "cuda" if on_cuda else "cpu"
         yield from _about("torch", torch.add, *(torch.ones(16, device=device) for _ in range(3)), 8.0)
+        own = torch.nn.functional
+        theirs = {
+            "sum": lambda x, at: torch.sum(x, 1), "cumsum": lambda x, at: torch.cumsum(x, 1),
+            "softmax": lambda x, at: torch.softmax(x, -1),
+            "layer_norm": lambda x, at: own.layer_norm(x, (4,), x[0], x[0]),
+            "cross_entropy": own.cross_entropy, "matmul": lambda x, at: x @ x,
+            "nonzero": lambda x, at: torch.nonzero(x), "concatenate": lambda x, at: torch.cat([x, x]),
+        }  # fmt: skip
+        yield from _of_rows("torch", torch.ones(4, 4, device=device), torch.arange(4, device=device), theirs)
     if on_cuda and importlib.util.find_spec("cupy"):
         import cupy
 
@@ -51,6 +62,27 @@ def _about(name: str, own: Callable[..., Any], a: Any, b: Any, c: Any, bound: fl
     descriptor = bk.BinaryDescriptor(kind=bk.BinaryKind.ADD, shape=(16,), element=bk.f32)
     run = bk.BinaryPlan.select(None, descriptor).run
     yield f"{name}: plan.run of new Args", lambda: run(None, None, bk.BinaryArgs(a=a, b=b, y=c)), _ARGS
+
+
+_NUMPY: dict[str, Callable[..., Any]] = {
+    "sum": lambda x, at: np.sum(x, axis=1), "cumsum": lambda x, at: np.cumsum(x, axis=1),
+    "matmul": lambda x, at: x @ x, "nonzero": lambda x, at: np.nonzero(x),
+    "concatenate": lambda x, at: np.concatenate([x, x]),
+}  # fmt: skip
+
+
+def _of_rows(name: str, x: Any, at: Any, theirs: dict[str, Callable[..., Any]]) -> Iterator[Candidate]:
+    """Functions of rows: most of them take a workspace from the framework's allocator."""
+    ours: dict[str, Callable[[], Any]] = {
+        "sum": lambda: bk.sum(x, axis=1), "cumsum": lambda: bk.cumsum(x, axis=1), "softmax": lambda: bk.softmax(x),
+        "layer_norm": lambda: bk.layer_norm(x, x[0], x[0]), "cross_entropy": lambda: bk.cross_entropy(x, at),
+        "matmul": lambda: bk.matmul(x, x), "nonzero": lambda: bk.nonzero(x),
+        "concatenate": lambda: bk.concatenate([x, x]),
+    }  # fmt: skip
+    for function, call in ours.items():
+        if function in theirs:
+            yield f"{name}: its own {function}", functools.partial(theirs[function], x, at), None
+        yield f"{name}: {function}", call, None
 
 
 def microseconds(call: Callable[[], Any], rounds: int) -> float:
