@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import pytest
 
+from tools.accuracy import ops
 from tools.bench import __main__ as program
 from tools.bench import problems, run
 from tools.bench.problems.segment import check_fold, in_order, made
@@ -143,6 +144,7 @@ def test_the_bound_of_a_mean(terms):
         dtype, indices = "f32", {"segment_ids": np.zeros(2, np.int64)}
         bench = problem("mean", scalars={"num_segments": 1})
         buffers = data = None
+        errors: list[float] = []
 
     mean = np.float64(sum(terms)) / 2
     for error, found in ((2.0**-23, ""), (1e-4, "output[0] is")):
@@ -151,3 +153,11 @@ def test_the_bound_of_a_mean(terms):
             patch.setattr("tools.bench.problems.segment.rows", lambda _, name, index, v=values: v[name][index])
             patch.setattr("tools.bench.problems.segment.picks", lambda *_: np.array([0]))
             assert check_fold("mean")(Fake()).startswith(found) and bool(found) == bool(check_fold("mean")(Fake()))
+
+
+def test_errors_of_ops(library):
+    """What a check compares with float64, in units of the last place; what is exact has none."""
+    (row,) = ops.measure(library, None, "softmax of 1 x 131072", ("f32",), ("softmax",))
+    assert row["op"] == "softmax_f32" and not row["wrong"] and row["torch"] is None
+    assert 0 < row["error"] < 8
+    assert not ops.measure(library, None, "flip, outer", ("f32",), ("shape_layout",))

@@ -65,7 +65,7 @@ bool is_right(int number) {
         MappedAxis &row = copy.axis[copy.rank - 2], &column = copy.axis[copy.rank - 1], &first = copy.axis[0];
         row.slope = -1, column.slope = 1, row.band = column.band = which;
         (below(2) == 0 ? copy.band[which].least : copy.band[which].most) = below(20) - 10;
-        if (copy.rank == 3 && copy.beyond == Beyond::kValue && below(2) == 0) {
+        if (copy.rank == 3 && copy.beyond == Beyond::kValue && below(2) == 0) {  // as copies.h has it
             first.slope = 2, first.band = other;
             copy.band[other] = {below(4), 4 + below(8)};
         }

@@ -1,4 +1,4 @@
-"""Measures the error of every elementwise function against its true value; see `--help`."""
+"""Measures the error of every elementwise function against its true value, and of other ops; see `--help`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 from typing import Any
 
 import baracuda as bk
-from tools.accuracy import device, host, report
+from tools.accuracy import device, host, ops, report
 from tools.accuracy.functions import DTYPES, Function, functions
 from tools.accuracy.library import has
 from tools.environment import environment, import_torch
@@ -26,8 +26,12 @@ def main() -> int:
     torch = None if options.no_torch else import_torch(library.backend)
     dtypes = options.dtypes.split(",")
     start = time.perf_counter()
+    if options.action == "ops":
+        rows = ops.measure(library, torch, options.only, dtypes, options.families)
+        finish(options, report.ops_lines(rows), rows, environment(library, torch), start)
+        return 1 if any(row["wrong"] for row in rows) else 0
     wanted = list(functions(options.only))
-    rows: list[dict[str, Any]] = []
+    rows = []
     exhaustive: list[Function] = []
     if library.backend == "cuda" and torch is not None and "f32" in dtypes:
         exhaustive = [f for f in wanted if f.kind != "binary" and has(library, f.op("f32"))]
@@ -47,23 +51,28 @@ def main() -> int:
             rows.append(report.row(f, dtype, every, *host.measure(library, torch, f, dtype, options.quick)))
     order = {f.label + f.kind: i for i, f in enumerate(wanted)}
     rows.sort(key=lambda r: (order[r["function"] + r["kind"]], DTYPES.index(r["dtype"])))
-    facts = environment(library, torch) | {"quick": options.quick}
+    finish(options, report.lines(rows), rows, environment(library, torch) | {"quick": options.quick}, start)
+    return 0
+
+
+def finish(options: argparse.Namespace, lines: str, rows: list[Any], facts: dict[str, Any], start: float) -> None:
     facts["seconds"] = round(time.perf_counter() - start, 1)
     if options.json:
         report.write_json(options.json, {"environment": facts, "rows": rows})
-    say(report.lines(rows))
+    say(lines)
     say(f"{len(rows)} rows of {facts['backend']}, {facts['device']}, in {facts['seconds']:.0f} s")
-    return 0
 
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.accuracy", description=__doc__)
-    parser.add_argument("action", nargs="?", choices=("run", "table"), default="run", help="table: write the README")
+    parser.add_argument("action", nargs="?", choices=("run", "ops", "table"), default="run",
+                        help="run: functions; ops: problems of tools.bench; table: write the README")  # fmt: skip
     parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
     parser.add_argument("--quick", action="store_true", help="f32 on the GPU: one value of 64; smaller samples")
     parser.add_argument("--limit", type=float, default=math.inf, metavar="S", help="f32 on a GPU: then as --quick")
     parser.add_argument("--json", metavar="FILE", help="write the results there, too")
     parser.add_argument("--only", default="", metavar="TEXT", help="only functions whose name contains TEXT")
+    parser.add_argument("--families", nargs="+", default=(), metavar="FAMILY", help="of ops: only these")
     parser.add_argument("--dtypes", default=",".join(DTYPES), help=f"default: {','.join(DTYPES)}")
     parser.add_argument("--no-torch", action="store_true", help="without PyTorch even where it is installed")
     return parser.parse_args()

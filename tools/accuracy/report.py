@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 RESULTS = HERE / "results"
 README = HERE / "README.md"
 
-_HEAD = """# Accuracy of the elementwise functions
+_HEAD = """# Accuracy
 
 Errors in ulp of the storage dtype against the true value: 0.5 is a correctly rounded result. Written by
 `python -m tools.accuracy table` from `results/`; measured by
@@ -21,10 +21,11 @@ Errors in ulp of the storage dtype against the true value: 0.5 is a correctly ro
 ```sh
 python -m tools.accuracy --backend cpu --json tools/accuracy/results/cpu.json
 python -m tools.accuracy --backend cuda --json tools/accuracy/results/cuda.json   # needs PyTorch for every f32
+python -m tools.accuracy ops --backend cpu --json tools/accuracy/results/ops_cpu.json
 ```
 
-f16 and bf16: all 65,536 arguments. f32: on the GPU all 2^32, each 64th where marked * and of PyTorch; dense samples
-on the CPU. f64: dense samples, against 80-bit floats (`oracle`). Gradients are taken for dy =
+Elementwise functions: f16 and bf16: all 65,536 arguments. f32: on the GPU all 2^32, each 64th where marked * and of
+PyTorch; dense samples on the CPU. f64: dense samples, against 80-bit floats (`oracle`). Gradients are taken for dy =
 1 and for other dy. "special" counts NaN or infinity where the true value has none, and the reverse. Beside a zero of
 lgamma or digamma at an irrational argument no formula in the working precision keeps its relative error; such rows
 show what is lost there. The mean takes an error of more than 64 ulp as 64.
@@ -76,6 +77,42 @@ def lines(rows: list[dict[str, Any]]) -> str:
     return "\n".join(out)
 
 
+_OPS = """
+## Other ops
+
+Of the problems of tools/bench with normal random numbers: the largest error of what is sampled of their results, as a
+share of the largest value, in units of 2^-23 (f32), 2^-10 (f16), 2^-7 (bf16). Sums of up to 2^24 terms are among them.
+What moves elements is exact and is not here. Nothing stands for PyTorch where it makes anew what our op is given, has
+another layout, or lacks the op.
+"""
+
+
+def ops_lines(rows: list[dict[str, Any]]) -> str:
+    """Worst first: for a terminal."""
+    found = sorted(rows, key=lambda r: (not r["wrong"], -(r["error"] or 0)))
+    return "\n".join(
+        f"{r['name']:48} {r['dtype']:5} {_units(r['error']):>9} torch {_units(r['torch']):>9}  {r['wrong']}"
+        for r in found
+    )
+
+
+def _units(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}" if value < 100 else f"{value:.2g}"
+
+
+def _ops_table(rows: list[dict[str, Any]]) -> str:
+    dtypes = [t for t in DTYPES if any(r["dtype"] == t for r in rows)]
+    out = ["| problem | backend | " + " | ".join(f"{t} | PyTorch" for t in dtypes) + " |"]
+    out.append("|---|---|" + "---|" * (2 * len(dtypes)))
+    by_key: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for r in rows:
+        by_key.setdefault((r["name"], r["backend"]), {})[r["dtype"]] = r
+    for key, found in by_key.items():
+        cells = [_units(found[t][of]) if t in found else "" for t in dtypes for of in ("error", "torch")]
+        out.append("| " + " | ".join((*key, *cells)) + " |")
+    return "\n".join(out)
+
+
 def number(value: float) -> str:
     return f"{value:.3f}" if value < 100 else f"{value:.2g}"
 
@@ -89,20 +126,24 @@ def write_json(path: str, document: dict[str, Any]) -> None:
 
 
 def write_readme() -> None:
-    documents = [json.loads(p.read_text()) for p in sorted(RESULTS.glob("*.json"))]
+    documents = [json.loads(p.read_text()) for p in sorted(RESULTS.glob("c*.json"))]
+    of_ops = [json.loads(p.read_text()) for p in sorted(RESULTS.glob("ops_*.json"))]
     parts = [_HEAD]
-    for d in documents:
+    for d in (*documents, *of_ops):
         facts = d["environment"]
         versions = f"commit {facts['library'].get('commit')}, {facts['libc']}, NumPy {facts['numpy']}"
         if path := facts["library"].get("isa"):
             versions = f"path {path}, {versions}"
         parts.append(
-            f"\n{facts['backend']}: {facts['device']}; {versions}, PyTorch {facts['torch']}; {facts['date'][:10]}."
+            f"\n{facts['backend']}{', other ops' * (d in of_ops)}: {facts['device']}; {versions}, "
+            f"PyTorch {facts['torch']}; {facts['date'][:10]}."
         )
     rows = [{**r, "backend": d["environment"]["backend"]} for d in documents for r in d["rows"]]
     parts.append("\n## Worst rows\n\n" + _worst(rows))
     for kind, title in (("unary", "Functions"), ("backward", "Gradients"), ("binary", "Functions of two operands")):
         parts.append(f"\n## {title}\n\n" + _table([r for r in rows if r["kind"] == kind]))
+    rows = [{**r, "backend": d["environment"]["backend"]} for d in of_ops for r in d["rows"]]
+    parts.append(_OPS + "\n" + _ops_table(rows))
     README.write_text("\n".join(parts) + "\n")
 
 

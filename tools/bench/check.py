@@ -12,18 +12,30 @@ import numpy as np
 
 _SAMPLES = 16
 _ROUNDED_TERMS = 64  # 16-bit atomics round every addition: rows of more terms are not compared
-_ULP = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
+ULP = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
 
 
 def compare(problem: Any, got: Any, expected: Any, magnitude: Any, steps: str = "f32") -> str:
     """Rounding once to the dtype, and sums in the type `steps` of terms whose absolute values add to `magnitude`."""
-    allowed = _ULP[problem.dtype] * np.abs(expected) + 4 * _ULP[steps] * magnitude
+    problem.errors.append(relative(got, expected) / ULP[problem.dtype])
+    allowed = ULP[problem.dtype] * np.abs(expected) + 4 * ULP[steps] * magnitude
     excess = np.abs(got - expected) - allowed
     if np.all(excess <= 0):
         return ""
     worst = np.unravel_index(np.argmax(np.where(np.isnan(excess), np.inf, excess)), excess.shape)
     got, expected, allowed = (np.broadcast_to(each, excess.shape)[worst] for each in (got, expected, allowed))
     return f"is {got:g}, expected {expected:g} +- {allowed:.2g}"
+
+
+def relative(got: Any, expected: Any) -> float:
+    """The largest error, as a share of the largest finite value; NaN where just one of the two is finite."""
+    got, expected = np.broadcast_arrays(np.asarray(got, np.float64), np.asarray(expected, np.float64))
+    finite = np.isfinite(expected)
+    if not np.array_equal(finite, np.isfinite(got)):
+        return np.nan
+    error = float(np.max(np.abs(got - expected)[finite], initial=0.0))
+    largest = float(np.max(np.abs(expected)[finite], initial=0.0))
+    return error / largest if largest else np.nan if error else 0.0
 
 
 def picks(problem: Any, count: int, number: int = _SAMPLES) -> np.ndarray[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -59,10 +59,18 @@ class Buffer:
 class Data:
     """Allocates on the backend of `library`; `torch` is the module, or None."""
 
-    def __init__(self, library: bk.Library, torch: Any, stream: int, seed: int = 20) -> None:
+    def __init__(
+        self,
+        library: bk.Library,
+        torch: Any,
+        stream: int,
+        seed: int = 20,
+        fills: Mapping[str, Callable[[Any], Any]] = FILLS,
+    ) -> None:
         self.library = library
         self.torch = torch
         self.stream = stream
+        self.fills = fills
         self.rng = np.random.default_rng(seed)
         self.device = library.backend
         self._shared: dict[tuple[Any, ...], Any] = {}
@@ -95,7 +103,7 @@ class Data:
             elif isinstance(fill, float):
                 values = np.full(min(count, _BLOCK), fill)
             else:
-                values = np.asarray(FILLS[fill](self.rng.standard_normal(min(count, _BLOCK))), np.float64)
+                values = np.asarray(self.fills[fill](self.rng.standard_normal(min(count, _BLOCK))), np.float64)
             bits = encode(values if is_float(dtype) else values.astype(np.int64), dtype)
             return bk.upload(np.resize(bits, count).view(np.uint8), bk.u8, library=self.library)
         torch, kind = self.torch, getattr(self.torch, _TORCH[dtype])
@@ -106,7 +114,7 @@ class Data:
         if dtype in PACKED:
             return torch.randint(0, 256, (count,), dtype=torch.uint8, device=self.device)
         wide = torch.float64 if dtype == "f64" else torch.float32
-        values = FILLS[fill](torch.randn(count, dtype=wide, device=self.device))
+        values = self.fills[fill](torch.randn(count, dtype=wide, device=self.device))
         # unsigned integers of more than 8 bits are little more than names to torch
         unsigned = dtype in ("u16", "u32", "u64")
         return values.to(getattr(torch, _TORCH[f"i{dtype[1:]}"])).view(kind) if unsigned else values.to(kind)

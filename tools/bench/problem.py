@@ -18,6 +18,8 @@ from tools.oracle.numerics import PACKED, itemsize
 class Problem:
     """buffers   by parameter name, as our launch takes them
     indices   the index arrays on the host
+    errors    largest of each comparison with float64 so far, as a share of the largest value, in units of 2^-p for p
+              bits behind the point of the dtype
     """
 
     def __init__(self, data: Data, bench: Bench, dtype: str) -> None:
@@ -25,6 +27,7 @@ class Problem:
         self.entry = bench.op(dtype)
         self.op, self.row = self.entry.name, self.entry.row
         self.indices: dict[str, np.ndarray[Any, Any]] = {}
+        self.errors: list[float] = []
         self.buffers = {name: self._make(name, place) for place, name in enumerate(bench.arrays)}
         width = itemsize(dtype) / (2 if dtype in PACKED else 1)
         self.nbytes: int = (

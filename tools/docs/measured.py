@@ -16,6 +16,7 @@ BENCH = ROOT / "tools" / "bench" / "results"
 ACCURACY = ROOT / "tools" / "accuracy" / "results"
 SPEED_FILES = ("h200_cuda.json", "cpu_epyc_1thread.json")
 ERROR_FILES = ("cuda.json", "cpu.json")
+OPS_ERROR_FILES = ("ops_cuda.json", "ops_cpu.json")
 SUMMARIES = {"speed": "tools/bench/results/README.md", "error": "tools/accuracy/README.md"}
 
 
@@ -85,7 +86,7 @@ def error(group: Group) -> str:
     """The largest error of each dtype on both targets, beside PyTorch."""
     found = [(file, row) for file in ERROR_FILES for row in result(ACCURACY / file)["rows"] if belongs(row, group)]
     if not found:
-        return ""
+        return error_of_problems(group)
     lines, bars = [], []
     for file, row in found:
         theirs = row.get("torch")
@@ -105,6 +106,27 @@ def error(group: Group) -> str:
         f"{details('The numbers', table(head, lines))}\n\n"
         "Errors are counted in units of the last place of the dtype; 0.5 is a correctly rounded result. How they were "
         f"measured: [{SUMMARIES['error']}](repo:{SUMMARIES['error']})."
+    )
+
+
+def error_of_problems(group: Group) -> str:
+    """The largest error of each problem's result, beside PyTorch."""
+    files = [name for name in OPS_ERROR_FILES if (ACCURACY / name).exists()]
+    found = [(name, row) for name in files for row in result(ACCURACY / name)["rows"] if row["op"] in group.ops]
+    if not found:
+        return ""
+    bars, lines = [], []
+    for name, row in found:
+        target = "GPU" if "cuda" in name else "CPU"
+        ours, theirs = row["error"], row["torch"]
+        bars.append(Bar(f"{row['name']} · {row['dtype']} · {target}", ours, theirs))
+        lines.append((row["name"], row["dtype"], target, ulp(ours), "" if theirs is None else ulp(theirs)))
+    head = ("problem", "dtype", "target", "largest error", "PyTorch")
+    return (
+        f"{chart(bars, 'largest error in units of the last place of the largest value, cut off at 8', 0.5, 8.0)}\n\n"
+        f"{details('The numbers', table(head, lines))}\n\n"
+        "Errors of sampled results as a share of the largest, in units of 2^-23 (f32), 2^-10 (f16) and 2^-7 (bf16). "
+        f"How they were measured: [{SUMMARIES['error']}](repo:{SUMMARIES['error']})."
     )
 
 

@@ -42,7 +42,8 @@ struct Band {
 };
 
 // y[c] = x[c - low], or as `beyond` says where that is outside of x: `value`; x mirrored at its first and last element, as
-// often as it takes; the element at the edge; x over and over. Outside of any band y is `value`.
+// often as it takes; the element at the edge; x over and over. Outside of any band y is `value`; with axes in two bands
+// `beyond` is kValue.
 //
 // With a `start`, a number in the memory of the device, y's index along the axis `moved` is start[0] more, and elements whose
 // index is not in [0, limit) are not written.

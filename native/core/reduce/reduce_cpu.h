@@ -38,6 +38,7 @@ constexpr int64_t kLinesAtOnce = 8;   // that are added to Accs in registers
 // A long reduction with few results is split into as many parts, whatever the number of threads.
 constexpr int64_t kReduceParts = 64;
 constexpr int64_t kReducePartTerms = 4096;
+constexpr int64_t kReduceStretch = 256;  // terms of an Acc, at least, before another takes its place
 
 template <class R, class... In, int I, int O>
 size_t reduce_workspace(const ReduceAxes<I, O>&) {
@@ -275,6 +276,29 @@ BK_HD int64_t collect(const R& reducer, const ReduceSpans<kIn>& spans, Accs& acc
     return run;
 }
 
+// Terms of an Acc before another takes its place: of `terms` near the root, so that neither the terms of a stretch nor the
+// stretches are many and the rounding errors of sums stay few.
+inline int64_t stretch_of(int64_t terms) {
+    int64_t stretch = kReduceStretch;
+    while (stretch * stretch < 8 * terms) stretch *= 2;
+    return stretch;
+}
+
+// collect() in stretches; `all` takes the Accs of those before.
+template <class R, class Accs, class Reader, int kIn, class Values>
+BK_HD int64_t collect_stretches(const R& reducer, const ReduceSpans<kIn>& spans, Accs& accs, Accs& all, int64_t used,
+                                Reader& reader, int64_t begin, int64_t end, Values each) {
+    const int64_t lanes = spans.along_terms ? used : 1, stretch = lanes * stretch_of((end - begin) / lanes);
+    if (end - begin < 2 * stretch) return collect(reducer, spans, accs, used, reader, begin, end, each);
+    for (int64_t t = begin; t < end; t += stretch) {
+        settle_span(reducer, accs, used, collect(reducer, spans, accs, used, reader, t, std::min(end, t + stretch), each));
+        BK_VECTOR_LOOP
+        for (int64_t i = 0; i < used; ++i) all.store(i, t == begin ? accs.load(i) : reducer.combine(all.load(i), accs.load(i)));
+    }
+    for (int64_t i = 0; i < used; ++i) accs.store(i, all.load(i));
+    return 0;
+}
+
 // A result of at least kShortAccs terms, fewer than of several runs: collect() and combine_span() with loops of constant
 // length.
 template <class R, class... In, size_t... I>
@@ -379,7 +403,7 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
     int64_t step[kIn + kOut] = {};  // from result to result of a task
     for (int k = 0; !spans.along_terms && k < kIn + kOut; ++k) step[k] = plan.kept.stride[k][inner];
     parallel_ranges(tasks, grain_for(terms.bytes * block * part), [&](int64_t begin, int64_t end) {
-        AccArrays<Acc, kAccs> accs;
+        AccArrays<Acc, kAccs> accs, all;
         typename Terms::Reader reader(terms);
         for (int64_t task = begin; task < end; ++task) {
             const int64_t line = task / parts / blocks, first = task / parts % blocks * block, split = task % parts;
@@ -388,8 +412,8 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
             for (int k = 0; k < kIn + kOut; ++k) base[k] = signed_offset(at.of[k]) + first * step[k];
             const int64_t used = spans.along_terms ? spans.accs : std::min(block, width - first);
             reader.move_to(base);
-            int64_t unsettled = collect(reducer, spans, accs, used, reader, split * part,
-                                        std::min(plan.terms, (split + 1) * part), typename Terms::Values{});
+            int64_t unsettled = collect_stretches(reducer, spans, accs, all, used, reader, split * part,
+                                                  std::min(plan.terms, (split + 1) * part), typename Terms::Values{});
             if (spans.along_terms || parts > 1) settle_span(reducer, accs, used, std::exchange(unsettled, 0));
             if (spans.along_terms) accs.store(0, combine_span(reducer, accs, used));
             const int64_t results = spans.along_terms ? 1 : used;

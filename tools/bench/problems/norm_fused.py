@@ -15,8 +15,8 @@ def torch_add_norm(torch, t, scalars):
     def peer():
         total = t["x"] + t["residual"]
         if "beta" in t:
-            return total, functional.layer_norm(total, n, t["gamma"], t["beta"], EPS)
-        return total, functional.rms_norm(total, n, t["gamma"], EPS)
+            return functional.layer_norm(total, n, t["gamma"], t["beta"], EPS), total
+        return functional.rms_norm(total, n, t["gamma"], EPS), total
 
     return peer
 

@@ -1,0 +1,88 @@
+"""The error of ops that are no elementwise function, of the benchmark's problems: what a check of theirs compares with
+float64, of our result and then of PyTorch's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+import baracuda as bk
+from tools.accuracy.library import has
+from tools.bench import problems
+from tools.bench.check import ULP
+from tools.bench.data import FILLS, Data
+from tools.bench.problem import Problem
+from tools.bench.record import Bench, row_named
+
+# Sums of multiples of 1/16 have no error to be measured.
+INEXACT = FILLS | {"sixteenths": FILLS["normal"]}
+
+
+def measure(library: bk.Library, torch: Any, only: str, dtypes: Sequence[str], families: Sequence[str]) -> list[Any]:
+    """A row for each problem that compares numbers."""
+    on_gpu = library.backend == "cuda"
+    data = Data(library, torch, 0, fills=INEXACT)
+    found = []
+    for bench in problems.benches(library.backend, [only] if only else (), of=families):
+        if row_named(bench.row).family == "elementwise":
+            continue
+        for dtype in (dtype for dtype in bench.dtypes if dtype in dtypes):
+            if has(library, bench.op(dtype).name) and (row := measured(data, bench, dtype, on_gpu)):
+                found.append(row)
+    return found
+
+
+def measured(data: Data, bench: Bench, dtype: str, on_gpu: bool) -> dict[str, Any] | None:
+    problem = Problem(data, bench, dtype)
+    if bench.workspace and problem.workspace is None:
+        return None  # the variant without a workspace is this one
+    problem.launch()()
+    bk.synchronize(data.stream, library=data.library)
+    wrong = problem.check()
+    if not problem.errors and not wrong:
+        return None  # it is exact
+    ours, theirs = worst(problem), None
+    for name, call in problem.peers(on_gpu):
+        if name == "torch" and theirs is None:
+            theirs = of_peer(problem, call)
+    return {"op": problem.op, "name": bench.name, "dtype": dtype, "error": ours, "torch": theirs, "wrong": wrong}
+
+
+def worst(problem: Problem) -> float | None:
+    """JSON has no NaN."""
+    found, problem.errors = max(problem.errors, default=np.nan), []
+    return found if np.isfinite(found) else None
+
+
+def of_peer(problem: Problem, call: Any) -> float | None:
+    """The error of what PyTorch returns in place of our outputs, or of the first of them.
+
+    A result that is off by a quarter of the largest value is that of another problem: some peers make anew what our op
+    is given, or draw other numbers.
+    """
+    torch = problem.data.torch
+    written = [p for p in problem.row.params if p.is_output and p.name in problem.buffers]
+    if any(p.direction.startswith("in") for p in written):
+        return None
+    outputs = [problem.buffers[p.name].torch for p in written]
+    with torch.no_grad():
+        for output in outputs:
+            output.fill_(float("nan") if output.is_floating_point() else 0)
+    result = call()
+    found = [result] if isinstance(result, torch.Tensor) else [r for r in result if r is not None]
+    with torch.no_grad():
+        # An output that was given to the call as `out` is what it returns.
+        for output, tensor in zip(outputs, found):
+            if tensor.is_sparse or extents(tensor) != extents(output):
+                return None
+            if tensor.data_ptr() != output.data_ptr():
+                output.copy_(tensor.reshape(output.shape))
+    problem.check()
+    found = worst(problem)
+    return found if found is not None and found * ULP[problem.dtype] < 0.25 else None
+
+
+def extents(tensor: Any) -> list[int]:
+    return [extent for extent in tensor.shape if extent != 1]
