@@ -144,7 +144,9 @@ def test_the_bound_of_a_mean(terms):
         dtype, indices = "f32", {"segment_ids": np.zeros(2, np.int64)}
         bench = problem("mean", scalars={"num_segments": 1})
         buffers = data = None
-        errors: list[float] = []
+
+        def __init__(self):
+            self.errors = []
 
     mean = np.float64(sum(terms)) / 2
     for error, found in ((2.0**-23, ""), (1e-4, "output[0] is")):
