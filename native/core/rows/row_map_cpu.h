@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/abi/launch.h"
+#include "core/pointwise/cases.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/transpose_cpu.h"
 #include "core/rows/row_map.h"
@@ -256,9 +257,11 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Pack<Block<compute_t<In>, kRowChunk>...> wide;
         const Pack<const compute_t<In>*...> cell =
             pack(widened(source_of<I, In>(lot, r, where, get<I>(raw).cell), get<I>(wide).cell)...);
-        const F fn = f;  // which no store can change, so that the loop becomes vector code whatever it looks at
-        BK_VECTOR_LOOP
-        for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_of(fn, row, where.first + i), get<I>(cell)[i]...);
+        in_case(f, [&](const F& known) BK_INLINED {
+            const F fn = known;  // which no store can change, so that the loop becomes vector code whatever it looks at
+            BK_VECTOR_LOOP
+            for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_of(fn, row, where.first + i), get<I>(cell)[i]...);
+        });
         if (where.exist < kRowChunk)
             for (int i = where.exist; i < kRowChunk; ++i) held[i] = f.pad();
     }
@@ -328,10 +331,12 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         };
         const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(to), is_dense(kIn + O), there, get<O>(buffer).cell)...);
         const typename F::Part part = f.part(row, mine);
-        const F fn = f;
-        BK_VECTOR_LOOP
-        for (int i = 0; i < kRowChunk; ++i)
-            put_cells(cell, i, fn.map(row, part, near_of(fn, row, where.first + i), held[i], get<K>(column)[i]...), outs);
+        in_case(f, [&](const F& known) BK_INLINED {
+            const F fn = known;
+            BK_VECTOR_LOOP
+            for (int i = 0; i < kRowChunk; ++i)
+                put_cells(cell, i, fn.map(row, part, near_of(fn, row, where.first + i), held[i], get<K>(column)[i]...), outs);
+        });
         (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), there, get<O>(cell)), ...);
     }
 
@@ -348,8 +353,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 const Row known = row[r];
                 if (work & kLoads) hold(lot, r, known, where, group->held, std::index_sequence_for<In...>{});
                 if (work & kSums) {
-                    const F fn = f;
-                    group->mine = fn.sum_up(known, group->held, where);
+                    in_case(f, [&](const F& fn) BK_INLINED { group->mine = fn.sum_up(known, group->held, where); });
                     acc[r] = f.combine(acc[r], group->mine);
                 }
                 if (in_output != nullptr)
