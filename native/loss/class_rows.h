@@ -273,8 +273,9 @@ struct SoftCrossEntropyRows : RowDefaults {
 
     // Of position j; of one behind the row, where vectors of its end are, anything. Vectors look weights up by a mask.
     BK_HD C weight_of(int64_t j) const {
+        const uint32_t known = weight == nullptr ? 0u : static_cast<uint32_t>(classes);
         C w = C(1);
-        if (weight != nullptr && j < classes) w = weight[j];
+        if (static_cast<uint32_t>(j) < known) w = weight[j];
         return w;
     }
     BK_HD Row start(C dy = C(1)) const {

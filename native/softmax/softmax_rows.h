@@ -55,9 +55,10 @@ struct SoftmaxRows : RowDefaults {
         const C base = base_of(max);
         C e[N];
         BK_HELD_LOOP
-        for (int i = 0; i < N; ++i) e[i] = math::exp_of_negative<T>(x[i] - base);
-        BK_HELD_LOOP
-        for (int i = 0; i < N; ++i) x[i] = math::select(log, x[i], e[i]);
+        for (int i = 0; i < N; ++i) {
+            e[i] = math::exp_of_negative<T>(x[i] - base);
+            x[i] = math::select(log, x[i], e[i]);
+        }
         return {max, sum_of(e)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
