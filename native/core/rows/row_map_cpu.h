@@ -30,7 +30,7 @@ constexpr int kMostTileBytes = 8192;
 constexpr int kMostRowsTogether = 8;  // that are not in tiles
 
 // Elements of a chunk: what is done once a chunk should not count, nor what is done for elements that short rows lack.
-constexpr int kShortRow = 16;
+constexpr int kShortRow = 32;
 constexpr int kMostShortChunks = 3;  // of a row that would leave most of a long chunk empty
 template <class Held>
 constexpr int kLongRowChunk = sizeof(Held) <= 4 ? 128 : 64;
