@@ -24,6 +24,9 @@
 #define BK_VECTOR_LOOP _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
 #endif
 
+// Of a lambda in vector code: part of what calls it.
+#define BK_INLINED __attribute__((always_inline))
+
 // Of a function, and at the beginning of a block in it: x * y + z may be one operation with one rounding. GCC asks for the
 // first, clang for the second.
 #if defined(__clang__)

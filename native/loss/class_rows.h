@@ -44,7 +44,7 @@ BK_HD C base_of(C max) {
 template <class T, int N>
 BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base) {
     using C = compute_t<T>;
-    BK_UNROLL
+    BK_HELD_LOOP
     for (int i = 0; i < N; ++i) x[i] = math::exp_of_negative<T>(x[i] - base);
     return sum_of<C>(x);
 }
@@ -132,13 +132,14 @@ struct CrossEntropyRows : RowDefaults {
 // 0. Without weights, smoothing and penalty it is log(sum of exp(x)) - x[target].
 template <class T>
 struct WeightedCrossEntropyRows : RowDefaults {
-    static constexpr bool kOnePass = true;
+    static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true;
     static constexpr int kHeldBytes = 64;  // a row's numbers need registers too
     using C = compute_t<T>;
     struct Acc {
         C max, sum, picked, weights;  // of exp(x - base_of(max)); q x; w where `each` has it
     };
-    struct Row {
+    struct Row : LargestKnown<kTwice> {
         int32_t target;
         C scale, own, max, factor, on, off, term;
     };
@@ -157,14 +158,11 @@ struct WeightedCrossEntropyRows : RowDefaults {
     BK_HD Row start(int64_t target, C dy = C(1)) const {
         const ClassWeights<C> weights{classes, ignored, weight, divisor};
         const bool valid = weights.counts(target);
-        return {valid ? static_cast<int32_t>(target) : -1,
-                (has_dy ? dy : C(1)) * factor * weights.share(),
-                valid ? own * weights.of(target) : C(0),
-                0,
-                0,
-                0,
-                0,
-                0};
+        Row row{};
+        row.target = valid ? static_cast<int32_t>(target) : -1;
+        row.scale = (has_dy ? dy : C(1)) * factor * weights.share();
+        row.own = valid ? own * weights.of(target) : C(0);
+        return row;
     }
     BK_HD Row start(int32_t low, int32_t high, C dy = C(1)) const {
         return start(index_of_words(low, high, has_high_words), dy);
@@ -176,6 +174,7 @@ struct WeightedCrossEntropyRows : RowDefaults {
     // The share of every class of the elements, times these.
     template <class W, int N>
     BK_HD void spread(const Held (&x)[N], const W& where, Acc* acc) const {
+#if BK_IN_KERNEL
         C product = 0, weights = 0;
         BK_UNROLL
         for (int i = 0; i < N; ++i) {
@@ -186,15 +185,31 @@ struct WeightedCrossEntropyRows : RowDefaults {
         }
         acc->picked += each * product;
         acc->weights = weights;
+#else
+        C product[N], weights[N];
+        const C* const from = weight == nullptr ? nullptr : weight + where.at(0);
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) {
+            C w = C(1);
+            if (from != nullptr && where.has(i)) w = from[i];
+            weights[i] = math::select(where.has(i), w, C(0));
+            product[i] = math::select(where.has(i), w * x[i], C(0));
+        }
+        acc->picked += each * sum_of(product);
+        acc->weights = sum_of(weights);
+#endif
     }
     template <class W, int N>
     BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
-        Acc acc{max_of(x), 0, row.own * picked_of(x, where, row.target), 0};
+        if constexpr (kTwice)
+            if (!row.knows_max) return {max_of(x), 0, 0, 0};
+        Acc acc{kTwice ? row.max : max_of(x), 0, row.own * picked_of(x, where, row.target), 0};
         if (each != C(0)) spread(x, where, &acc);
         acc.sum = exponentials<T>(x, base_of(acc.max));
         return acc;
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        if constexpr (kTwice) return {math::max(a.max, b.max), a.sum + b.sum, a.picked + b.picked, a.weights + b.weights};
         const bool first = a.max > b.max;
         const Acc high = first ? a : b, low = first ? b : a;
         return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked,
@@ -208,6 +223,8 @@ struct WeightedCrossEntropyRows : RowDefaults {
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);
+        if constexpr (kTwice)
+            if (!row.knows_max) return row.knows_max = true;
         const C shares = row.own + each * all.weights, logarithm = math::log<T>(all.sum), lse = logarithm + row.max;
         const C term = shares * logarithm + (shares * row.max - all.picked) + penalty * lse * lse;
         const ClassWeights<C> weights{classes, ignored, weight, divisor};
@@ -217,7 +234,10 @@ struct WeightedCrossEntropyRows : RowDefaults {
         row.on = row.scale * row.own + row.off;
         return false;
     }
-    BK_HD Part part(const Row& row, const Acc& mine) const { return {math::exp<T>(base_of(mine.max) - row.max) * row.factor}; }
+    BK_HD Part part(const Row& row, [[maybe_unused]] const Acc& mine) const {
+        if constexpr (kTwice) return {row.factor};
+        return {math::exp<T>(base_of(mine.max) - row.max) * row.factor};
+    }
     BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e) const {
         C slope = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.on, row.off);
         if (weight != nullptr && each != C(0))
@@ -230,12 +250,13 @@ struct WeightedCrossEntropyRows : RowDefaults {
 // -sum of s log(softmax(x)), where a share s = w[j] (own q + each) of 0 adds nothing.
 template <class T>
 struct SoftCrossEntropyRows : RowDefaults {
-    static constexpr bool kOnePass = true;
+    static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true;
     using C = compute_t<T>;
     struct Acc {
         C max, sum, shares, product;  // sum of q, and of q (x - base_of(max))
     };
-    struct Row {
+    struct Row : LargestKnown<kTwice> {
         C scale, max, shares, factor, term;
     };
     struct Part {
@@ -250,27 +271,39 @@ struct SoftCrossEntropyRows : RowDefaults {
     const C* weight = nullptr;  // w; null: 1
     C own = 1, each = 0;
 
-    // Of position j; of one behind the row, where vectors of its end are, anything.
-    BK_HD C weight_of(int64_t j) const { return weight == nullptr ? C(1) : weight[j < classes ? j : 0]; }
-    BK_HD Row start(C dy = C(1)) const { return {dy * factor, 0, 0, 0, 0}; }
+    // Of position j; of one behind the row, where vectors of its end are, anything. Vectors look weights up by a mask.
+    BK_HD C weight_of(int64_t j) const {
+        const uint32_t known = weight == nullptr ? 0u : static_cast<uint32_t>(classes);
+        C w = C(1);
+        if (static_cast<uint32_t>(j) < known) w = weight[j];
+        return w;
+    }
+    BK_HD Row start(C dy = C(1)) const {
+        Row row{};
+        row.scale = dy * factor;
+        return row;
+    }
     BK_HD Held hold(const Row&, int64_t j, C x, C q) const { return {x, weight_of(j) * (own * q + each)}; }
     BK_HD Held pad() const { return {-C(INFINITY), C(0)}; }
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0), C(0)}; }
 
     template <class W, class H, int N>
-    BK_HD Acc sum_up(const Row&, H (&held)[N], const W&) const {
+    BK_HD Acc sum_up([[maybe_unused]] const Row& row, H (&held)[N], const W&) const {
         C x[N], q[N], product[N];
-        BK_UNROLL
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) x[i] = held[i].x, q[i] = held[i].q;
-        const C max = max_of(x), base = base_of(max);
-        BK_UNROLL
+        if constexpr (kTwice)
+            if (!row.knows_max) return {max_of(x), 0, 0, 0};
+        const C max = kTwice ? row.max : max_of(x), base = base_of(max);
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) product[i] = share(q[i], x[i] - base);
         const C sum = exponentials<T>(x, base);
-        BK_UNROLL
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) held[i].x = x[i];
         return {max, sum, sum_of(q), sum_of(product)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        if constexpr (kTwice) return {math::max(a.max, b.max), a.sum + b.sum, a.shares + b.shares, a.product + b.product};
         const bool first = a.max > b.max;
         const Acc high = first ? a : b, low = first ? b : a;
         const C base = base_of(high.max);
@@ -279,12 +312,17 @@ struct SoftCrossEntropyRows : RowDefaults {
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);
+        if constexpr (kTwice)
+            if (!row.knows_max) return row.knows_max = true;
         row.shares = all.shares;
         row.term = share(all.shares, math::log<T>(all.sum)) - all.product;
         row.factor = all.shares * row.scale / all.sum;
         return false;
     }
-    BK_HD Part part(const Row& row, const Acc& mine) const { return {math::exp<T>(base_of(mine.max) - row.max) * row.factor}; }
+    BK_HD Part part(const Row& row, [[maybe_unused]] const Acc& mine) const {
+        if constexpr (kTwice) return {row.factor};
+        return {math::exp<T>(base_of(mine.max) - row.max) * row.factor};
+    }
     BK_HD Pack<C> map(const Row& row, const Part& part, int64_t, const Held& held) const {
         return pack(held.x * part.factor - held.q * row.scale);
     }
@@ -308,8 +346,9 @@ struct SoftCrossEntropyTargetRows : SoftCrossEntropyRows<T> {
     BK_HD Held hold(const Row& row, int64_t j, C x, C q) const { return {Base::hold(row, j, x, q), x}; }
     BK_HD Held pad() const { return {Base::pad(), -C(INFINITY)}; }
     BK_HD bool finish(Row& row, const typename Base::Acc& all, int64_t n) const {
-        row.normalizer = math::log<T>(all.sum) + base_of(all.max);
-        return Base::finish(row, all, n);
+        const bool again = Base::finish(row, all, n);
+        row.normalizer = math::log<T>(all.sum) + row.max;
+        return again;
     }
     BK_HD Pack<C, C> map(const Row& row, const typename Base::Part& part, int64_t j, const Held& held) const {
         const C slope = this->weight_of(j) * this->own * row.scale;
@@ -323,6 +362,20 @@ BK_HD compute_t<T> power_of(compute_t<T> x, compute_t<T> p) {
     if (p == 1) return x;
     if (p == 2) return x * x;
     return math::pow<T>(x, p);
+}
+
+// The cases of f.p that need no power (core/pointwise/cases.h).
+template <class F, class Body>
+BK_HD void each_power(F f, const Body& body) {
+    if (f.p == 1) {
+        f.p = 1;
+        body(f);
+    } else if (f.p == 2) {
+        f.p = 2;
+        body(f);
+    } else {
+        body(f);
+    }
 }
 
 // The mean over the classes of max(0, margin - x[target] + x[j])^p, j not being the target, times the target's weight. Two

@@ -5,6 +5,7 @@
 
 #include "core/math/math.h"
 #include "core/platform.h"
+#include "core/pointwise/cases.h"
 #include "core/types/dtype.h"
 
 namespace bk {
@@ -88,6 +89,10 @@ struct KlDiv {
     struct Term {
         using C = compute_t<T>;
         int32_t is_log;
+        template <class F, class Body>
+        static BK_HD void each_case(const F& f, const Body& body) {
+            each_value(f, &F::is_log, body);
+        }
         BK_HD C operator()(C pred, C target) const {
             return is_log ? share(math::exp<T>(target), target - pred)
                           : math::select(target > C(0), target * (math::log<T>(target) - pred), C(0));
@@ -98,6 +103,10 @@ struct KlDiv {
         using C = compute_t<T>;
         C factor;
         int32_t is_log;
+        template <class F, class Body>
+        static BK_HD void each_case(const F& f, const Body& body) {
+            each_value(f, &F::is_log, body);
+        }
         BK_HD C operator()(C target, C dy) const {
             const C probability = is_log ? math::exp<T>(target) : math::select(target > C(0), target, C(0));
             return math::select(probability > C(0), -probability * (dy * factor), C(0));
@@ -128,6 +137,10 @@ struct PoissonNll {
         using C = compute_t<T>;
         int32_t is_log, is_full;
         C eps;
+        template <class F, class Body>
+        static BK_HD void each_case(const F& f, const Body& body) {
+            each_value(f, &F::is_log, [&](const F& known) { each_value(known, &F::is_full, body); });
+        }
         BK_HD C operator()(C x, C target) const {
             const C cost = is_log ? math::exp<T>(x) - share(target, x) : x - share(target, math::log<T>(x + eps));
             return is_full ? cost + log_factorial<T>(target) : cost;
@@ -138,6 +151,10 @@ struct PoissonNll {
         using C = compute_t<T>;
         C factor, eps;
         int32_t is_log;
+        template <class F, class Body>
+        static BK_HD void each_case(const F& f, const Body& body) {
+            each_value(f, &F::is_log, body);
+        }
         BK_HD C operator()(C x, C target, C dy) const {
             return (is_log ? math::exp<T>(x) - target : C(1) - share(target, C(1) / (x + eps))) * (dy * factor);
         }

@@ -43,19 +43,27 @@ struct RepeatedWeight {
     }
     int64_t BK_HD length() const { return static_cast<int64_t>(extent.divisor()); }
 
-    // From element `first` on, for `count` elements.
+    // From element `first` on: the first `stored` of `count` elements have their weights at `from`, any other has `value`. Vectors
+    // look those up by a mask, so that none is read behind the last.
     struct Run {
         const C* from;
-        int64_t step, count;
-        // Elements behind the last of a run are computed where these fill a vector, and not stored.
-        BK_HD C operator()(int64_t k) const { return from == nullptr ? C(1) : from[(k < count ? k : 0) * step]; }
+        uint32_t stored;
+        C value;
+        int64_t count;
+        BK_HD C operator()(int64_t k) const {
+            C w = value;
+            if (static_cast<uint32_t>(k) < stored) w = from[k];
+            return w;
+        }
     };
     BK_HD Run at(int64_t first) const {
-        if (weight == nullptr) return {nullptr, 0, INT64_MAX};
-        if (length() == 1) return {weight, 0, INT64_MAX};
-        const int64_t place = static_cast<int64_t>(extent(static_cast<uint64_t>(first)).remainder);
-        return {weight + place, 1, length() - place};
+        if (weight == nullptr) return {nullptr, 0, C(1), kMostOfRun};
+        if (length() == 1) return {weight, 0, *weight, kMostOfRun};
+        const int64_t place = static_cast<int64_t>(extent(static_cast<uint64_t>(first)).remainder), rest = length() - place;
+        const int64_t count = rest < kMostOfRun ? rest : kMostOfRun;
+        return {weight + place, static_cast<uint32_t>(count), C(1), count};
     }
+    static constexpr int64_t kMostOfRun = int64_t{1} << 30;
 };
 
 template <class T>

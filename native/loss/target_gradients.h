@@ -6,6 +6,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/math/math.h"
+#include "core/pointwise/cases.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "loss/elementwise_loss.h"
@@ -75,6 +76,10 @@ struct KlDivTargetGradient {
     using C = compute_t<T>;
     C factor;
     int32_t is_log;
+    template <class F, class Body>
+    static BK_HD void each_case(const F& f, const Body& body) {
+        each_value(f, &F::is_log, body);
+    }
     BK_HD C operator()(C pred, C target, C dy) const {
         if (is_log) return share(math::exp<T>(target), target - pred + C(1)) * (dy * factor);
         return math::select(target > C(0), (math::log<T>(target) - pred + C(1)) * (dy * factor), C(0));
@@ -86,6 +91,10 @@ struct PoissonTargetGradient {
     using C = compute_t<T>;
     C factor;
     int32_t is_log;
+    template <class F, class Body>
+    static BK_HD void each_case(const F& f, const Body& body) {
+        each_value(f, &F::is_log, body);
+    }
     BK_HD C operator()(C x, C dy) const { return -(is_log ? x : math::log<T>(x)) * (dy * factor); }
 };
 
@@ -95,6 +104,10 @@ struct FullPoissonTargetGradient {
     using C = compute_t<T>;
     C factor, eps;
     int32_t is_log, is_full;
+    template <class F, class Body>
+    static BK_HD void each_case(const F& f, const Body& body) {
+        each_value(f, &F::is_log, [&](const F& known) { each_value(known, &F::is_full, body); });
+    }
     BK_HD C operator()(C x, C target, C dy) const {
         const C slope = -(is_log ? x : math::log<T>(x + eps));
         const C of_constant = math::select(target <= C(1), C(0), math::log<T>(target) + C(0.5) / target);

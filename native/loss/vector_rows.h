@@ -41,7 +41,7 @@ struct CosineRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C dot[N], square1[N], square2[N];
-        BK_UNROLL
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
             dot[i] = held[i].x1 * held[i].x2;
             square1[i] = held[i].x1 * held[i].x1;
@@ -86,6 +86,10 @@ struct TripletRows : RowDefaults {
 
     C margin, p, factor;
 
+    template <class F, class Body>
+    static BK_HD void each_case(const F& f, const Body& body) {
+        each_power(f, body);
+    }
     BK_HD Row start(C dy = C(1)) const { return {dy * factor, 0, 0, 0}; }
     BK_HD Held hold(const Row&, int64_t, C a, C positive, C negative) const { return {a - positive, a - negative}; }
     BK_HD Held pad() const { return {0, 0}; }
@@ -94,7 +98,7 @@ struct TripletRows : RowDefaults {
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C positive[N], negative[N];
-        BK_UNROLL
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
             positive[i] = power_of<T>(math::fabs<C>(held[i].from_positive), p);
             negative[i] = power_of<T>(math::fabs<C>(held[i].from_negative), p);
@@ -162,7 +166,7 @@ struct TripletSwapRows : TripletRows<T> {
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C positive[N], negative[N], swapped[N];
-        BK_UNROLL
+        BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
             positive[i] = power_of<T>(math::fabs<C>(held[i].from_positive), this->p);
             negative[i] = power_of<T>(math::fabs<C>(held[i].from_negative), this->p);

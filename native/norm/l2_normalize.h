@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/abi/launch.h"
 #include "norm/row_shape.h"
@@ -43,11 +44,33 @@ struct SquareSums {
     BK_HD C norm(int64_t n) const { return Norm{}.finish({sum, 0, large, small}, n); }
 };
 
+// Where f64 costs little: it has room for the squares of f32 and their sums.
+template <class T>
+struct WideSquareSums {
+    using C = compute_t<T>;
+    double sum;
+
+    template <int N>
+    static BK_HD WideSquareSums of(const C (&x)[N]) {
+        double term[N];
+        BK_HELD_LOOP
+        for (int i = 0; i < N; ++i) {
+            const double wide = x[i];
+            term[i] = wide * wide;
+        }
+        return {sum_of(term)};
+    }
+    BK_HD WideSquareSums operator+(const WideSquareSums& other) const { return {sum + other.sum}; }
+    BK_HD C norm(int64_t n) const { return norm2_reducer_t<T>{}.finish({sum}, n); }
+};
+template <class T>
+using square_sums_t = std::conditional_t<std::is_same_v<norm2_reducer_t<T>, WideNorm2Reducer<T>>, WideSquareSums<T>, SquareSums<T>>;
+
 template <class T>
 struct L2Rows : RowDefaults {
     static constexpr bool kOnePass = true;
     using C = compute_t<T>;
-    using Acc = SquareSums<T>;
+    using Acc = square_sums_t<T>;
     using Held = C;
     struct Row {
         C gain, norm, scale;
@@ -59,7 +82,7 @@ struct L2Rows : RowDefaults {
     BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0}; }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return 0; }
-    BK_HD Acc identity() const { return {0, 0, 0}; }
+    BK_HD Acc identity() const { return {}; }
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
         return Acc::of(x);
@@ -80,7 +103,7 @@ struct L2BackwardRows : RowDefaults {
     static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     struct Acc {
-        SquareSums<T> squares;
+        square_sums_t<T> squares;
         C product;
     };
     struct Row {
@@ -97,7 +120,7 @@ struct L2BackwardRows : RowDefaults {
     BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0, 0}; }
     BK_HD Held hold(const Row&, int64_t, C dy, C x) const { return {dy, x}; }
     BK_HD Held pad() const { return {0, 0}; }
-    BK_HD Acc identity() const { return {{0, 0, 0}, 0}; }
+    BK_HD Acc identity() const { return {{}, 0}; }
     template <class W, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
         C x[N], product[N];
@@ -106,7 +129,7 @@ struct L2BackwardRows : RowDefaults {
             x[i] = held[i].x;
             product[i] = held[i].dy * held[i].x;
         }
-        return {SquareSums<T>::of(x), sum_of(product)};
+        return {square_sums_t<T>::of(x), sum_of(product)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.squares + b.squares, a.product + b.product}; }
     BK_HD bool finish(Row& row, const Acc& all, int64_t n) const {

@@ -5,6 +5,7 @@
 
 #include "core/math/math.h"
 #include "core/platform.h"
+#include "core/pointwise/cases.h"
 #include "core/rows/row_map.h"
 
 namespace bk::op {
@@ -32,6 +33,10 @@ struct SoftmaxRows : RowDefaults {
     // What is subtracted: nothing from a group that has only -inf, whose exponentials are 0.
     static BK_HD C base_of(C max) { return math::select(max == -C(INFINITY), C(0), max); }
 
+    template <class F, class Body>
+    static BK_HD void each_case(const F& f, const Body& body) {
+        each_value(f, &F::log, body);
+    }
     BK_HD bool keeps_elements() const { return log; }
     BK_HD Row start() const { return {}; }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
@@ -50,9 +55,10 @@ struct SoftmaxRows : RowDefaults {
         const C base = base_of(max);
         C e[N];
         BK_HELD_LOOP
-        for (int i = 0; i < N; ++i) e[i] = math::exp_of_negative<T>(x[i] - base);
-        BK_HELD_LOOP
-        for (int i = 0; i < N; ++i) x[i] = math::select(log, x[i], e[i]);
+        for (int i = 0; i < N; ++i) {
+            e[i] = math::exp_of_negative<T>(x[i] - base);
+            x[i] = math::select(log, x[i], e[i]);
+        }
         return {max, sum_of(e)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
@@ -99,6 +105,10 @@ struct SoftmaxBackwardRows : RowDefaults {
     bool log;
     C scale;
 
+    template <class F, class Body>
+    static BK_HD void each_case(const F& f, const Body& body) {
+        each_value(f, &F::log, body);
+    }
     BK_HD Row start() const { return {}; }
     BK_HD Held hold(const Row&, int64_t, C dy, C y) const { return {dy, y}; }
     BK_HD Held pad() const { return {C(0), C(0)}; }

@@ -10,6 +10,7 @@
 
 #include "core/abi/launch.h"
 #include "core/compiler_cpu.h"
+#include "core/pointwise/cases.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
 
@@ -124,8 +125,10 @@ DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...
         else
             dispatch_range(
                 [&](int64_t, int64_t) {
-                    compute_dense(*static_cast<const Fn*>(functor), element, count, out, in, std::index_sequence_for<Out...>{},
-                                  std::index_sequence_for<In...>{});
+                    in_case(*static_cast<const Fn*>(functor), [&](const Fn& fn) BK_INLINED {
+                        compute_dense(fn, element, count, out, in, std::index_sequence_for<Out...>{},
+                                      std::index_sequence_for<In...>{});
+                    });
                 },
                 0, count);
     };

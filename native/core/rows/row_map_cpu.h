@@ -1,5 +1,6 @@
 // Rows on the CPU: chunks of a constant length, which become vector code. Short rows are held on the stack between passes,
-// long ones read again; one that is longer than a segment is summed up segment by segment, by several threads where there are
+// long ones read again; several short ones are worked on together, since each waits for what was made of it; one that is longer
+// than a segment is summed up segment by segment, by several threads where there are
 // fewer rows than threads. Rows whose neighbours lie side by side are brought to tiles, which have a cache line of rows and a
 // chunk of each.
 #pragma once
@@ -10,6 +11,7 @@
 #include <utility>
 
 #include "core/abi/launch.h"
+#include "core/pointwise/cases.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/transpose_cpu.h"
 #include "core/rows/row_map.h"
@@ -25,9 +27,11 @@ constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
 constexpr int64_t kLeastTiled = 8;  // rows side by side
 constexpr int kMostTileBytes = 8192;
+constexpr int kMostRowsTogether = 8;  // that are not in tiles
 
 // Elements of a chunk: what is done once a chunk should not count, nor what is done for elements that short rows lack.
-constexpr int kShortRow = 16;
+constexpr int kShortRow = 32;
+constexpr int kMostShortChunks = 3;  // of a row that would leave most of a long chunk empty
 template <class Held>
 constexpr int kLongRowChunk = sizeof(Held) <= 4 ? 128 : 64;
 
@@ -154,7 +158,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Pack<std::conditional_t<kIsInput<Out>, Nothing, Tile<Out>>...> out;
     };
     using UsedTiles = std::conditional_t<kTiles, Tiles, Nothing>;
-    // Rows that are worked on together: several in tiles, else one.
+    // Rows that are worked on together: some in tiles, or short ones.
+    static constexpr int kMostRows = kTiles ? std::max(kTileRows, kMostRowsTogether) : kMostRowsTogether;
     struct Lot {
         At at;  // of the first
         int rows;
@@ -175,10 +180,10 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     // Offsets of a row of the lot.
     BK_HD At at_row(const Lot& lot, int r) const {
         At at = lot.at;
-        for (int k = 0; kTiles && r > 0 && k < Full + Single; ++k)
-            at.of[k] += static_cast<uint64_t>(r) * static_cast<uint64_t>(rows.stride[k][rows.rank - 1]);
+        for (int k = 0; r > 0 && k < Full + Single; ++k) at.of[k] += static_cast<uint64_t>(row_offset(k, r));
         return at;
     }
+    BK_HD int64_t row_offset(int k, int r) const { return r == 0 ? 0 : r * rows.stride[k][rows.rank - 1]; }
 
     // A tile of operand k where it lies: positions from `first` on of all rows of the lot.
     template <class T>
@@ -224,10 +229,10 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     }
 
     template <size_t I, class T>
-    BK_HD const T* source_of(const Lot& lot, [[maybe_unused]] int r, const RowChunk& where, T* buffer) const {
+    BK_HD const T* source_of(const Lot& lot, int r, const RowChunk& where, T* buffer) const {
         if constexpr (kTiles)
             if (lot.tiles != nullptr) return get<I>(lot.tiles->in).cell + r * kRowChunk;
-        return chunk_of(get<I>(x) + signed_offset(lot.at.of[I]), I, where.first, where.exist, buffer);
+        return chunk_of(get<I>(x) + signed_offset(lot.at.of[I]) + row_offset(I, r), I, where.first, where.exist, buffer);
     }
 
     template <class T>
@@ -256,9 +261,11 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Pack<Block<compute_t<In>, kRowChunk>...> wide;
         const Pack<const compute_t<In>*...> cell =
             pack(widened(source_of<I, In>(lot, r, where, get<I>(raw).cell), get<I>(wide).cell)...);
-        const F fn = f;  // which no store can change, so that the loop becomes vector code whatever it looks at
-        BK_VECTOR_LOOP
-        for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_of(fn, row, where.first + i), get<I>(cell)[i]...);
+        in_case(f, [&](const F& known) BK_INLINED {
+            const F fn = known;  // which no store can change, so that the loop becomes vector code whatever it looks at
+            BK_VECTOR_LOOP
+            for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_of(fn, row, where.first + i), get<I>(cell)[i]...);
+        });
         if (where.exist < kRowChunk)
             for (int i = where.exist; i < kRowChunk; ++i) held[i] = f.pad();
     }
@@ -311,7 +318,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         if (get<O>(y) == nullptr) return nullptr;
         if constexpr (kTiles)
             if (lot.tiles != nullptr) return output_tile<O, T>(lot.tiles) + r * kRowChunk;
-        return get<O>(y) + signed_offset(lot.at.of[kIn + O]);
+        return get<O>(y) + signed_offset(lot.at.of[kIn + O]) + row_offset(kIn + O, r);
     }
 
     template <size_t... K, size_t... O>
@@ -328,17 +335,20 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         };
         const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(to), is_dense(kIn + O), there, get<O>(buffer).cell)...);
         const typename F::Part part = f.part(row, mine);
-        const F fn = f;
-        BK_VECTOR_LOOP
-        for (int i = 0; i < kRowChunk; ++i)
-            put_cells(cell, i, fn.map(row, part, near_of(fn, row, where.first + i), held[i], get<K>(column)[i]...), outs);
+        in_case(f, [&](const F& known) BK_INLINED {
+            const F fn = known;
+            BK_VECTOR_LOOP
+            for (int i = 0; i < kRowChunk; ++i)
+                put_cells(cell, i, fn.map(row, part, near_of(fn, row, where.first + i), held[i], get<K>(column)[i]...), outs);
+        });
         (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), there, get<O>(cell)), ...);
     }
 
-    // Positions [begin, end) of a lot chunk by chunk, in one group or each in its own. Where `in_output` is there, it has the
+    // Positions [begin, end) of a lot chunk by chunk, in one group or each of each row in its own. Where `in_output` is there, it has the
     // chunks' statistics, and the output what they hold.
-    BK_HD void visit(int work, const Lot& lot, const Row* row, int64_t begin, int64_t end, Group* group, bool keeps,
+    BK_HD void visit(int work, const Lot& lot, const Row* row, int64_t begin, int64_t end, Group* groups, bool keeps,
                      Acc* in_output, Acc* acc) const {
+        const int64_t of_row = keeps ? ceil_div<int64_t>(n, kRowChunk) : 0;
         for (int r = 0; r < lot.rows; ++r) acc[r] = f.identity();
         for (int64_t first = begin; first < end; first += kRowChunk) {
             const RowChunk where{first, static_cast<int>(std::min<int64_t>(end - first, kRowChunk))};
@@ -346,10 +356,10 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 if (lot.tiles != nullptr && (work & kReads)) load_tiles(lot, where, std::index_sequence_for<In...>{});
             for (int r = 0; r < lot.rows; ++r) {
                 const Row known = row[r];
+                Group* const group = groups + r * of_row;
                 if (work & kLoads) hold(lot, r, known, where, group->held, std::index_sequence_for<In...>{});
                 if (work & kSums) {
-                    const F fn = f;
-                    group->mine = fn.sum_up(known, group->held, where);
+                    in_case(f, [&](const F& fn) BK_INLINED { group->mine = fn.sum_up(known, group->held, where); });
                     acc[r] = f.combine(acc[r], group->mine);
                 }
                 if (in_output != nullptr)
@@ -362,7 +372,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             }
             if constexpr (kTiles)
                 if (lot.tiles != nullptr && (work & kMaps)) store_tiles(lot, where, std::index_sequence_for<Out...>{});
-            if (keeps) ++group;
+            if (keeps) ++groups;
         }
     }
 
@@ -418,16 +428,16 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared, UsedTiles* tiles) const {
         Group group[kMostGroups];
         Acc chunk[kHoldsInOutput && !F::kMapsAlone ? kMostChunksInOutput : 1];
-        constexpr int kMostRows = kTiles ? kTileRows : 1;
         Row row[kMostRows];
         Acc all[kMostRows], acc[kMostRows];
-        const bool keeps = tiles == nullptr && n <= int64_t{kMostGroups} * kRowChunk;
+        const int64_t chunks = ceil_div<int64_t>(n, kRowChunk);
+        const bool keeps = (tiles == nullptr ? 1 : kTileRows) * chunks <= kMostGroups;
+        const int most = tiles != nullptr ? kTileRows : !keeps || shared != nullptr ? 1 : rows_together(chunks);
         const bool in_output = tiles == nullptr && !keeps && shared == nullptr && holds_in_output();
         const int reads = kLoads | (n > kRowChunk ? kReads : 0);  // a tile that has the whole rows stays
         int count = 1;
         for (int64_t i = begin; i < end; i += count) {
-            if constexpr (kTiles)
-                if (tiles != nullptr) count = tiled_rows(i, end);
+            if (most > 1) count = lot_rows(i, end, most, tiles != nullptr);
             if (count < 1 || count > kMostRows) __builtin_unreachable();
             const Lot lot{outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i)), count, tiles};
             for (int r = 0; r < count; ++r) row[r] = shared != nullptr ? shared->known : start(at_row(lot, r));
@@ -463,10 +473,16 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         return rows.stride[0][last] == 1 && magnitude(lines.step[0]) > 1 && rows.extent[last] >= kLeastTiled;
     }
 
-    // Of row i and those behind it: up to the end of a tile, which begins where the line of rows does.
-    BK_HD int tiled_rows(int64_t i, int64_t end) const {
-        const int64_t extent = rows.extent[rows.rank - 1], at = i % extent;
-        return static_cast<int>(std::min(kTileRows - (at & (kTileRows - 1)), std::min(extent - at, end - i)));
+    // Rows of `chunks` chunks each that are kept at a time.
+    int rows_together(int64_t chunks) const {
+        if (rows.rank == 0) return 1;
+        return static_cast<int>(std::min<int64_t>(kMostRowsTogether, kMostGroups / std::max<int64_t>(chunks, 1)));
+    }
+
+    // Of row i and those behind it in its line: `most`, or up to the end of a tile, which begins where the line does.
+    BK_HD int lot_rows(int64_t i, int64_t end, int most, bool is_tile) const {
+        const int64_t extent = rows.extent[rows.rank - 1], at = i % extent, of_tile = at & (kTileRows - 1);
+        return static_cast<int>(std::min(most - (is_tile ? of_tile : 0), std::min(extent - at, end - i)));
     }
 
     void run_rows(int64_t row_count, int64_t row_bytes) const {
@@ -525,7 +541,7 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
                       saved.pointer};
         job.run_rows(outer.numel(), bytes * job.n);
     };
-    if (inner.numel() <= kShortRow)
+    if (inner.numel() <= kMostShortChunks * kShortRow)
         run(std::integral_constant<int, kShortRow>{});
     else
         run(std::integral_constant<int, kLongRowChunk<typename F::Held>>{});

@@ -1,5 +1,6 @@
 // In place, each thread its lines or its share of the targets, so that sums have the order of the updates. 16-bit results
-// need equal targets brought together to be kept in f32; without a workspace for that every step is rounded.
+// are kept in f32 where there is a workspace: equal rows are brought together, lines go through tiles of targets. Without one
+// every step is rounded.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "core/rows/row_sums_cpu.h"
 #include "core/rows/scatter_reduce.h"
+#include "core/rows/scatter_tiles_cpu.h"
 
 namespace bk {
 
@@ -81,19 +83,10 @@ Status scatter_in_place(const Op& op, const ScatterLayout& given, const T* updat
     parallel_ranges(parts.count(), 1, [&](int64_t begin, int64_t end) {
         for (int64_t part = begin; part < end; ++part) {
             const ColumnRange range = parts.line_range(part);
-            const int64_t width = s.cells.rank == 0 ? 1 : s.cells.extent[s.cells.rank - 1];
-            for (int64_t line = range.first; line < range.last;) {
-                int64_t offset[3] = {}, inner[3] = {}, rest = line / width;
-                const int64_t at = line % width, count = std::min(width - at, range.last - line);
-                for (int k = 0; k < 3; ++k) inner[k] = s.cells.rank == 0 ? 0 : s.cells.stride[k][s.cells.rank - 1];
-                for (int k = 0; k < 3; ++k) offset[k] = at * inner[k];
-                for (int d = s.cells.rank - 2; d >= 0; --d) {
-                    for (int k = 0; k < 3; ++k) offset[k] += rest % s.cells.extent[d] * s.cells.stride[k][d];
-                    rest /= s.cells.extent[d];
-                }
-                scatter_lines(op, s, parts, part, updates + offset[0], index + offset[1], out + offset[2], inner, count);
-                line += count;
-            }
+            for_scatter_runs(s.cells, range.first, range.last, [&](const ScatterRun& run) {
+                scatter_lines(op, s, parts, part, updates + run.offset[0], index + run.offset[1], out + run.offset[2],
+                              run.inner, run.count);
+            });
         }
     });
     return Status::kOk;
@@ -101,19 +94,18 @@ Status scatter_in_place(const Op& op, const ScatterLayout& given, const T* updat
 
 // --- Brought together ------------------------------------------------------------------------------------------------
 
-// Updates and targets as rows of `columns`; of any other layout a row is an element.
+// Updates and targets as rows of more than one column, if they are; their positions are kept in 32 bits.
 struct ScatterGroups {
     Grouping by_target;
     int64_t rows, targets, columns;
 
     explicit ScatterGroups(const ScatterLayout& s) {
         const ScatterRows r = ScatterRows::of(s);
-        rows = r.columns > 0 ? r.blocks * s.n : s.lines() * s.n;
-        targets = r.columns > 0 ? r.blocks * s.targets : s.reach().span;
+        rows = r.blocks * s.n;
+        targets = r.blocks * s.targets;
         columns = r.columns;
     }
-    // Positions are kept in 32 bits.
-    bool fits() const { return rows < int64_t{1} << 31; }
+    bool exist() const { return columns > 1; }
     void carve(Carver* carver) {
         by_target.values = carver->take<int32_t>(rows);
         by_target.start = carver->take<int64_t>(targets + 1);
@@ -124,54 +116,38 @@ template <class Op, class T>
 size_t scatter_reduce_workspace(const ScatterLayout& s) {
     if (std::is_same<T, compute_t<T>>::value) return 0;
     ScatterGroups groups(s);
-    if (!groups.fits()) return 0;
     Carver carver;
-    groups.carve(&carver);
-    return carver.bytes();
-}
-
-// A cell that `count` updates were combined for.
-template <class Op, class C>
-BK_HD C finish_collected(const Op& op, C cell, C all, int64_t count) {
-    if constexpr (std::is_same_v<typename Op::Acc, C>)
-        return op.finish(cell, all);
+    if (groups.exist())
+        groups.carve(&carver);
     else
-        return op.finish(cell, {all, static_cast<uint32_t>(count)});
+        ScatterTiling(s).carve<compute_t<T>>(&carver);
+    return carver.bytes();
 }
 
 template <class Op, class T, class Ids>
 Status scatter_grouped(const Op& op, const Launch& launch, const ScatterLayout& s, const T* updates, Ids index, T* out) {
     using C = compute_t<T>;
     ScatterGroups groups(s);
+    if (!groups.exist()) return scatter_tiled(op, launch, s, updates, index, out);
     Carver carver(launch.workspace);
     groups.carve(&carver);
-    const Layout<3> all = s.all();
-    const Walk<3, uint64_t> walk(all);
-    const int64_t low = groups.columns > 0 ? 0 : s.reach().low, n = s.n, columns = std::max<int64_t>(1, groups.columns);
+    const int64_t n = s.n, columns = groups.columns;
     const auto target = [&](int64_t k) {
-        if (groups.columns > 0) {
-            const int64_t i = index[k % n];
-            return s.keeps(i) ? k / n * s.targets + i : int64_t{-1};
-        }
-        const auto at = walk(static_cast<uint64_t>(k));
-        const int64_t i = index[signed_offset(at.of[1])];
-        return s.keeps(i) ? signed_offset(at.of[2]) + i * s.step[2] - low : int64_t{-1};
-    };
-    const auto source = [&](int64_t k) {
-        return groups.columns > 0 ? k * columns : signed_offset(walk(static_cast<uint64_t>(k)).of[0]);
+        const int64_t i = index[k % n];
+        return s.keeps(i) ? k / n * s.targets + i : int64_t{-1};
     };
     const Grouping& by = groups.by_target;
     const int64_t largest = group_by_key(by, groups.rows, groups.targets, target, [](int64_t k) { return k; });
     for_each_group(by, groups.targets, largest, columns, sizeof(T), [&](int64_t t, ColumnRange range) {
         const int64_t first = by.start[t], last = by.start[t + 1];
         if (first == last) return;
-        T* const y = out + low + t * columns;
+        T* const y = out + t * columns;
         for_column_blocks(range, [&](int64_t c, auto most, int64_t width) {
             C sum[most()];
-            const T* const head = updates + source(by.values[first]) + c;
+            const T* const head = updates + by.values[first] * columns + c;
             for (int64_t i = 0; i < width; ++i) sum[i] = widen(head[i]);
             for (int64_t at = first + 1; at < last; ++at) {
-                const T* const x = updates + source(by.values[at]) + c;
+                const T* const x = updates + by.values[at] * columns + c;
                 for (int64_t i = 0; i < width; ++i) sum[i] = op.combine(sum[i], widen(x[i]));
             }
             for (int64_t i = 0; i < width; ++i)

@@ -1,0 +1,129 @@
+// 16-bit cells whose updates lie in lines, each with indices of its own: what is combined for the targets of a tile of lines is
+// collected in f32, in a part of the workspace that the second cache holds, and every cell is rounded once.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "core/abi/launch.h"
+#include "core/abi/workspace.h"
+#include "core/rows/scatter_reduce.h"
+
+namespace bk {
+
+// A run of lines of the innermost axis of the cells: the operands' offsets where it begins, and their steps from line to line.
+struct ScatterRun {
+    int64_t offset[3], inner[3], count;
+};
+
+// body(run) for each run among the lines [first, last); the cells are collapsed.
+template <class Body>
+BK_HD void for_scatter_runs(const Layout<3>& cells, int64_t first, int64_t last, const Body& body) {
+    const int inner = cells.rank - 1;
+    const int64_t width = inner < 0 ? 1 : cells.extent[inner];
+    for (int64_t line = first; line < last;) {
+        const int64_t at = line % width;
+        int64_t rest = line / width;
+        ScatterRun run{{}, {}, std::min(width - at, last - line)};
+        for (int k = 0; k < 3; ++k) {
+            run.inner[k] = inner < 0 ? 0 : cells.stride[k][inner];
+            run.offset[k] = at * run.inner[k];
+        }
+        for (int d = inner - 1; d >= 0; --d) {
+            for (int k = 0; k < 3; ++k) run.offset[k] += rest % cells.extent[d] * cells.stride[k][d];
+            rest /= cells.extent[d];
+        }
+        body(run);
+        line += run.count;
+    }
+}
+
+// A cell that `count` updates were combined for; of none, anything.
+template <class Op, class C>
+BK_HD C finish_collected(const Op& op, C cell, C all, int64_t count) {
+    if constexpr (std::is_same_v<typename Op::Acc, C>)
+        return op.finish(cell, all);
+    else
+        return op.finish(cell, {all, static_cast<uint32_t>(count)});
+}
+
+// Lines at a time and parts of the workspace, each for one thread; they follow from the layout alone.
+struct ScatterTiling {
+    static constexpr int64_t kCells = 1 << 17, kLeastLines = 32, kMostLines = 1024, kMostParts = 16;
+    static constexpr int64_t kMostCells = int64_t{1} << 23;  // of all parts together, where one does not need more
+    int64_t lines, parts, cells;
+
+    explicit ScatterTiling(const ScatterLayout& s) {
+        const int64_t targets = std::max<int64_t>(1, s.targets), all = std::max<int64_t>(1, s.lines());
+        const int64_t least = targets * kLeastLines <= kMostCells ? kLeastLines : 1;
+        lines = std::min({all, kMostLines, std::max(least, kCells / targets)});
+        cells = lines * targets;
+        parts = std::max<int64_t>(1, std::min({kMostParts, ceil_div(all, lines), kMostCells / cells}));
+    }
+    template <class C>
+    Counted<C>* carve(Carver* carver) const {
+        return carver->take<Counted<C>>(parts * cells);
+    }
+};
+
+// The tile's cells are counts of 0 before and after. Of a single line every cell is written, by a loop that does not branch.
+template <class Op, class T, class C, class Ids, class Lines>
+BK_HD void scatter_tile(const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out, const int64_t (&inner)[3],
+                        Lines lines, Counted<C>* tile) {
+    using L = ScatterLayout;
+    const auto collect = [&](int64_t line, int64_t j) {
+        const int64_t i = index[line * inner[L::kIndex] + j * s.step[L::kIndex]];
+        if (!s.keeps(i)) return;
+        Counted<C>& all = tile[i * lines + line];
+        const C x = widen(updates[line * inner[L::kUpdates] + j * s.step[L::kUpdates]]);
+        all = {all.count == 0 ? x : op.combine(all.sum, x), all.count + 1};
+    };
+    const auto finish = [&](int64_t line, int64_t i) {
+        Counted<C>& all = tile[i * lines + line];
+        if (lines > 1 && all.count == 0) return;
+        T* const y = out + line * inner[L::kOut] + i * s.step[L::kOut];
+        const T before = *y, after = narrow<T>(finish_collected(op, widen(before), all.sum, all.count));
+        y->bits = all.count == 0 ? before.bits : after.bits;
+        all.count = 0;
+    };
+    for (int64_t j = 0; j < s.n; ++j)
+        for (int64_t line = 0; line < lines; ++line) collect(line, j);
+    for (int64_t i = 0; i < s.targets; ++i)
+        for (int64_t line = 0; line < lines; ++line) finish(line, i);
+}
+
+template <class Op, class T, class Ids>
+Status scatter_tiled(const Op& op, const Launch& launch, const ScatterLayout& given, const T* updates, Ids index, T* out) {
+    using C = compute_t<T>;
+    ScatterLayout s = given;
+    s.cells = collapse(given.cells);
+    const ScatterTiling tiling(given);
+    Carver carver(launch.workspace);
+    Counted<C>* const all = tiling.carve<C>(&carver);
+    const int64_t lines = s.lines(), share = ceil_div(lines, tiling.parts);
+    parallel_ranges(tiling.parts, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t part = begin; part < end; ++part) {
+            Counted<C>* const tile = all + part * tiling.cells;
+            memset(static_cast<void*>(tile), 0, sizeof(Counted<C>) * static_cast<size_t>(tiling.cells));
+            for_scatter_runs(s.cells, part * share, std::min(lines, (part + 1) * share), [&](const ScatterRun& run) {
+                const int64_t most = magnitude(s.step[0]) <= magnitude(run.inner[0]) ? 1 : tiling.lines;
+                for (int64_t line = 0; line < run.count; line += most) {
+                    const auto scatter = [&](auto count) {
+                        scatter_tile(op, s, updates + run.offset[0] + line * run.inner[0],
+                                     index + (run.offset[1] + line * run.inner[1]), out + run.offset[2] + line * run.inner[2],
+                                     run.inner, count, tile);
+                    };
+                    if (most == 1)
+                        scatter(std::integral_constant<int64_t, 1>{});
+                    else
+                        scatter(std::min(most, run.count - line));
+                }
+            });
+        }
+    });
+    return Status::kOk;
+}
+
+}  // namespace bk
