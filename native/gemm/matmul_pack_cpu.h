@@ -156,11 +156,12 @@ struct Units {
 
 // --- panels ---
 
-template <class T, Packing kPacking, int kWidth>
+// kWidth units for each step along k, kPitch apart.
+template <class T, Packing kPacking, int kWidth, int kPitch = kWidth>
 BK_HD void pack_across(const matmul_element_t<T>* from, int64_t k_step, int64_t count, int64_t depth,
                        typename PackedUnit<kPacking>::Unit* to) {
     using Of = Units<T, kPacking>;
-    for (int64_t k = 0; k < depth; k += Of::kTerms, to += kWidth) {
+    for (int64_t k = 0; k < depth; k += Of::kTerms, to += kPitch) {
         const int64_t terms = std::min<int64_t>(depth - k, Of::kTerms);
         if (count == kWidth) {
             Of::across(from + k * k_step, k_step, terms, kWidth, to);
@@ -189,20 +190,31 @@ BK_HD void pack_rows(const matmul_element_t<T>* from, const MatrixStrides& at, i
     if constexpr (kPacking == Packing::kBf16Pairs) note_least(to, units * kRows);
 }
 
-// A panel of B: for each unit along k, those of columns.
+// A panel of B: for each unit along k, those of columns. Of a gated product half of them are of the other B, behind the first.
 template <class T, Packing kPacking, int kBytes>
-BK_HD void pack_columns(const matmul_element_t<T>* from, const MatrixStrides& at, int64_t columns, int64_t depth,
-                        typename PackedUnit<kPacking>::Unit* to) {
+BK_HD void pack_columns(const matmul_element_t<T>* from, const matmul_element_t<T>* gate, const MatrixStrides& at,
+                        int64_t columns, int64_t depth, typename PackedUnit<kPacking>::Unit* to) {
     using Of = Units<T, kPacking>;
     using Unit = typename Of::Unit;
-    constexpr int kColumns = BlockShape<kBytes, Unit>::kColumns;
+    constexpr int kColumns = BlockShape<kBytes, Unit>::kColumns, kHalf = kColumns / 2;
     const int64_t units = ceil_div<int64_t>(depth, Of::kTerms);
+    const bool is_gated = kMayBeGated<T> && gate != nullptr;
     if (at.column == 1) {
-        pack_across<T, kPacking, kColumns>(from, at.row, columns, depth, to);
+        if (is_gated) {
+            pack_across<T, kPacking, kHalf, kColumns>(from, at.row, columns, depth, to);
+            pack_across<T, kPacking, kHalf, kColumns>(gate, at.row, columns, depth, to + kHalf);
+        } else {
+            pack_across<T, kPacking, kColumns>(from, at.row, columns, depth, to);
+        }
     } else {
-        pack_turned<kBytes>(columns, units, kColumns, to, [&](int64_t j, int64_t u, int64_t count, Unit* line) {
-            const int64_t k = u * Of::kTerms;
-            Of::along(from + j * at.column + k * at.row, std::min<int64_t>(depth - k, count * Of::kTerms), line);
+        const int64_t lines = is_gated ? kColumns : columns;
+        pack_turned<kBytes>(lines, units, kColumns, to, [&](int64_t j, int64_t u, int64_t count, Unit* line) {
+            const int64_t k = u * Of::kTerms, own = is_gated && j >= kHalf ? j - kHalf : j;
+            const auto* const base = is_gated && j >= kHalf ? gate : from;
+            if (is_gated && own >= columns)
+                std::memset(line, 0, static_cast<size_t>(count) * sizeof(Unit));
+            else
+                Of::along(base + own * at.column + k * at.row, std::min<int64_t>(depth - k, count * Of::kTerms), line);
         });
     }
     if constexpr (kPacking == Packing::kBf16Pairs) note_least(to, units * kColumns);
