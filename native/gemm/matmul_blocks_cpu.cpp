@@ -121,10 +121,11 @@ void multiply_with(const Buffers& to, const Blocks& blocks, const BlockedMatmul&
 Blocks blocks_of_stack(const BlockKernel& kernel, int64_t m, int64_t k) {
     const Blocks whole{kernel, std::max<int64_t>(rounded_up(k, 8), 8), m, kernel.columns};
     if (k <= kernel.most_terms && whole.a_bytes() + whole.b_bytes() + whole.sums_bytes() <= kStack) return whole;
-    const int64_t rows = kStack / 2 / whole.sums_bytes() * kernel.rows;
-    const int64_t left = kStack - rows / kernel.rows * whole.sums_bytes() - 2 * kPanelNotes - 128;
-    const int64_t most = left / ((kernel.rows + kernel.columns) * kernel.unit_bytes) * kernel.terms / 8 * 8;
-    return {kernel, std::min(most, kernel.most_terms), rows, kernel.columns};
+    // Panels of whole vectors, and sums of as many rows as there is room for beside them.
+    const int64_t units = kStack / 2 / ((kernel.rows + kernel.columns) * kernel.unit_bytes) / 16 * 16;
+    const Blocks part{kernel, std::min(units * kernel.terms, kernel.most_terms), kernel.rows, kernel.columns};
+    const int64_t left = kStack - part.a_bytes() - part.b_bytes();
+    return {kernel, part.depth, left / part.sums_bytes() * kernel.rows, kernel.columns};
 }
 
 // Asks for `lines` from `first`, terms [k, k + depth) of each, before they are packed.

@@ -40,6 +40,7 @@ struct ReadBlocks {
                                 [&](int64_t x, int64_t first, int64_t count, Unit* line) {
                                     const int64_t skipped = first * kTerms;
                                     p.read_column(j + x, k + skipped, std::min(depth - skipped, count * kTerms), line);
+                                    return static_cast<const Unit*>(line);
                                 });
         });
         if constexpr (P::kPacking == Packing::kBf16Pairs) note_least(panel, units * Shape::kColumns);
