@@ -10634,10 +10634,10 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_bin_workspace_size(int32_t m, in
  * element's size and those of d lie apart: that is not checked; of products without results they are not read, and
  * of those without terms a and b are not. is_aligned is 1 where all addresses are multiples of 16 bytes: the GPU
  * then copies 16 bytes at a time, where lda and ldb are such too; 0 where they may not be.
- *   in    a_pointers: i64 [batch], addresses of in a
- *   in    b_pointers: i64 [batch], addresses of in b
+ *   in    a_pointers: T.address [batch], i64 addresses of each a (in)
+ *   in    b_pointers: T.address [batch], i64 addresses of each b (in)
  *   in    sizes: i32 [batch, 3], may be NULL
- *   in    d_pointers: i64 [batch], addresses of inout d
+ *   in    d_pointers: T.address [batch], i64 addresses of each d (inout)
  *   workspace optional: on the CPU of large products, for packed factors, where there are no sizes; of few results and many terms for parts of their sums
  *   deterministic
  */
@@ -10662,7 +10662,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_pointers_bf16_workspace_size(int32_t m
  * are multiples of 16 bytes: the GPU then copies 16 bytes at a time, where lda and ldb are such too and so is a; 0
  * where they may not be.
  *   in    a: T [m, k]
- *   in    b_pointers: i64 [groups], addresses of in b
+ *   in    b_pointers: T.address [groups], i64 addresses of each b (in)
  *   in    offsets: i32 [offset_count]
  *   inout d: T [m, n]
  *   workspace none is used

@@ -68,7 +68,7 @@ def describe(row: Row) -> list[str]:
             nullable = nullable.replace("may", "each may") if p.is_list else nullable
             lines.append(f"  {p.direction.rstrip('?'):5s} {p.name}: {p.dtype} [{p.shape}]{nullable}")
             if p.is_addresses:
-                lines[-1] = f"{lines[-1].replace(p.dtype, 'i64')}, addresses of {' '.join(row.points[p.name])}"
+                lines[-1] += ", i64 addresses of each {1} ({0})".format(*row.points[p.name])
     lines += describe_reads(row)
     if row.workspace:
         lines.append(f"  workspace {row.workspace}")

@@ -66,10 +66,11 @@ struct MatmulBlocks {
     static void store(const void* problem, int64_t g, int64_t i, int64_t j, int64_t rows, int64_t columns, const void* sums) {
         const auto& p = *static_cast<const Matmul<T>*>(problem);
         const Sum* const from = static_cast<const Sum*>(sums);
-        constexpr int64_t kColumns = Shape::kColumns, kHalf = kColumns / 2;
+        constexpr int64_t kColumns = Shape::kColumns;
         run_unfused<kBytes>([&] {
             if constexpr (kMayBeGated<T>)
                 if (p.gate != nullptr) {
+                    constexpr int64_t kHalf = kColumns / 2;
                     const int64_t own = j / 2, count = std::min(p.n - own, kHalf);
                     for (int64_t r = 0; r < rows; ++r)
                         store_gated_row(p.epilogue, i + r, own, count, from + r * kColumns, from + r * kColumns + kHalf);
