@@ -1,7 +1,7 @@
-"""Products of matrices that lie anywhere, by lists of their addresses: adapters and experts that were loaded one by one.
+"""Products of matrices that lie anywhere, by lists of their addresses: adapters and experts loaded one by one.
 
-Lists are i64 tensors in the memory of the matrices, such as a row of PyTorch's data_ptr() each. Nothing is known of what
-is there: that the addresses are right, are multiples of the element's size, and of results lie apart, is the caller's.
+Lists are i64 tensors in the memory of the matrices, such as one of PyTorch's data_ptr(). Nothing is known of what is
+there: that addresses are right, are multiples of the element's size, and of results lie apart, is the caller's care.
 Elements of a row are neighbours, and rows of A, B and D lie lda, ldb and ldd elements apart. is_aligned says that all
 addresses are multiples of 16 bytes, as those of allocations are; the GPU is faster then, and fails where it is not so.
 """

@@ -118,7 +118,8 @@ class Row:
     accumulates: str  # the output that is added to
     indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> extent, whether it may be that, sorted, or what
     doc: str
-    points: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)  # operand of addresses -> (direction, name)
+    # operand of addresses -> (direction, name) of what they are of
+    points: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     calls: tuple[Call, ...] = ()  # functions on arrays
     gradient: tuple[Any, ...] = ()  # (name, numbers) of the function that is the gradient of that of `calls`
     is_listed: bool = False  # no output may be another input than in_place says, even one of its extents

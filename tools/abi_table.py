@@ -68,7 +68,7 @@ deterministic  no, or "workspace" (only with one); by default yes
 in_place       the inputs of its strides that an output may be, `y: cond a b`, where they are not all those of its dtype
                and extents; or no: no output may be an input at all
 accumulates    the output to which the op adds; others are overwritten
-points         what the addresses of operands of dtype `T.address` are of, elements of T, one a line: `d_pointers: out d`
+points         what the addresses of operands of dtype `T.address` are of, arrays of T, one a line: `d_pointers: out d`
 indexes        the operands that are indices, of what, one a line: `ids < num_segments sorted`, `offsets <= n sorted`,
                `indices < rows or padding`, `target < classes or -100`, `start <= whole - part along axis`, which are
                host arrays and a number. Kernels take any values, as `doc` says; the checking mode does not
@@ -282,7 +282,7 @@ def parse_points(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, s
     lines = [line.split() for line in filter(None, map(str.strip, text.splitlines()))]
     points = {line[0].removesuffix(":"): tuple(line[1:]) for line in lines}
     if list(points) != addresses or any(len(to) != 2 or to[0] not in ("in", "out", "inout") for to in points.values()):
-        raise TableError(f"points: {text!r} does not say 'operand: in|out|inout name' of {' '.join(addresses) or 'none'}")
+        raise TableError(f"points: {text!r} is not 'operand: in|out|inout name' of {' '.join(addresses) or 'none'}")
     return points
 
 

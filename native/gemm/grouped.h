@@ -52,8 +52,8 @@ struct GroupedGemm {
     Status multiply(const E* a, const E* b, const MatrixStrides& b_at, const int32_t* offsets, E* d,
                     const Launch& launch) const {
         const Epilogue<T> epilogue = plain_result<T>(d, strides_of(stored_d(), true), alpha, beta);
-        return matmul(launch, Matmul<T>{m, n, k, groups, a, b, strides_of(stored_a(), true), b_at, epilogue, Grouped::kRows,
-                                        offsets});
+        return matmul(launch,
+                      Matmul<T>{m, n, k, groups, a, b, strides_of(stored_a(), true), b_at, epilogue, Grouped::kRows, offsets});
     }
 };
 

@@ -283,7 +283,7 @@ struct Matmul {
     Grouped grouped = Grouped::kNot;
     const int32_t* offsets = nullptr;
     Backend backend = Backend::kAny;
-    const E* gate = nullptr;  // another B, placed as b is, of a gated product
+    const E* gate = nullptr;         // another B, placed as b is, of a gated product
     const int32_t* sizes = nullptr;  // of each product of the batch m, n and k, on the device
 
     BK_HD MatmulExtents extents_of(int64_t g) const {

@@ -56,7 +56,8 @@ struct MatmulBlocks {
     static void columns(const void* problem, int64_t g, int64_t j, int64_t columns, int64_t k, int64_t depth, void* to) {
         const auto& p = *static_cast<const Matmul<T>*>(problem);
         const bool is_gated = p.gate != nullptr;
-        const int64_t own = is_gated ? j / 2 : j, count = is_gated ? std::min<int64_t>(p.n - own, Shape::kColumns / 2) : columns;
+        const int64_t own = is_gated ? j / 2 : j,
+                      count = is_gated ? std::min<int64_t>(p.n - own, Shape::kColumns / 2) : columns;
         const int64_t skipped = own * p.b_at.column + k * p.b_at.row;
         const auto* const from = p.b_at.matrix(p.b, g) + skipped;
         const auto* const gate = is_gated ? p.gate + skipped : nullptr;

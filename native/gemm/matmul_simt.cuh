@@ -75,12 +75,13 @@ __global__ void __launch_bounds__(kSimtThreads)
         a_moves,
         nullptr,
         {}};
-    SimtFeed b{{p.b_at.matrix(p.b, place.matrix) + place.first * p.b_at.row, place.width, place.terms, p.b_at.column, p.b_at.row},
-               place.column,
-               p.b_at.column == 1,
-               b_moves,
-               p.gate,
-               {}};
+    SimtFeed b{
+        {p.b_at.matrix(p.b, place.matrix) + place.first * p.b_at.row, place.width, place.terms, p.b_at.column, p.b_at.row},
+        place.column,
+        p.b_at.column == 1,
+        b_moves,
+        p.gate,
+        {}};
     const int64_t tiles = (place.terms + kSimtDepth - 1) / kSimtDepth;
     float sum[8][8] = {};
     if (tiles > 0) {

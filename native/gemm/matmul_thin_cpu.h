@@ -205,8 +205,7 @@ struct ThinMatmul {
             const int64_t g = t / strips, first = t % strips * strip, count = std::min(many_count - first, strip);
             run_unfused<kBytes>([&] { sum(g, first, count, sums, pitch); });
             if constexpr (kMayBeGated<T>)
-                if (gates != nullptr)
-                    run_unfused<kBytes>([&] { ThinMatmul(p, p.gate).sum(g, first, count, gates, pitch); });
+                if (gates != nullptr) run_unfused<kBytes>([&] { ThinMatmul(p, p.gate).sum(g, first, count, gates, pitch); });
             run_unfused<kBytes>([&] { store(g, first, count, sums, gates, pitch); });
         }
     }

@@ -59,8 +59,9 @@ struct GemmPointers {
         const MatrixStrides a_at = listed(strides_of(a_is(), a_is_by_rows(order())), a, is_aligned),
                             b_at = listed(strides_of(b_is(), b_is_by_rows(order())), b, is_aligned),
                             d_at = listed(strides_of(d_is(), true), d, is_aligned);
-        const Epilogue<T> epilogue{nullptr, nullptr, nullptr, beta == 0 ? MatrixStrides{} : d_at, d_at, alpha, beta,
-                                   BiasType::kElement, Activation::kNone};
+        const Epilogue<T> epilogue{
+            nullptr,          nullptr, nullptr, beta == 0 ? MatrixStrides{} : d_at, d_at, alpha, beta, BiasType::kElement,
+            Activation::kNone};
         Matmul<T> problem{m, n, k, batch, nullptr, nullptr, a_at, b_at, epilogue};
         problem.backend = Backend::kOwn;
         problem.sizes = sizes;

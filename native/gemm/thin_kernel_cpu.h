@@ -38,7 +38,6 @@ void add_lines(int thin, const float* const (&lines)[kThin], const float* const 
 void add_lines(int thin, const double* const (&lines)[kThin], const double* const (&thin_lines)[kThin], int64_t count,
                ThinParts<double>& parts);
 
-
 // add_lines() for lines of bf16, `count` a multiple of 2 kThinLanes: of thin_lines the even terms stand before the odd ones.
 void add_pairs(int thin, const uint16_t* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
                ThinParts<float>& parts);

@@ -62,7 +62,8 @@ def inside(rng, most, batch):
 
 def beyond(rng, most, batch):
     """Some below 0, some above the most."""
-    return np.where(rng.random((batch, 3)) < 0.5, rng.integers(0, most + 1, (batch, 3)), rng.choice([-3, 2000], (batch, 3)))
+    far = rng.choice([-3, 2000], (batch, 3))
+    return np.where(rng.random((batch, 3)) < 0.5, inside(rng, most, batch), far)
 
 
 def reference(p):
