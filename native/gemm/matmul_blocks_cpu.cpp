@@ -85,7 +85,7 @@ struct Part {
         for (int64_t t = begin; t < end; ++t) {
             const int64_t i = t * kernel.rows, count = std::min<int64_t>(rows - i, kernel.rows);
             char* const sums = is_first && is_last ? block : to.sums + (panel * blocks.down() + t) * blocks.sums_bytes();
-            kernel.multiply(blocks.units(depth), to.a + t * blocks.a_bytes(), p.a_is_turned, to.b + panel * blocks.b_bytes(),
+            kernel.multiply(blocks.units(depth), to.a + t * blocks.a_bytes(), 0, p.a_is_turned, to.b + panel * blocks.b_bytes(),
                             width, sums, !is_first);
             if (is_last) p.store(p.problem, g, i0 + i, j0 + j, count, width, sums);
         }
@@ -152,13 +152,15 @@ void multiply_tile(const BlockedMatmul& p, const Blocks& blocks, char* scratch, 
         for (int64_t i = 0; i < rows; i += kernel.rows) {
             const int64_t count = std::min<int64_t>(rows - i, kernel.rows);
             char* const block = sums + (waits ? i / kernel.rows * blocks.sums_bytes() : 0);
-            p.pack_rows(p.problem, g, i0 + i, count, k, depth, a);
+            const bool is_there = p.a_is_units && p.a.base != nullptr && count == kernel.rows && depth % kernel.terms == 0;
+            const char* const from = is_there ? p.a.base + g * p.a.step + (i0 + i) * p.a.line + k * p.a.k : a;
+            if (!is_there) p.pack_rows(p.problem, g, i0 + i, count, k, depth, a);
             const int64_t left = rows - i - count;
             if (left > 0)
                 fetch(p.a, g, i0 + i + count, std::min<int64_t>(left, kernel.rows), k, depth);
             else if (!is_last)
                 fetch(p.a, g, i0, std::min<int64_t>(rows, kernel.rows), k + depth, std::min(p.k - k - depth, blocks.depth));
-            kernel.multiply(blocks.units(depth), a, p.a_is_turned, b, width, block, k > 0);
+            kernel.multiply(blocks.units(depth), from, is_there ? p.a.line : 0, p.a_is_turned, b, width, block, k > 0);
             if (is_last) p.store(p.problem, g, i0 + i, j, count, width, block);
         }
         k += blocks.depth;
