@@ -155,6 +155,7 @@ _OPS = {
     ),
     "gemm": "BatchedGemm DenseGemm DenseGemmBackward DenseGemm3xTf32 DenseGemv GatedGemm Gemm IntGemm",
     "gemm_grouped": "GroupedGemm GroupedGemmBackward",
+    "gemm_pointers": "GemmPointers GroupedGemmPointers",
     "gemm_scaled": "ScaledGemm",
     "gemm_sums": "DenseSumsGemm",
     "gemm_narrow": (

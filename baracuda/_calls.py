@@ -209,7 +209,7 @@ def _kinds_of_width(op: Op, param: Param) -> tuple[ElementKind, ...]:
 
 def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
     """Role of a C parameter, and its value or the operand that it belongs to."""
-    if param.role == "pitch" or (param.role == "stride" and not param.direction):
+    if (param.role == "pitch" and param.of) or (param.role == "stride" and not param.direction):
         return "step", (param.name, _field(type(plan), op, param.of))
     listed = next((each for each in op.row.lists if each.name in (param.name, param.of)), None)
     if listed is not None and param.role in ("operand", "stride"):

@@ -32,7 +32,7 @@ class Param(NamedTuple):
     """
 
     name: str
-    dtype: str  # symbol spelling, or a slot: T, U, I, O, T.bits, T.compute
+    dtype: str  # symbol spelling, or a slot: T, U, I, O, T.bits, T.compute, T.address
     direction: str
     shape: str
     role: str
@@ -64,8 +64,15 @@ class Param(NamedTuple):
         """Whether something is written there."""
         return "out" in self.direction
 
+    @property
+    def is_addresses(self) -> bool:
+        """Whether it points to addresses of operands, i64."""
+        return self.dtype.endswith(".address")
+
     def dtype_of(self, slots: Mapping[str, str]) -> str:
         """Symbol spelling of its dtype, or of the elements behind it, for the choices of the slots."""
         slot, _, form = self.dtype.partition(".")
+        if form == "address":
+            return "i64"
         dtype = slots.get(slot, slot)
         return FORMS[form].get(dtype, dtype) if form else dtype

@@ -16,9 +16,18 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
-from baracuda.gemm import _ACTIVATIONS, BiasedArgs, _factor, _LayoutPlan, _ProductDescriptor, _ProductPlan
+from baracuda.gemm import (
+    _ACTIVATIONS,
+    BiasedArgs,
+    DenseGemmDescriptor,
+    DenseGemmPlan,
+    _factor,
+    _LayoutPlan,
+    _ProductDescriptor,
+    _ProductPlan,
+)
 from baracuda.guarantee import KernelSku
-from baracuda.kinds import EpilogueKind, LayoutSku, MathPrecision, OpCategory
+from baracuda.kinds import BackendKind, DenseLayout, EpilogueKind, LayoutSku, MathPrecision, OpCategory
 from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
@@ -340,6 +349,14 @@ class GemmSparse24Plan(_ProductPlan):
         precision, accumulator = super().arithmetic()
         return MathPrecision.F32 if precision is MathPrecision.TF32 else precision, accumulator
 
+    def _backend(self) -> BackendKind:
+        """On a GPU, of more than a few rows, the weights become a dense matrix in the workspace: that product's."""
+        if self.library.backend != "cuda" or not self.workspace_size:
+            return BackendKind.BESPOKE
+        valid = self.descriptor
+        dense = DenseGemmDescriptor(valid.n, valid.m, valid.k, 1, DenseLayout.RCR, element=valid.element)
+        return DenseGemmPlan.select(None, dense, library=self.library).sku.backend
+
 
 class GemmSparse24InflatePlan(GemmSparse24Plan):
     """The weights as a dense matrix."""
@@ -350,6 +367,9 @@ class GemmSparse24InflatePlan(GemmSparse24Plan):
     @property
     def sku(self) -> KernelSku:
         return dataclasses.replace(super().sku, layout=None, epilogue=None)
+
+    def _backend(self) -> BackendKind:
+        return BackendKind.BESPOKE
 
 
 class _W4Plan(Plan):

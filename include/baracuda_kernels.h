@@ -10626,6 +10626,59 @@ BARACUDA_API int32_t baracuda_kernels_gemm_dense_bin_can_implement(int32_t m, in
 BARACUDA_API size_t baracuda_kernels_gemm_dense_bin_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
+ * gemm_pointers_{T}  (T: f32 f64 f16 bf16)
+ * gemm_dense_{T} of matrices that lie anywhere: a_pointers, b_pointers and d_pointers have on the device the
+ * address of each product's a, b and d, of rows lda, ldb and ldd elements apart. sizes has m, n and k of each
+ * product, within [0, m], [0, n] and [0, k] of the call, outside of which the ends count; where it is NULL all are
+ * of m, n and k, and what lies in d beyond a product's m and n stays as it is. Addresses are multiples of the
+ * element's size and those of d lie apart: that is not checked; of products without results they are not read, and
+ * of those without terms a and b are not. is_aligned is 1 where all addresses are multiples of 16 bytes: the GPU
+ * then copies 16 bytes at a time, where lda and ldb are such too; 0 where they may not be.
+ *   in    a_pointers: T.address [batch], i64 addresses of each a (in)
+ *   in    b_pointers: T.address [batch], i64 addresses of each b (in)
+ *   in    sizes: i32 [batch, 3], may be NULL
+ *   in    d_pointers: T.address [batch], i64 addresses of each d (inout)
+ *   workspace optional: on the CPU of large products, for packed factors, where there are no sizes; of few results and many terms for parts of their sums
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gemm_pointers_f32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned, float alpha, float beta, const void* a_pointers, int64_t lda, const void* b_pointers, int64_t ldb, const void* sizes, const void* d_pointers, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_pointers_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_pointers_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned);
+BARACUDA_API int32_t baracuda_kernels_gemm_pointers_f64_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned, double alpha, double beta, const void* a_pointers, int64_t lda, const void* b_pointers, int64_t ldb, const void* sizes, const void* d_pointers, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_pointers_f64_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_pointers_f64_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned);
+BARACUDA_API int32_t baracuda_kernels_gemm_pointers_f16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned, float alpha, float beta, const void* a_pointers, int64_t lda, const void* b_pointers, int64_t ldb, const void* sizes, const void* d_pointers, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_pointers_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_pointers_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned);
+BARACUDA_API int32_t baracuda_kernels_gemm_pointers_bf16_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned, float alpha, float beta, const void* a_pointers, int64_t lda, const void* b_pointers, int64_t ldb, const void* sizes, const void* d_pointers, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_pointers_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_pointers_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t is_aligned);
+
+/*
+ * grouped_gemm_pointers_{T}  (T: f32 f16 bf16)
+ * grouped_gemm_{T} whose matrices of b lie anywhere, such as adapters and experts that were loaded one by one:
+ * b_pointers has on the device the address of each, whose rows lie ldb elements apart. Addresses are multiples of
+ * the element's size, which is not checked; of groups without rows they are not read. is_aligned is 1 where all
+ * are multiples of 16 bytes: the GPU then copies 16 bytes at a time, where lda and ldb are such too and so is a; 0
+ * where they may not be.
+ *   in    a: T [m, k]
+ *   in    b_pointers: T.address [groups], i64 addresses of each b (in)
+ *   in    offsets: i32 [offset_count]
+ *   inout d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_pointers_f32_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int32_t is_aligned, float alpha, float beta, const void* a, int64_t lda, const void* b_pointers, int64_t ldb, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_pointers_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int32_t is_aligned, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_pointers_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int32_t is_aligned);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_pointers_f16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int32_t is_aligned, float alpha, float beta, const void* a, int64_t lda, const void* b_pointers, int64_t ldb, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_pointers_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int32_t is_aligned, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_pointers_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int32_t is_aligned);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_pointers_bf16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int32_t is_aligned, float alpha, float beta, const void* a, int64_t lda, const void* b_pointers, int64_t ldb, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_pointers_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int32_t is_aligned, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_pointers_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int32_t is_aligned);
+
+/*
  * gemm_scaled_{T}_{U}  (T: fp8e4m3 fp8e5m2 i8, U: f32 f16 bf16)
  * d[i, j] = alpha sum over k of (sa a[i, k]) (sb b[k, j]) + beta d[i, j] + bias[j]; with beta 0 d is not read.
  * scaling 0: sa is a_scale[0], sb is b_scale[0]; 1: a_scale[i] and b_scale[j]; 2, blocks of 128 terms: a_scale[i,

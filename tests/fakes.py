@@ -121,6 +121,8 @@ EXAMPLES = {
     **dict.fromkeys(("DenseSumsGemm", "DenseGemm3xTf32"), (3, 4, 5, 2, bk.DenseLayout.RRR)),
     "GatedGemm": (3, 4, 5, bk.LayoutSku.RCR, bk.ActivationKind.SILU),
     "ScaledGemm": (3, 4, 5, bk.DenseLayout.RRR, bk.ScalingKind.ROWS), "GroupedGemm": (6, 4, 5, 3, bk.DenseLayout.RCR),
+    "GemmPointers": (3, 4, 5, 2, bk.DenseLayout.RCR, 5, 5, 4),
+    "GroupedGemmPointers": (6, 4, 5, 3, bk.DenseLayout.RCR, 5),
     "Fp8Gemm": (3, 4, 5, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS),
     "Int4Gemm": (3, 4, 6, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS), "BinGemm": (3, 8, 16, bk.LayoutSku.RCR),
     "GemmSparse24": (3, 4, 8), "GemmSparse24Inflate": (4, 8), "Int4MarlinGemm": (3, 64, 128),

@@ -102,6 +102,7 @@ class Row:
     functions: dict[str, str]  # name -> what it computes; empty for a row of one function
     headers: dict[str, str]  # name -> header of the family that has its class
     by_width: bool  # whether each width of T has a translation unit
+    unit_table: str  # the table whose translation units have the row
     slots: dict[str, tuple[str, ...]]
     params: tuple[Param, ...]
     check_params: tuple[Param, ...]
@@ -117,6 +118,8 @@ class Row:
     accumulates: str  # the output that is added to
     indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> extent, whether it may be that, sorted, or what
     doc: str
+    # operand of addresses -> (direction, name) of what they are of
+    points: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     calls: tuple[Call, ...] = ()  # functions on arrays
     gradient: tuple[Any, ...] = ()  # (name, numbers) of the function that is the gradient of that of `calls`
     is_listed: bool = False  # no output may be another input than in_place says, even one of its extents
@@ -171,7 +174,7 @@ class Row:
 
     def unit_of(self, slots: dict[str, str]) -> str:
         """Name of the translation unit that has an instance."""
-        parts = [self.family, self.table]
+        parts = [self.family, self.unit_table]
         header, include = self.headers.get(slots.get("F", "")), pathlib.PurePath(self.includes[-1]).stem
         if header:
             parts.append(pathlib.PurePath(header).stem)

@@ -34,7 +34,7 @@ params         of other ops, one a line: a scalar `i64 numel`, a host array `hos
                each may be NULL. The class has it as it is, and `locate_<name>(..., k)` locates entry k
                (core/abi/operand_list.h). Strides of all entries are one array, `host i64 stride_<name>[n, rank]`
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
-               16-bit floats and T otherwise
+               16-bit floats and T otherwise. An array of `T.address` has i64, addresses of arrays of T
                An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
                `locate_<name>`. One, `a`, of which there is a pitch, `i64 lda`, lies where the class's `stored_a()` says
                (core/abi/stored_matrices.h)
@@ -53,7 +53,8 @@ template       of any other, a class whose members are the parameters (core/abi/
                follows from `pointwise` has "Strided" behind its name
 include        headers, relative to native/, that define functor or class. Regular ops that end with the same one share
                a translation unit
-units          "T": a translation unit for each width of T, where one would be too long
+units          "T": a translation unit for each width of T, where one would be too long; "T of table": those of another
+               table of the family, whose kernels the row calls
 
 What they promise:
 
@@ -67,6 +68,7 @@ deterministic  no, or "workspace" (only with one); by default yes
 in_place       the inputs of its strides that an output may be, `y: cond a b`, where they are not all those of its dtype
                and extents; or no: no output may be an input at all
 accumulates    the output to which the op adds; others are overwritten
+points         what the addresses of operands of dtype `T.address` are of, arrays of T, one a line: `d_pointers: out d`
 indexes        the operands that are indices, of what, one a line: `ids < num_segments sorted`, `offsets <= n sorted`,
                `indices < rows or padding`, `target < classes or -100`, `start <= whole - part along axis`, which are
                host arrays and a number. Kernels take any values, as `doc` says; the checking mode does not
@@ -104,8 +106,8 @@ SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
     "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES,
-    "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "indexes", "call",
-    "gradient", "doc",
+    "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "points", "indexes",
+    "call", "gradient", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like", "call", "gradient"}  # keys that a row does not take from another
 MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h
@@ -274,6 +276,16 @@ def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...])
     return reads
 
 
+def parse_points(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, str]]:
+    """(direction, name) of what the addresses of each operand are of."""
+    addresses = [p.name for p in params if p.dtype.endswith(".address")]
+    lines = [line.split() for line in filter(None, map(str.strip, text.splitlines()))]
+    points = {line[0].removesuffix(":"): tuple(line[1:]) for line in lines}
+    if list(points) != addresses or any(len(to) != 2 or to[0] not in ("in", "out", "inout") for to in points.values()):
+        raise TableError(f"points: {text!r} is not 'operand: in|out|inout name' of {' '.join(addresses) or 'none'}")
+    return points
+
+
 def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, bool, bool, str]]:
     """(extent, whether an index may be that, whether they are sorted, what else it may be: a parameter or number)."""
     inputs, scalars, arrays = ({p.name for p in params if p.direction == kind} for kind in ("in", "", "host"))
@@ -383,8 +395,10 @@ class Section:
             raise TableError(f"one of the keys {', '.join(SIGNATURES)} is missing")
         if section.get("deterministic", "yes") not in ("yes", "no", "workspace"):
             raise TableError("deterministic is yes, no or workspace")
-        if section.get("units", "T") != "T" or ("units" in section and "T" not in self.slots):
-            raise TableError("units is T, a slot of the row")
+        units = re.fullmatch(r"T(?: of (\w+))?", section.get("units", "T"))
+        if not units or ("units" in section and "T" not in self.slots):
+            raise TableError("units is T, a slot of the row, or T of a table")
+        self.unit_table = units[1] or path.stem
         if "workspace_bytes" in section and "workspace" not in section:
             raise TableError("workspace_bytes is of a row with a workspace")
         if section.get("sums", "yes") != "yes":
@@ -420,7 +434,7 @@ class Section:
 
     def params_of(self, params: tuple[Param, ...]) -> tuple[Param, ...]:
         for p in params:
-            if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(self.slots)})(\.bits|\.compute)?", p.dtype):
+            if not re.fullmatch(rf"{'|'.join(C_TYPES)}|({'|'.join(self.slots)})(\.bits|\.compute|\.address)?", p.dtype):
                 raise TableError(f"parameter {p.name}: unknown dtype {p.dtype!r}")
         return with_roles(params)
 
@@ -471,7 +485,8 @@ class Section:
             family=self.path.parent.name, table=self.path.stem,
             name=self.name.replace(pattern, f"{pattern}_strided", 1) if follows else self.name,
             template=template, form=form if regular else "", inputs=inputs, sums=sums, includes=includes,
-            functions=functions.docs, headers=functions.headers, by_width="units" in section, slots=self.slots,
+            functions=functions.docs, headers=functions.headers, by_width="units" in section,
+            unit_table=self.unit_table, slots=self.slots,
             params=params, check_params=tuple(by_name[n] for n in chosen) or params,
             mutable_checks=mutable,
             size_params=tuple(by_name[n] for n in sized), reads=reads, saves=saves,
@@ -481,6 +496,7 @@ class Section:
             in_place=in_place, accumulates=accumulates, doc=doc,
             is_listed="in_place" in section, is_bare="tail" in section,
             bytes_type=section.get("workspace_bytes", ""),
+            points=parse_points(section.get("points", ""), params),
             indexes=parse_indexes(section.get("indexes", ""), params),
             calls=(calls := parse_calls(section.get("call", ""), params)),
             gradient=parse_gradient(section.get("gradient", ""), calls),

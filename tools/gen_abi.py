@@ -67,6 +67,8 @@ def describe(row: Row) -> list[str]:
             nullable = ", may be NULL" if p.direction.endswith("?") else ""
             nullable = nullable.replace("may", "each may") if p.is_list else nullable
             lines.append(f"  {p.direction.rstrip('?'):5s} {p.name}: {p.dtype} [{p.shape}]{nullable}")
+            if p.is_addresses:
+                lines[-1] += ", i64 addresses of each {1} ({0})".format(*row.points[p.name])
     lines += describe_reads(row)
     if row.workspace:
         lines.append(f"  workspace {row.workspace}")
@@ -395,7 +397,7 @@ def oplist_text(rows: list[Row]) -> str:
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         sized = () if row.size_params == row.problem else tuple(p.name for p in row.size_params)
         about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
-        about = (*about, row.is_bare, row.gradient, row.indexes, tuple(map(tuple, row.calls)))
+        about = (*about, row.is_bare, row.gradient, row.points, row.indexes, tuple(map(tuple, row.calls)))
         fields = (row.name, row.family, row.functions, row.slots, params, check, sized, row.reads, *about)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"

@@ -47,9 +47,9 @@ def takes_bits(p: Param, slots: dict[str, str]) -> bool:
 
 
 def parameter(p: Param, slots: dict[str, str]) -> str:
-    dtype = slots[p.dtype.partition(".")[0]] if takes_bits(p, slots) else p.dtype_of(slots)
+    dtype = slots[p.dtype.partition(".")[0]] if takes_bits(p, slots) or p.is_addresses else p.dtype_of(slots)
     pointer = "" if not p.direction else "*" if p.is_output else " const*"
-    pointer += " const*" * p.is_list
+    pointer += " const*" * (p.is_list or p.is_addresses)
     return f"{element(dtype)}{pointer} {p.name}"
 
 

@@ -51,8 +51,12 @@ BK_FOR_AVX512_DOT inline Vector add_products(Vector sum, __m512i a, __m512i b) {
 }
 
 template <Dot kDot, int kUsed, bool kTurned>
-BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, const int32_t* b, const int32_t* notes, void* sums,
-                                     bool adds) {
+BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, int64_t line, const int32_t* b, const int32_t* notes,
+                                     void* sums, bool adds) {
+    typedef int32_t Loose __attribute__((aligned(2), may_alias));
+    const auto unit = [&](int i, int64_t k) {
+        return reinterpret_cast<const Loose*>(reinterpret_cast<const char*>(a) + i * line)[k];
+    };
     using Sum = typename DotSum<kDot>::Type;
     using Vector = typename DotSum<kDot>::Vector;
     Sum* const to = static_cast<Sum*>(sums);
@@ -70,7 +74,7 @@ BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, const int3
         for (int v = 0; v < kUsed; ++v) row[v] = _mm512_loadu_si512(b + k * kColumns + v * 16);
 #pragma GCC unroll 8
         for (int i = 0; i < kRows; ++i) {
-            const __m512i factor = _mm512_set1_epi32(kTurned ? a[k * kRows + i] : a[i * units + k]);
+            const __m512i factor = _mm512_set1_epi32(kTurned ? a[k * kRows + i] : unit(i, k));
 #pragma GCC unroll 3
             for (int v = 0; v < kUsed; ++v) sum[i][v] = add_products<kDot>(sum[i][v], factor, row[v]);
         }
@@ -88,26 +92,47 @@ BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, const int3
 }
 
 template <Dot kDot, bool kTurned>
-void multiply_width(int64_t units, const int32_t* a, const int32_t* b, const int32_t* notes, int64_t width, void* sums,
-                    bool adds) {
-    if (width > 32) return multiply_used<kDot, 3, kTurned>(units, a, b, notes, sums, adds);
-    if (width > 16) return multiply_used<kDot, 2, kTurned>(units, a, b, notes, sums, adds);
-    multiply_used<kDot, 1, kTurned>(units, a, b, notes, sums, adds);
+void multiply_width(int64_t units, const int32_t* a, int64_t line, const int32_t* b, const int32_t* notes, int64_t width,
+                    void* sums, bool adds) {
+    if (width > 32) return multiply_used<kDot, 3, kTurned>(units, a, line, b, notes, sums, adds);
+    if (width > 16) return multiply_used<kDot, 2, kTurned>(units, a, line, b, notes, sums, adds);
+    multiply_used<kDot, 1, kTurned>(units, a, line, b, notes, sums, adds);
 }
 
 template <Dot kDot>
-void multiply(int64_t units, const void* a, bool is_turned, const void* b, const int32_t* notes, int64_t width, void* sums,
-              bool adds) {
+void multiply(int64_t units, const void* a, int64_t line, bool is_turned, const void* b, const int32_t* notes, int64_t width,
+              void* sums, bool adds) {
     const auto* const from_a = static_cast<const int32_t*>(a);
     const auto* const from_b = static_cast<const int32_t*>(b);
     if (is_turned)
-        multiply_width<kDot, true>(units, from_a, from_b, notes, width, sums, adds);
+        multiply_width<kDot, true>(units, from_a, line, from_b, notes, width, sums, adds);
     else
-        multiply_width<kDot, false>(units, from_a, from_b, notes, width, sums, adds);
+        multiply_width<kDot, false>(units, from_a, line, from_b, notes, width, sums, adds);
 }
 
 const int32_t* notes_of(const void* panel, int64_t units) {
     return reinterpret_cast<const int32_t*>(static_cast<const char*>(panel) + panel_notes(units * 4));
+}
+
+// The least |x| but zeros of `count` elements, as bits less one.
+BK_FOR_AVX512 uint16_t least_of(const void* elements, int64_t count) {
+    typedef uint16_t Bits __attribute__((may_alias));
+    const Bits* const bits = static_cast<const Bits*>(elements);
+    uint16_t least = 0xffff;
+    for (int64_t x = 0; x < count; ++x) {
+        const uint16_t below = static_cast<uint16_t>((bits[x] & 0x7fff) - 1);
+        least = below < least ? below : least;
+    }
+    return least;
+}
+
+BK_FOR_AVX512 int32_t least_of_rows(const void* a, int64_t line, int64_t units) {
+    uint16_t least = 0xffff;
+    for (int i = 0; i < kRows; ++i) {
+        const uint16_t own = least_of(static_cast<const char*>(a) + i * line, 2 * units);
+        least = own < least ? own : least;
+    }
+    return least;
 }
 
 // The exponent of a panel's least element that is no zero, by its bits less one: far down for a subnormal.
@@ -115,29 +140,24 @@ int exponent_of(int32_t least) { return least == 0xffff ? 1000 : least < 0x7f ? 
 
 // The instructions take subnormal factors and sums for zeros. Where products are multiples of 2^-126, and factors normal, there
 // are none; else the pairs are widened.
-void multiply_pairs(int64_t units, const void* a, bool is_turned, const void* b, int64_t width, void* sums, bool adds) {
-    const int exponent = exponent_of(*notes_of(a, units * kRows)) + exponent_of(*notes_of(b, units * kColumns));
-    if (exponent >= -126 + 2 * 7) return multiply<Dot::kBf16>(units, a, is_turned, b, nullptr, width, sums, adds);
-    multiply<Dot::kWidened>(units, a, is_turned, b, nullptr, width, sums, adds);
+void multiply_pairs(int64_t units, const void* a, int64_t line, bool is_turned, const void* b, int64_t width, void* sums,
+                    bool adds) {
+    const int32_t least = line == 0 ? *notes_of(a, units * kRows) : least_of_rows(a, line, units);
+    if (line == 0) line = units * 4;
+    if (exponent_of(least) + exponent_of(*notes_of(b, units * kColumns)) >= -126 + 2 * 7)
+        return multiply<Dot::kBf16>(units, a, line, is_turned, b, nullptr, width, sums, adds);
+    multiply<Dot::kWidened>(units, a, line, is_turned, b, nullptr, width, sums, adds);
 }
 
 template <Dot kDot>
-void multiply_quads(int64_t units, const void* a, bool is_turned, const void* b, int64_t width, void* sums, bool adds) {
-    multiply<kDot>(units, a, is_turned, b, notes_of(b, units * kColumns), width, sums, adds);
+void multiply_quads(int64_t units, const void* a, int64_t, bool is_turned, const void* b, int64_t width, void* sums,
+                    bool adds) {
+    multiply<kDot>(units, a, units * 4, is_turned, b, notes_of(b, units * kColumns), width, sums, adds);
 }
 
 }  // namespace
 
-BK_FOR_AVX512 void note_least(uint32_t* panel, int64_t units) {
-    typedef uint16_t Bits __attribute__((may_alias));
-    const Bits* const bits = reinterpret_cast<const Bits*>(panel);
-    uint16_t least = 0xffff;
-    for (int64_t x = 0; x < 2 * units; ++x) {
-        const uint16_t below = static_cast<uint16_t>((bits[x] & 0x7fff) - 1);
-        least = below < least ? below : least;
-    }
-    panel[panel_notes(units * 4) / 4] = least;
-}
+void note_least(uint32_t* panel, int64_t units) { panel[panel_notes(units * 4) / 4] = least_of(panel, 2 * units); }
 
 // Factors of A are moved by 128 to become unsigned, or signed where B's are unsigned: 128 times the sum of B's is too much in
 // the sums, or too little.

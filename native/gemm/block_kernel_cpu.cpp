@@ -6,9 +6,10 @@ namespace bk {
 namespace {
 
 template <class Unit, class Sum, int kBytes, int kUsed, bool kTurned>
-BK_HD void multiply_block(int64_t units, const Unit* a, const Unit* b, Sum* sums, bool adds) {
+BK_HD void multiply_block(int64_t units, const Unit* a, int64_t line, const Unit* b, Sum* sums, bool adds) {
     BK_FUSE_PRODUCTS
     using Shape = BlockShape<kBytes, Unit>;
+    typedef const Unit Rows __attribute__((may_alias));
     typedef Unit Vector __attribute__((vector_size(kBytes), aligned(16), may_alias));
     constexpr int kRows = Shape::kRows, kLanes = Shape::kLanes, kColumns = Shape::kColumns;
     if (adds)
@@ -21,7 +22,8 @@ BK_HD void multiply_block(int64_t units, const Unit* a, const Unit* b, Sum* sums
         for (int v = 0; v < kUsed; ++v) row[v] = *reinterpret_cast<const Vector*>(b + k * kColumns + v * kLanes);
 #pragma GCC unroll 8
         for (int i = 0; i < kRows; ++i)
-            for (int v = 0; v < kUsed; ++v) sum[i][v] += (kTurned ? a[k * kRows + i] : a[i * units + k]) * row[v];
+            for (int v = 0; v < kUsed; ++v) sum[i][v] += (kTurned ? a[k * kRows + i] : reinterpret_cast<Rows*>(reinterpret_cast<const char*>(a) + i * line)[k]) *
+                                                            row[v];
     }
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i)
@@ -39,25 +41,26 @@ BK_HD void multiply_block(int64_t units, const Unit* a, const Unit* b, Sum* sums
 }
 
 template <class Unit, class Sum, int kBytes, bool kTurned>
-BK_HD void multiply_width(int64_t units, const Unit* a, const Unit* b, int64_t width, Sum* sums, bool adds) {
+BK_HD void multiply_width(int64_t units, const Unit* a, int64_t line, const Unit* b, int64_t width, Sum* sums, bool adds) {
     constexpr int kLanes = BlockShape<kBytes, Unit>::kLanes, kVectors = BlockShape<kBytes, Unit>::kVectors;
     if (width > (kVectors - 1) * kLanes)
-        multiply_block<Unit, Sum, kBytes, kVectors, kTurned>(units, a, b, sums, adds);
+        multiply_block<Unit, Sum, kBytes, kVectors, kTurned>(units, a, line, b, sums, adds);
     else if (kVectors == 3 && width > kLanes)
-        multiply_block<Unit, Sum, kBytes, 2, kTurned>(units, a, b, sums, adds);
+        multiply_block<Unit, Sum, kBytes, 2, kTurned>(units, a, line, b, sums, adds);
     else
-        multiply_block<Unit, Sum, kBytes, 1, kTurned>(units, a, b, sums, adds);
+        multiply_block<Unit, Sum, kBytes, 1, kTurned>(units, a, line, b, sums, adds);
 }
 
 template <class Unit, class Sum, int kBytes>
-void multiply(int64_t units, const void* a, bool is_turned, const void* b, int64_t width, void* sums, bool adds) {
+void multiply(int64_t units, const void* a, int64_t line, bool is_turned, const void* b, int64_t width, void* sums, bool adds) {
+    if (line == 0) line = units * static_cast<int64_t>(sizeof(Unit));
     const auto* const from_a = static_cast<const Unit*>(a);
     const auto* const from_b = static_cast<const Unit*>(b);
     auto* const to = static_cast<Sum*>(sums);
     if (is_turned)
-        run_fused<kBytes>([&] { multiply_width<Unit, Sum, kBytes, true>(units, from_a, from_b, width, to, adds); });
+        run_fused<kBytes>([&] { multiply_width<Unit, Sum, kBytes, true>(units, from_a, line, from_b, width, to, adds); });
     else
-        run_fused<kBytes>([&] { multiply_width<Unit, Sum, kBytes, false>(units, from_a, from_b, width, to, adds); });
+        run_fused<kBytes>([&] { multiply_width<Unit, Sum, kBytes, false>(units, from_a, line, from_b, width, to, adds); });
 }
 
 template <Packing kPacking, int kBytes>

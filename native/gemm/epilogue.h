@@ -9,10 +9,6 @@
 
 namespace bk {
 
-// Of a problem whose `gate` is not null.
-template <class T>
-Status gated_matmul(const Launch& launch, const Matmul<T>& problem);
-
 inline Status require_choice(const char* name, int32_t value, int32_t count, const char* choices) {
     if (value >= 0 && value < count) return Status::kOk;
     return fail(Status::kInvalidProblem, "%s is %d, must be %s", name, value, choices);
@@ -170,7 +166,7 @@ struct GemmGated {
         Matmul<T> problem = make_matmul(order(), m, n, k, stored_a(), a, stored_b1(), b1, epilogue);
         problem.gate = b2;
         problem.backend = static_cast<Backend>(backend);
-        return gated_matmul(launch, problem);
+        return matmul(launch, problem);
     }
 };
 

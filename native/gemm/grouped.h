@@ -45,10 +45,15 @@ struct GroupedGemm {
         BK_TRY(require_pitch("ldb", stored_b()));
         return require_pitch("ldd", stored_d());
     }
+    MatrixStrides b_at() const { return strides_of(stored_b(), layout == 0); }
     Status run(const E* a, const E* b, const int32_t* offsets, E* d, const Launch& launch) const {
+        return multiply(a, b, b_at(), offsets, d, launch);
+    }
+    Status multiply(const E* a, const E* b, const MatrixStrides& b_at, const int32_t* offsets, E* d,
+                    const Launch& launch) const {
         const Epilogue<T> epilogue = plain_result<T>(d, strides_of(stored_d(), true), alpha, beta);
-        return matmul(launch, Matmul<T>{m, n, k, groups, a, b, strides_of(stored_a(), true),
-                                        strides_of(stored_b(), layout == 0), epilogue, Grouped::kRows, offsets});
+        return matmul(launch,
+                      Matmul<T>{m, n, k, groups, a, b, strides_of(stored_a(), true), b_at, epilogue, Grouped::kRows, offsets});
     }
 };
 

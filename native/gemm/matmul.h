@@ -79,6 +79,11 @@ constexpr bool kIsNibbles = std::is_same_v<T, s4x2> || std::is_same_v<T, u4x2>;
 template <class T>
 constexpr bool kIsPacked = kIsNibbles<T> || std::is_same_v<T, b1x8>;
 
+// Whether a product may have a second B.
+template <class T>
+constexpr bool kMayBeGated = std::is_floating_point_v<matmul_scalar_t<T>> && !kIsFp8<matmul_element_t<T>> &&
+                             !std::is_integral_v<matmul_element_t<T>> && !kIsPacked<matmul_element_t<T>>;
+
 // Floats whose results may be of f32.
 template <class E>
 constexpr bool kMayBeWide = std::is_same_v<E, f16> || std::is_same_v<E, bf16>;
@@ -86,8 +91,17 @@ constexpr bool kMayBeWide = std::is_same_v<E, f16> || std::is_same_v<E, bf16>;
 // Where element [i, j] of matrix g lies: g * step + i * row + j * column. One of row and column is 1.
 // Of packed elements these count bytes, and so does k. Along k a byte has neighbours along k; where the other axis is packed,
 // its stride is 0: element [k, j] of B lies at byte k * row + j / kInByte.
+// Matrices that lie anywhere have a list of their addresses in the device's memory, in place of a base and a step;
+// `list_is_aligned` promises that all of these are multiples of 16 bytes.
 struct MatrixStrides {
     int64_t row, column, step;
+    void* const* list = nullptr;
+    bool list_is_aligned = false;
+
+    template <class E>
+    BK_HD E* matrix(E* base, int64_t g) const {
+        return list != nullptr ? static_cast<E*>(list[g]) : base + g * step;
+    }
 };
 
 // What is done to a sum before it is stored: d = act(alpha row_scale[i] column_scale[j] sum + beta c + bias[j] + row_bias[i]) +
@@ -120,6 +134,13 @@ struct Epilogue {
                residual != nullptr || z != nullptr;
     }
 
+    BK_HD bool has_c() const { return c != nullptr || c_at.list != nullptr; }
+
+    // Matrix g of c, d, residual or z, which lies `at` its strides.
+    template <class P>
+    BK_HD P* matrix(P* base, const MatrixStrides& at, int64_t g) const {
+        return at.list != nullptr ? static_cast<P*>(at.list[g]) : skipped(base, g * at.step);
+    }
     // Elements of c, d, residual and z, `at` elements behind the first.
     BK_HD S loaded(const E* from, int64_t at) const {
         if constexpr (kMayBeWide<E>)
@@ -135,7 +156,7 @@ struct Epilogue {
         to[at] = stored(value);
     }
     template <class P>
-    P* skipped(P* base, int64_t elements) const {
+    BK_HD P* skipped(P* base, int64_t elements) const {
         if (base == nullptr) return base;
         if constexpr (kMayBeWide<E>)
             if (is_wide) elements *= static_cast<int64_t>(sizeof(float) / sizeof(E));
@@ -164,13 +185,13 @@ struct Epilogue {
     // One result.
     BK_HD void store_one(int64_t matrix, int64_t i, int64_t j, S sum) const {
         S x = scaled(sum, i, j);
-        if (c != nullptr) x += beta * loaded(c, matrix * c_at.step + i * c_at.row + j);
+        if (has_c()) x += beta * loaded(this->matrix(c, c_at, matrix), i * c_at.row + j);
         if (bias != nullptr) x += bias_of(j);
         if (row_bias != nullptr) x += element_of(row_bias[i]);
-        if (z != nullptr) keep(z, matrix * z_at.step + i * z_at.row + j, x);
+        if (z != nullptr) keep(this->matrix(z, z_at, matrix), i * z_at.row + j, x);
         x = activated(activation, x);
-        if (residual != nullptr) x += loaded(residual, matrix * residual_at.step + i * residual_at.row + j);
-        keep(d, matrix * d_at.step + i * d_at.row + j, x);
+        if (residual != nullptr) x += loaded(this->matrix(residual, residual_at, matrix), i * residual_at.row + j);
+        keep(this->matrix(d, d_at, matrix), i * d_at.row + j, x);
     }
 
     // One result of a gated product, which has no batch.
@@ -247,6 +268,11 @@ BK_HD int64_t group_offset(const int32_t* offsets, int64_t g, int64_t size) {
     return offset < 0 ? 0 : offset > size ? size : offset;
 }
 
+// The extents of one product of many whose own are known on the device alone, within those of the problem.
+struct MatmulExtents {
+    int64_t m, n, k;
+};
+
 template <class T>
 struct Matmul {
     using E = matmul_element_t<T>;
@@ -257,7 +283,15 @@ struct Matmul {
     Grouped grouped = Grouped::kNot;
     const int32_t* offsets = nullptr;
     Backend backend = Backend::kAny;
-    const E* gate = nullptr;  // another B, placed as b is, of a gated product
+    const E* gate = nullptr;         // another B, placed as b is, of a gated product
+    const int32_t* sizes = nullptr;  // of each product of the batch m, n and k, on the device
+
+    BK_HD MatmulExtents extents_of(int64_t g) const {
+        if (sizes == nullptr) return {m, n, k};
+        const auto within = [](int64_t size, int64_t most) { return size < 0 ? 0 : size > most ? most : size; };
+        const int32_t* const own = sizes + 3 * g;
+        return {within(own[0], m), within(own[1], n), within(own[2], k)};
+    }
 };
 
 template <class T>

@@ -85,7 +85,7 @@ struct Part {
         for (int64_t t = begin; t < end; ++t) {
             const int64_t i = t * kernel.rows, count = std::min<int64_t>(rows - i, kernel.rows);
             char* const sums = is_first && is_last ? block : to.sums + (panel * blocks.down() + t) * blocks.sums_bytes();
-            kernel.multiply(blocks.units(depth), to.a + t * blocks.a_bytes(), p.a_is_turned, to.b + panel * blocks.b_bytes(),
+            kernel.multiply(blocks.units(depth), to.a + t * blocks.a_bytes(), 0, p.a_is_turned, to.b + panel * blocks.b_bytes(),
                             width, sums, !is_first);
             if (is_last) p.store(p.problem, g, i0 + i, j0 + j, count, width, sums);
         }
@@ -121,10 +121,11 @@ void multiply_with(const Buffers& to, const Blocks& blocks, const BlockedMatmul&
 Blocks blocks_of_stack(const BlockKernel& kernel, int64_t m, int64_t k) {
     const Blocks whole{kernel, std::max<int64_t>(rounded_up(k, 8), 8), m, kernel.columns};
     if (k <= kernel.most_terms && whole.a_bytes() + whole.b_bytes() + whole.sums_bytes() <= kStack) return whole;
-    const int64_t rows = kStack / 2 / whole.sums_bytes() * kernel.rows;
-    const int64_t left = kStack - rows / kernel.rows * whole.sums_bytes() - 2 * kPanelNotes - 128;
-    const int64_t most = left / ((kernel.rows + kernel.columns) * kernel.unit_bytes) * kernel.terms / 8 * 8;
-    return {kernel, std::min(most, kernel.most_terms), rows, kernel.columns};
+    // Panels of whole vectors, and sums of as many rows as there is room for beside them.
+    const int64_t units = kStack / 2 / ((kernel.rows + kernel.columns) * kernel.unit_bytes) / 16 * 16;
+    const Blocks part{kernel, std::min(units * kernel.terms, kernel.most_terms), kernel.rows, kernel.columns};
+    const int64_t left = kStack - part.a_bytes() - part.b_bytes();
+    return {kernel, part.depth, left / part.sums_bytes() * kernel.rows, kernel.columns};
 }
 
 // Asks for `lines` from `first`, terms [k, k + depth) of each, before they are packed.
@@ -151,13 +152,15 @@ void multiply_tile(const BlockedMatmul& p, const Blocks& blocks, char* scratch, 
         for (int64_t i = 0; i < rows; i += kernel.rows) {
             const int64_t count = std::min<int64_t>(rows - i, kernel.rows);
             char* const block = sums + (waits ? i / kernel.rows * blocks.sums_bytes() : 0);
-            p.pack_rows(p.problem, g, i0 + i, count, k, depth, a);
+            const bool is_there = p.a_is_units && p.a.base != nullptr && count == kernel.rows && depth % kernel.terms == 0;
+            const char* const from = is_there ? p.a.base + g * p.a.step + (i0 + i) * p.a.line + k * p.a.k : a;
+            if (!is_there) p.pack_rows(p.problem, g, i0 + i, count, k, depth, a);
             const int64_t left = rows - i - count;
             if (left > 0)
                 fetch(p.a, g, i0 + i + count, std::min<int64_t>(left, kernel.rows), k, depth);
             else if (!is_last)
                 fetch(p.a, g, i0, std::min<int64_t>(rows, kernel.rows), k + depth, std::min(p.k - k - depth, blocks.depth));
-            kernel.multiply(blocks.units(depth), a, p.a_is_turned, b, width, block, k > 0);
+            kernel.multiply(blocks.units(depth), from, is_there ? p.a.line : 0, p.a_is_turned, b, width, block, k > 0);
             if (is_last) p.store(p.problem, g, i0 + i, j, count, width, block);
         }
         k += blocks.depth;

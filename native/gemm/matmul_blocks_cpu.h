@@ -26,6 +26,7 @@ struct BlockedMatmul {
     const BlockKernel* kernel;
     int64_t m, n, k, batch;
     bool a_is_turned;  // in panels
+    bool a_is_units;   // elements of A along k are units as they lie
     FactorBytes a, b;  // to be fetched ahead
     const void* problem;
     void (*pack_rows)(const void* problem, int64_t g, int64_t i, int64_t rows, int64_t k, int64_t depth, void* to);

@@ -37,27 +37,47 @@ bool uses_dot(int64_t k) {
     return has_dot_products() && (kDotPacking<T> == Packing::kBf16Pairs || k <= kMostDotTerms);
 }
 
+// Columns of both matrices of B of a gated product, half a panel of the one beside half of the other.
+inline int64_t gated_columns(const BlockKernel& kernel, int64_t n) {
+    return ceil_div<int64_t>(n, kernel.columns / 2) * kernel.columns;
+}
+
 template <class T, Packing kPacking, int kBytes>
 struct MatmulBlocks {
     using Unit = typename PackedUnit<kPacking>::Unit;
     using Sum = typename PackedUnit<kPacking>::Sum;
+    using Shape = BlockShape<kBytes, Unit>;
 
     static void rows(const void* problem, int64_t g, int64_t i, int64_t rows, int64_t k, int64_t depth, void* to) {
         const auto& p = *static_cast<const Matmul<T>*>(problem);
-        const auto* const from = p.a + g * p.a_at.step + i * p.a_at.row + k * p.a_at.column;
+        const auto* const from = p.a_at.matrix(p.a, g) + i * p.a_at.row + k * p.a_at.column;
         run_unfused<kBytes>([&] { pack_rows<T, kPacking, kBytes>(from, p.a_at, rows, depth, static_cast<Unit*>(to)); });
     }
     static void columns(const void* problem, int64_t g, int64_t j, int64_t columns, int64_t k, int64_t depth, void* to) {
         const auto& p = *static_cast<const Matmul<T>*>(problem);
-        const auto* const from = p.b + g * p.b_at.step + j * p.b_at.column + k * p.b_at.row;
-        run_unfused<kBytes>([&] { pack_columns<T, kPacking, kBytes>(from, p.b_at, columns, depth, static_cast<Unit*>(to)); });
+        const bool is_gated = p.gate != nullptr;
+        const int64_t own = is_gated ? j / 2 : j,
+                      count = is_gated ? std::min<int64_t>(p.n - own, Shape::kColumns / 2) : columns;
+        const int64_t skipped = own * p.b_at.column + k * p.b_at.row;
+        const auto* const from = p.b_at.matrix(p.b, g) + skipped;
+        const auto* const gate = is_gated ? p.gate + skipped : nullptr;
+        run_unfused<kBytes>(
+            [&] { pack_columns<T, kPacking, kBytes>(from, gate, p.b_at, count, depth, static_cast<Unit*>(to)); });
     }
     static void store(const void* problem, int64_t g, int64_t i, int64_t j, int64_t rows, int64_t columns, const void* sums) {
         const auto& p = *static_cast<const Matmul<T>*>(problem);
         const Sum* const from = static_cast<const Sum*>(sums);
+        constexpr int64_t kColumns = Shape::kColumns;
         run_unfused<kBytes>([&] {
-            for (int64_t r = 0; r < rows; ++r)
-                store_row(p.epilogue, g, i + r, j, columns, from + r * BlockShape<kBytes, Unit>::kColumns);
+            if constexpr (kMayBeGated<T>)
+                if (p.gate != nullptr) {
+                    constexpr int64_t kHalf = kColumns / 2;
+                    const int64_t own = j / 2, count = std::min(p.n - own, kHalf);
+                    for (int64_t r = 0; r < rows; ++r)
+                        store_gated_row(p.epilogue, i + r, own, count, from + r * kColumns, from + r * kColumns + kHalf);
+                    return;
+                }
+            for (int64_t r = 0; r < rows; ++r) store_row(p.epilogue, g, i + r, j, columns, from + r * kColumns);
         });
     }
 
@@ -66,9 +86,15 @@ struct MatmulBlocks {
         const auto bytes = [](const auto* base, int64_t line, int64_t k, int64_t step) {
             return FactorBytes{reinterpret_cast<const char*>(base), kSize, line * kSize, k * kSize, step * kSize};
         };
-        return multiply_blocked(launch, {&block_kernel<kPacking>(), p.m, p.n, p.k, p.batch, p.a_at.column != 1,
-                                         bytes(p.a, p.a_at.row, p.a_at.column, p.a_at.step),
-                                         bytes(p.b, p.b_at.column, p.b_at.row, p.b_at.step), &p, rows, columns, store});
+        const BlockKernel& kernel = block_kernel<kPacking>();
+        const bool is_gated = p.gate != nullptr;
+        const FactorBytes nowhere{};
+        constexpr bool kIsInPlace = Units<T, kPacking>::kIsUnits && !PackedUnit<kPacking>::kIsQuads;
+        return multiply_blocked(
+            launch, {&kernel, p.m, is_gated ? gated_columns(kernel, p.n) : p.n, p.k, p.batch, p.a_at.column != 1, kIsInPlace && p.a_at.column == 1,
+                     p.a_at.list != nullptr ? nowhere : bytes(p.a, p.a_at.row, p.a_at.column, p.a_at.step),
+                     p.b_at.list != nullptr || is_gated ? nowhere : bytes(p.b, p.b_at.column, p.b_at.row, p.b_at.step), &p,
+                     rows, columns, store});
     }
 };
 
@@ -107,7 +133,8 @@ Status multiply_groups(const Matmul<T>& p) {
         if (of_rows) {
             part.m = count;
             part.k = has_terms ? p.k : 0;
-            if (has_terms) part.b += g * p.b_at.step;
+            if (has_terms) part.b = p.b_at.matrix(p.b, g);
+            part.b_at.list = nullptr;
             part.epilogue.d += begin * p.epilogue.d_at.row;
             if (part.epilogue.c != nullptr) part.epilogue.c += begin * p.epilogue.c_at.row;
         } else {
@@ -121,19 +148,43 @@ Status multiply_groups(const Matmul<T>& p) {
     return Status::kOk;
 }
 
+// Products of extents of their own, one after another.
+template <class T>
+Status multiply_sizes(const Matmul<T>& p) {
+    for (int64_t g = 0; g < p.batch; ++g) {
+        const MatmulExtents own = p.extents_of(g);
+        if (own.m == 0 || own.n == 0) continue;
+        Matmul<T> part = p;
+        part.m = own.m;
+        part.n = own.n;
+        part.k = own.k;
+        part.batch = 1;
+        part.sizes = nullptr;
+        part.a_at.list += g;
+        part.b_at.list += g;
+        part.epilogue.d_at.list += g;
+        if (part.epilogue.has_c()) part.epilogue.c_at.list += g;
+        BK_TRY(multiply(Launch{}, part));
+    }
+    return Status::kOk;
+}
+
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& p) {
+    if (p.sizes != nullptr) return multiply_sizes(p);
     return p.grouped == Grouped::kNot ? multiply(kTakesWorkspace<T> ? launch : Launch{}, p) : multiply_groups(p);
 }
 
 template <class T>
 size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t, bool, bool is_gated, Backend) {
     if (!kTakesWorkspace<T>) return 0;
-    if (is_gated) return blocked_workspace(block_kernel<kWidePacking<T>>(), m, 2 * n, k);
+    const auto bytes = [&](const BlockKernel& kernel) {
+        return blocked_workspace(kernel, m, is_gated ? gated_columns(kernel, n) : n, k);
+    };
 #if BK_ISA_DISPATCH
-    if (uses_dot<T>(k)) return blocked_workspace(block_kernel<kDotPacking<T>>(), m, n, k);
+    if (uses_dot<T>(k)) return bytes(block_kernel<kDotPacking<T>>());
 #endif
-    return blocked_workspace(block_kernel<kWidePacking<T>>(), m, n, k);
+    return bytes(block_kernel<kWidePacking<T>>());
 }
 
 template <class T>

@@ -79,7 +79,7 @@ Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
 // results by parts of their sums; else f32 by FMA, and all others by tensor cores, those of whole warp groups where they can.
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& p) {
-    if (p.grouped != Grouped::kNot) return matmul_by_tiles(launch, p);
+    if (p.grouped != Grouped::kNot || p.sizes != nullptr) return matmul_by_tiles(launch, p);
     const bool is_gated = p.gate != nullptr, has_steps = p.epilogue.has_steps();
     const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
     bool has_workspace = false;

@@ -17,7 +17,7 @@ namespace bk {
 template <class Unit, int kLanes>
 struct Turned {
     using Whole = std::conditional_t<sizeof(Unit) == 8, int64_t, int32_t>;
-    typedef Unit Vector __attribute__((vector_size(kLanes * sizeof(Unit)), aligned(4), may_alias));
+    typedef Unit Vector __attribute__((vector_size(kLanes * sizeof(Unit)), aligned(1), may_alias));
     typedef Unit Lanes __attribute__((vector_size(kLanes * sizeof(Unit))));
     typedef Whole Mask __attribute__((vector_size(kLanes * sizeof(Unit))));
 
@@ -45,26 +45,30 @@ struct Turned {
     }
 };
 
-// to[u * pitch + x] = unit u of line x, where line(x, first, count, to) copies units of a line, up to 32 from a multiple of 32.
-// Columns behind the last line are zeros.
+// to[u * pitch + x] = unit u of line x, where line(x, first, count, room) says where units of a line are, up to 32 from a
+// multiple of 32: in `room`, where it may put them, or where they lie, if `count` is a multiple of 16. Columns behind the last
+// line are zeros.
 template <int kBytes, class Unit, class Line>
 BK_HD void pack_turned(int64_t lines, int64_t units, int64_t pitch, Unit* to, const Line& line) {
     constexpr int kLanes = kBytes / static_cast<int>(sizeof(Unit)), kRun = 32;
     using Turn = Turned<Unit, kLanes>;
-    alignas(64) Unit run[kLanes][kRun];
+    static_assert(16 % kLanes == 0, "vectors end where units do");
+    alignas(64) Unit room[kLanes][kRun];
+    const Unit* run[kLanes];
     for (int64_t x = 0; x < pitch; x += kLanes) {
         const int64_t width = std::min<int64_t>(pitch - x, kLanes);
         for (int64_t u = 0; u < units; u += kRun) {
             const int64_t count = std::min<int64_t>(units - u, kRun);
             for (int64_t l = 0; l < kLanes; ++l) {
+                run[l] = room[l];
                 if (x + l < lines)
-                    line(x + l, u, count, run[l]);
+                    run[l] = line(x + l, u, count, room[l]);
                 else
-                    std::memset(run[l], 0, sizeof(run[l]));
+                    std::memset(room[l], 0, sizeof(room[l]));
             }
             for (int64_t first = 0; first < count; first += kLanes) {
                 typename Turn::Lanes v[kLanes];
-                for (int l = 0; l < kLanes; ++l) v[l] = *reinterpret_cast<const typename Turn::Vector*>(&run[l][first]);
+                for (int l = 0; l < kLanes; ++l) v[l] = *reinterpret_cast<const typename Turn::Vector*>(run[l] + first);
                 Turn::turn(v);
                 Unit* const at = to + (u + first) * pitch + x;
                 if (width == kLanes && first + kLanes <= count) {
@@ -109,6 +113,7 @@ struct Units {
     using E = matmul_element_t<T>;
     using Unit = typename PackedUnit<kPacking>::Unit;
     static constexpr int kTerms = PackedUnit<kPacking>::kTerms;
+    static constexpr bool kIsUnits = std::is_same_v<T, Unit> || kTerms > 1;  // elements along k are units as they lie
     static BK_HD Unit unit(E x) { return MatmulArithmetic<T>::term(x); }
 
     static BK_HD void along(const E* BK_RESTRICT from, int64_t terms, Unit* BK_RESTRICT to) {
@@ -156,11 +161,12 @@ struct Units {
 
 // --- panels ---
 
-template <class T, Packing kPacking, int kWidth>
+// kWidth units for each step along k, kPitch apart.
+template <class T, Packing kPacking, int kWidth, int kPitch = kWidth>
 BK_HD void pack_across(const matmul_element_t<T>* from, int64_t k_step, int64_t count, int64_t depth,
                        typename PackedUnit<kPacking>::Unit* to) {
     using Of = Units<T, kPacking>;
-    for (int64_t k = 0; k < depth; k += Of::kTerms, to += kWidth) {
+    for (int64_t k = 0; k < depth; k += Of::kTerms, to += kPitch) {
         const int64_t terms = std::min<int64_t>(depth - k, Of::kTerms);
         if (count == kWidth) {
             Of::across(from + k * k_step, k_step, terms, kWidth, to);
@@ -189,20 +195,35 @@ BK_HD void pack_rows(const matmul_element_t<T>* from, const MatrixStrides& at, i
     if constexpr (kPacking == Packing::kBf16Pairs) note_least(to, units * kRows);
 }
 
-// A panel of B: for each unit along k, those of columns.
+// A panel of B: for each unit along k, those of columns. Of a gated product half of them are of the other B, behind the first.
 template <class T, Packing kPacking, int kBytes>
-BK_HD void pack_columns(const matmul_element_t<T>* from, const MatrixStrides& at, int64_t columns, int64_t depth,
-                        typename PackedUnit<kPacking>::Unit* to) {
+BK_HD void pack_columns(const matmul_element_t<T>* from, const matmul_element_t<T>* gate, const MatrixStrides& at,
+                        int64_t columns, int64_t depth, typename PackedUnit<kPacking>::Unit* to) {
     using Of = Units<T, kPacking>;
     using Unit = typename Of::Unit;
-    constexpr int kColumns = BlockShape<kBytes, Unit>::kColumns;
+    constexpr int kColumns = BlockShape<kBytes, Unit>::kColumns, kHalf = kColumns / 2;
     const int64_t units = ceil_div<int64_t>(depth, Of::kTerms);
+    const bool is_gated = kMayBeGated<T> && gate != nullptr;
     if (at.column == 1) {
-        pack_across<T, kPacking, kColumns>(from, at.row, columns, depth, to);
+        if (is_gated) {
+            pack_across<T, kPacking, kHalf, kColumns>(from, at.row, columns, depth, to);
+            pack_across<T, kPacking, kHalf, kColumns>(gate, at.row, columns, depth, to + kHalf);
+        } else {
+            pack_across<T, kPacking, kColumns>(from, at.row, columns, depth, to);
+        }
     } else {
-        pack_turned<kBytes>(columns, units, kColumns, to, [&](int64_t j, int64_t u, int64_t count, Unit* line) {
-            const int64_t k = u * Of::kTerms;
-            Of::along(from + j * at.column + k * at.row, std::min<int64_t>(depth - k, count * Of::kTerms), line);
+        const int64_t lines = is_gated ? kColumns : columns;
+        pack_turned<kBytes>(lines, units, kColumns, to, [&](int64_t j, int64_t u, int64_t count, Unit* line) {
+            const int64_t k = u * Of::kTerms, own = is_gated && j >= kHalf ? j - kHalf : j;
+            const int64_t terms = std::min<int64_t>(depth - k, count * Of::kTerms);
+            const auto* const place = (is_gated && j >= kHalf ? gate : from) + own * at.column + k * at.row;
+            if (is_gated && own >= columns)
+                std::memset(line, 0, static_cast<size_t>(count) * sizeof(Unit));
+            else if (Of::kIsUnits && terms % (16 * Of::kTerms) == 0)
+                return reinterpret_cast<const Unit*>(place);
+            else
+                Of::along(place, terms, line);
+            return static_cast<const Unit*>(line);
         });
     }
     if constexpr (kPacking == Packing::kBf16Pairs) note_least(to, units * kColumns);

@@ -16,10 +16,10 @@ struct MatmulParts {
     int64_t span = 0, count = 1;
 };
 
-// Rows [row, end) from a tile's first, of the matrices numbered `matrix`, and terms [first, first + terms). A block that has
-// nothing to do has no rows.
+// Rows [row, end) from a tile's first and columns [column, width), of the matrices numbered `matrix`, and terms [first, first +
+// terms). A block that has nothing to do has no rows.
 struct MatmulPlace {
-    int64_t matrix = 0, row = 0, column = 0, end = 0, first = 0, terms = 0, part = 0;
+    int64_t matrix = 0, row = 0, column = 0, end = 0, width = 0, first = 0, terms = 0, part = 0;
 };
 
 // Tile number `index` of a matrix, which `down` and `across` tiles of `side` rows and `columns` cover. Tiles that are computed
@@ -67,6 +67,7 @@ BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t
             place_tile(place, __shfl_sync(~0u, own, from, 32), __shfl_sync(~0u, down, from, 32), across, side, columns);
             place.row += begin;
             place.matrix = has_terms ? group : 0;
+            place.width = p.n;
             place.terms = has_terms ? p.k : 0;
             return place;
         }
@@ -85,8 +86,14 @@ BK_DEVICE MatmulPlace find_place(const Matmul<T>& p, const MatmulParts<S>& parts
     place.matrix = index / (down * across);
     place_tile(place, index % (down * across), down, across, side, columns);
     place.end = p.m;
+    place.width = p.n;
     place.terms = p.k;
-    if (p.grouped == Grouped::kTerms) {
+    if (p.sizes != nullptr) {
+        const MatmulExtents own = p.extents_of(place.matrix);
+        place.end = place.row < own.m && place.column < own.n ? own.m : 0;
+        place.width = own.n;
+        place.terms = own.k;
+    } else if (p.grouped == Grouped::kTerms) {
         place.first = group_offset(p.offsets, place.matrix, p.k);
         const int64_t terms = group_offset(p.offsets, place.matrix + 1, p.k) - place.first;
         place.terms = terms < 0 ? 0 : terms;

@@ -1,9 +1,9 @@
 // Products on the CPU of factors that are not elements of matrices in memory: packed, sparse or quantised. Blocks are those of
 // gemm/matmul_blocks_cpu.h, and what fills them is the problem's,
-//     kPacking                                              kF32, kF64, or kF32Whole for integers
+//     kPacking                                              kF32, kF64, kBf16Pairs, or kF32Whole for integers
 //     m, n, k
-//     void read_row(i, k, depth, Unit* to) const            [i, k] to [i, k + depth) of A; k is a multiple of 8
-//     void read_column(j, k, depth, Unit* to) const         [k, j] to [k + depth, j] of B
+//     void read_row(i, k, depth, Unit* to) const            units of [i, k] to [i, k + depth) of A; k is a multiple of 8
+//     void read_column(j, k, depth, Unit* to) const         units of [k, j] to [k + depth, j] of B
 //     void store(i, j, columns, const Sum* sums) const      what becomes of `columns` sums from [i, j]
 #pragma once
 
@@ -19,22 +19,31 @@ struct ReadBlocks {
     using Unit = typename PackedUnit<P::kPacking>::Unit;
     using Sum = typename PackedUnit<P::kPacking>::Sum;
     using Shape = BlockShape<kBytes, Unit>;
+    static constexpr int kTerms = PackedUnit<P::kPacking>::kTerms;
 
     static void rows(const void* problem, int64_t, int64_t i, int64_t rows, int64_t k, int64_t depth, void* to) {
         const P& p = *static_cast<const P*>(problem);
         Unit* const panel = static_cast<Unit*>(to);
+        const int64_t units = ceil_div<int64_t>(depth, kTerms);
         run_unfused<kBytes>([&] {
-            for (int64_t r = 0; r < rows; ++r) p.read_row(i + r, k, depth, panel + r * depth);
-            std::fill(panel + rows * depth, panel + Shape::kRows * depth, Unit(0));
+            for (int64_t r = 0; r < rows; ++r) p.read_row(i + r, k, depth, panel + r * units);
+            std::fill(panel + rows * units, panel + Shape::kRows * units, Unit(0));
         });
+        if constexpr (P::kPacking == Packing::kBf16Pairs) note_least(panel, units * Shape::kRows);
     }
     static void columns(const void* problem, int64_t, int64_t j, int64_t columns, int64_t k, int64_t depth, void* to) {
         const P& p = *static_cast<const P*>(problem);
+        Unit* const panel = static_cast<Unit*>(to);
+        const int64_t units = ceil_div<int64_t>(depth, kTerms);
         run_unfused<kBytes>([&] {
-            pack_turned<kBytes>(
-                columns, depth, Shape::kColumns, static_cast<Unit*>(to),
-                [&](int64_t x, int64_t first, int64_t count, Unit* line) { p.read_column(j + x, k + first, count, line); });
+            pack_turned<kBytes>(columns, units, Shape::kColumns, panel,
+                                [&](int64_t x, int64_t first, int64_t count, Unit* line) {
+                                    const int64_t skipped = first * kTerms;
+                                    p.read_column(j + x, k + skipped, std::min(depth - skipped, count * kTerms), line);
+                                    return static_cast<const Unit*>(line);
+                                });
         });
+        if constexpr (P::kPacking == Packing::kBf16Pairs) note_least(panel, units * Shape::kColumns);
     }
     static void store(const void* problem, int64_t, int64_t i, int64_t j, int64_t rows, int64_t columns, const void* sums) {
         const P& p = *static_cast<const P*>(problem);
@@ -46,7 +55,7 @@ struct ReadBlocks {
 
     static Status multiply(const Launch& launch, const P& p) {
         return multiply_blocked(launch,
-                                {&block_kernel<P::kPacking>(), p.m, p.n, p.k, 1, false, {}, {}, &p, rows, columns, store});
+                                {&block_kernel<P::kPacking>(), p.m, p.n, p.k, 1, false, false, {}, {}, &p, rows, columns, store});
     }
 };
 

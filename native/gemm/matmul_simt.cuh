@@ -69,18 +69,19 @@ __global__ void __launch_bounds__(kSimtThreads)
     const MatmulPlace place = find_place(p, parts, down, across, kSimtSide, static_cast<int>(columns_of(p, kSimtSide)));
     if (place.end == 0) return;
     SimtFeed a{
-        {p.a + place.matrix * p.a_at.step + place.first * p.a_at.column, place.end, place.terms, p.a_at.row, p.a_at.column},
+        {p.a_at.matrix(p.a, place.matrix) + place.first * p.a_at.column, place.end, place.terms, p.a_at.row, p.a_at.column},
         place.row,
         p.a_at.row == 1,
         a_moves,
         nullptr,
         {}};
-    SimtFeed b{{p.b + place.matrix * p.b_at.step + place.first * p.b_at.row, p.n, place.terms, p.b_at.column, p.b_at.row},
-               place.column,
-               p.b_at.column == 1,
-               b_moves,
-               p.gate,
-               {}};
+    SimtFeed b{
+        {p.b_at.matrix(p.b, place.matrix) + place.first * p.b_at.row, place.width, place.terms, p.b_at.column, p.b_at.row},
+        place.column,
+        p.b_at.column == 1,
+        b_moves,
+        p.gate,
+        {}};
     const int64_t tiles = (place.terms + kSimtDepth - 1) / kSimtDepth;
     float sum[8][8] = {};
     if (tiles > 0) {
@@ -131,14 +132,14 @@ __global__ void __launch_bounds__(kSimtThreads)
         for (int index = thread; index < 16 * kSimtSide / 2; index += kSimtThreads) {
             const int line = index / (kSimtSide / 2), at = index % (kSimtSide / 2) * 2;
             const int64_t row = place.row + simt_place(line, pass), column = place.column + at;
-            if (row >= place.end || column >= p.n || (p.gate != nullptr && at >= kSimtSide / 2)) continue;
+            if (row >= place.end || column >= place.width || (p.gate != nullptr && at >= kSimtSide / 2)) continue;
             if (p.gate != nullptr)
-                for (int v = 0; v < 2 && column + v < p.n; ++v)
+                for (int v = 0; v < 2 && column + v < place.width; ++v)
                     p.epilogue.store_gated(row, column + v, band[line][at + v], band[line][at + v + kSimtSide / 2]);
             else if (parts.count > 1)
                 store_part(parts, place, p.m, p.n, row, column, band[line][at], band[line][at + 1]);
             else
-                store_pair(p.epilogue, place.matrix, row, column, p.n, band[line][at], band[line][at + 1], in_pairs);
+                store_pair(p.epilogue, place.matrix, row, column, place.width, band[line][at], band[line][at + 1], in_pairs);
         }
         __syncthreads();
     }

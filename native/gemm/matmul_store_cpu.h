@@ -55,6 +55,29 @@ BK_HD void keep_span(const Epilogue<T>& e, const matmul_scalar_t<T>* z, int64_t 
     for (int64_t c = 0; c < count; ++c) to[at + c] = Epilogue<T>::stored(z[c]);
 }
 
+// d = act(z) gate of `columns` results from [i, j] of a gated product.
+template <class T, class S>
+BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t columns, const S* sums, const S* gate_sums) {
+    constexpr int64_t kMost = 64;
+    alignas(64) S z[kMost], gate[kMost];
+    for (int64_t first = 0; first < columns; first += kMost) {
+        const int64_t count = std::min(columns - first, kMost), at = j + first;
+        for (int64_t c = 0; c < count; ++c) {
+            z[c] = e.alpha * sums[first + c];
+            gate[c] = e.alpha * gate_sums[first + c];
+        }
+        if (e.bias != nullptr)
+            for (int64_t c = 0; c < count; ++c) z[c] += e.bias_of(at + c);
+        if (e.gate_bias != nullptr)
+            for (int64_t c = 0; c < count; ++c) gate[c] += Epilogue<T>::element_of(e.gate_bias[at + c]);
+        if (e.z != nullptr) keep_span(e, z, count, e.z, i * e.z_at.row + at);
+        if (e.gate_z != nullptr) keep_span(e, gate, count, e.gate_z, i * e.gate_z_at.row + at);
+        if (e.activation != Activation::kNone) activate_span(e.activation, z, count);
+        for (int64_t c = 0; c < count; ++c) z[c] *= gate[c];
+        keep_span(e, z, count, e.d, i * e.d_at.row + at);
+    }
+}
+
 // The last steps of `columns` results from [i, j] of matrix g.
 template <class T, class Sum>
 BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int64_t columns, const Sum* sums) {
@@ -75,18 +98,18 @@ BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int6
             if (e.column_scale != nullptr)
                 for (int64_t c = 0; c < count; ++c) z[c] *= e.column_scale[at + c];
         }
-        if (e.c != nullptr) add_span(e, z, count, e.beta, e.c, g * e.c_at.step + i * e.c_at.row + at);
+        if (e.has_c()) add_span(e, z, count, e.beta, e.matrix(e.c, e.c_at, g), i * e.c_at.row + at);
         if (e.bias != nullptr)
             for (int64_t c = 0; c < count; ++c) z[c] += e.bias_of(at + c);
         if constexpr (std::is_floating_point_v<S>) {
             if (e.row_bias != nullptr)
                 for (int64_t c = 0; c < count; ++c) z[c] += Epilogue<T>::element_of(e.row_bias[i]);
-            if (e.z != nullptr) keep_span(e, z, count, e.z, g * e.z_at.step + i * e.z_at.row + at);
+            if (e.z != nullptr) keep_span(e, z, count, e.matrix(e.z, e.z_at, g), i * e.z_at.row + at);
             if (e.activation != Activation::kNone) activate_span(e.activation, z, count);
             if (e.residual != nullptr)
-                add_span(e, z, count, S(1), e.residual, g * e.residual_at.step + i * e.residual_at.row + at);
+                add_span(e, z, count, S(1), e.matrix(e.residual, e.residual_at, g), i * e.residual_at.row + at);
         }
-        keep_span(e, z, count, e.d, g * e.d_at.step + i * e.d_at.row + at);
+        keep_span(e, z, count, e.matrix(e.d, e.d_at, g), i * e.d_at.row + at);
     }
 }
 

@@ -100,7 +100,7 @@ struct PairStores {
         each(x, [&](int, S z) { return e.alpha * z; });
         if (e.row_scale != nullptr) each_of_rows(x, e.row_scale, [](S z, S scale) { return z * scale; });
         if (e.column_scale != nullptr) each(x, [&](int v, S z) { return z * column_scale.lane[v]; });
-        if (e.c != nullptr) each_beside(x, e.c, e.c_at, [&](S z, S c) { return z + e.beta * c; });
+        if (e.has_c()) each_beside(x, e.c, e.c_at, [&](S z, S c) { return z + e.beta * c; });
         if (e.bias != nullptr) each(x, [&](int v, S z) { return z + bias.lane[v]; });
         if (e.row_bias != nullptr) each_of_rows(x, e.row_bias, [](S z, E value) { return z + Epilogue<T>::element_of(value); });
         if (e.z != nullptr) keep_all(x, e.z, e.z_at);
@@ -141,19 +141,21 @@ private:
 
     template <class F>
     BK_DEVICE void each_beside(S (&x)[kPairs][2], const E* from, const MatrixStrides& at, F step) const {
+        const E* const own = e.matrix(from, at, matrix);
         Vec<S, 2> value[kPairs] = {};
 #pragma unroll
         for (int i = 0; i < kPairs; ++i)
-            if (has[i]) value[i] = load_two(e, from, matrix * at.step + row[i] * at.row + column);
+            if (has[i]) value[i] = load_two(e, own, row[i] * at.row + column);
 #pragma unroll
         for (int i = 0; i < kPairs; ++i)
             for (int v = 0; v < 2; ++v) x[i][v] = step(x[i][v], value[i].lane[v]);
     }
 
     BK_DEVICE void keep_all(const S (&x)[kPairs][2], E* to, const MatrixStrides& at) const {
+        E* const own = e.matrix(to, at, matrix);
 #pragma unroll
         for (int i = 0; i < kPairs; ++i)
-            if (has[i]) keep_two(e, to, matrix * at.step + row[i] * at.row + column, x[i]);
+            if (has[i]) keep_two(e, own, row[i] * at.row + column, x[i]);
     }
 };
 
@@ -189,11 +191,6 @@ BK_DEVICE void store_scaled(const Epilogue<scaled<T>>& e, int64_t i, int64_t j, 
         default: store(static_cast<float*>(e.d) + at, Vec<float, 2>{{x, y}});
     }
 }
-
-// Whether a product may have a second B.
-template <class T>
-constexpr bool kMayBeGated = std::is_floating_point_v<matmul_scalar_t<T>> && !kIsFp8<matmul_element_t<T>> &&
-                             !std::is_integral_v<matmul_element_t<T>> && !kIsPacked<matmul_element_t<T>>;
 
 // Tiles of a gated product have as many columns of each B, half of their own, those of the gate behind the others.
 template <class T>
@@ -290,19 +287,19 @@ BK_DEVICE void store_sums(const Matmul<T>& p, const MatmulParts<matmul_scalar_t<
         for (int index = thread; index < 32 * kPairs; index += kMatmulThreads) {
             const int line = index / kPairs, at = index % kPairs * 2;
             const int64_t row = place.row + line / 16 * (kSide / 2) + 16 * pass + line % 16, column = place.column + at;
-            if (row >= place.end || column >= p.n) continue;
+            if (row >= place.end || column >= place.width) continue;
             const S* const pair = band + line * kPitch + at;
             if constexpr (kMayBeGated<T>)
                 if (p.gate != nullptr) {
                     if (at >= kSide / 2) continue;
-                    for (int v = 0; v < 2 && column + v < p.n; ++v)
+                    for (int v = 0; v < 2 && column + v < place.width; ++v)
                         p.epilogue.store_gated(row, column + v, pair[v], pair[v + kSide / 2]);
                     continue;
                 }
             if (parts.count > 1)
                 store_part(parts, place, p.m, p.n, row, column, pair[0], pair[1]);
             else
-                store_pair(p.epilogue, place.matrix, row, column, p.n, pair[0], pair[1], in_pairs);
+                store_pair(p.epilogue, place.matrix, row, column, place.width, pair[0], pair[1], in_pairs);
         }
     }
 }
@@ -402,9 +399,9 @@ __global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
     const int warp_row = warp / 2 * (kSide / 2), warp_column = warp % 2 * (kSide / 2);
     const MatmulPlace place = find_place(p, parts, down, across, kSide, static_cast<int>(columns_of(p, kSide)));
     if (place.end == 0) return;
-    const TileSource<E> a{p.a + place.matrix * p.a_at.step + place.first * p.a_at.column, place.end, place.terms, p.a_at.row,
+    const TileSource<E> a{p.a_at.matrix(p.a, place.matrix) + place.first * p.a_at.column, place.end, place.terms, p.a_at.row,
                           p.a_at.column};
-    const TileSource<E> b{p.b + place.matrix * p.b_at.step + place.first * p.b_at.row, p.n, place.terms, p.b_at.column,
+    const TileSource<E> b{p.b_at.matrix(p.b, place.matrix) + place.first * p.b_at.row, place.width, place.terms, p.b_at.column,
                           p.b_at.row};
     const TileFeed<E, kSide, kFeedA> feed_a(a, place.row, thread);
     const TileFeed<E, kSide, kFeedB, kMayBeGated<T>> feed_b(b, place.column, thread, p.gate);
@@ -447,12 +444,14 @@ __global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
 template <class E>
 bool moves_by_16(const E* data, const MatrixStrides& at) {
     const int64_t pitch = at.row == 1 ? at.column : at.row, lanes = kChunk / static_cast<int64_t>(sizeof(E));
-    return is_aligned(data, kChunk) && pitch % lanes == 0 && at.step % lanes == 0;
+    const bool begins = at.list != nullptr ? at.list_is_aligned : is_aligned(data, kChunk) && at.step % lanes == 0;
+    return begins && pitch % lanes == 0;
 }
 
 template <class E>
 bool is_in_pairs(const E* data, const MatrixStrides& at) {
-    return is_aligned(data, 2 * sizeof(E)) && at.row % 2 == 0 && at.step % 2 == 0;
+    const bool begins = at.list != nullptr ? at.list_is_aligned : is_aligned(data, 2 * sizeof(E)) && at.step % 2 == 0;
+    return begins && at.row % 2 == 0;
 }
 
 template <class T>
@@ -467,7 +466,7 @@ bool stores_pairs(const Epilogue<T>& e) {
         if (e.is_wide) return is_in_pairs(reinterpret_cast<const float*>(data), at);
         return is_in_pairs(data, at);
     };
-    return fits(e.d, e.d_at) && (e.c == nullptr || fits(e.c, e.c_at)) &&
+    return fits(e.d, e.d_at) && (!e.has_c() || fits(e.c, e.c_at)) &&
            (e.residual == nullptr || fits(e.residual, e.residual_at)) && (e.z == nullptr || fits(e.z, e.z_at));
 }
 

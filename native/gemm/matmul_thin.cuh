@@ -19,7 +19,8 @@ constexpr bool kHasThinKernels = std::is_same_v<T, float> || std::is_same_v<T, f
 template <class T>
 Status launch_thin(const Launch& launch, const Matmul<T>& p, void (*kernel)(Matmul<T>, bool, bool), int columns, int warps) {
     const unsigned matrices = static_cast<unsigned>(p.batch < kMaxGridY ? p.batch : kMaxGridY);
-    const MatrixStrides a_at{p.m == 1 ? 0 : p.a_at.row, p.a_at.column, p.a_at.step};
+    MatrixStrides a_at = p.a_at;
+    if (p.m == 1) a_at.row = 0;
     return launch_kernel(launch, {dim3(static_cast<unsigned>(ceil_div<int64_t>(p.n, columns)), matrices), dim3(32 * warps)},
                          kernel, p, a_at.column == 1 && moves_by_16(p.a, a_at), moves_by_16(p.b, p.b_at));
 }

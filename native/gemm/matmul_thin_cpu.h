@@ -26,19 +26,22 @@ struct ThinMatmul {
     static constexpr int64_t kSums = 8192 / sizeof(S);
 
     struct Lines {
-        const E* first;
-        int64_t line, k, step;
+        const E* base;
+        int64_t line, k;
+        const MatrixStrides* at;
+
+        BK_HD const E* first(int64_t g) const { return at->matrix(base, g); }
     };
     const Matmul<T>& p;
     Lines thin, many;
     int64_t thin_count, many_count;
     bool is_across;  // neighbours in memory are terms of different lines
 
-    explicit ThinMatmul(const Matmul<T>& given) : p(given) {
-        const Lines a{p.a, p.a_at.row, p.a_at.column, p.a_at.step}, b{p.b, p.b_at.column, p.b_at.row, p.b_at.step};
+    ThinMatmul(const Matmul<T>& given, const E* b) : p(given) {
+        const Lines of_a{p.a, p.a_at.row, p.a_at.column, &p.a_at}, of_b{b, p.b_at.column, p.b_at.row, &p.b_at};
         const bool by_rows = p.m <= kThin;
-        thin = by_rows ? a : b;
-        many = by_rows ? b : a;
+        thin = by_rows ? of_a : of_b;
+        many = by_rows ? of_b : of_a;
         thin_count = by_rows ? p.m : p.n;
         many_count = by_rows ? p.n : p.m;
         is_across = many.line == 1 && many_count > 1;
@@ -53,7 +56,7 @@ struct ThinMatmul {
 
     // sums[i * pitch + j] of lines first + j, while all that lies at k goes by, 8 terms at a time.
     BK_HD void sum_across(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
-        const E *const few = thin.first + g * thin.step, *const from = many.first + g * many.step + first;
+        const E *const few = thin.first(g), *const from = many.first(g) + first;
         alignas(64) S room[kIsDirect ? 1 : kThin][kIsDirect ? 1 : kRun], zeros[kIsDirect ? kRun : 1] = {};
         for (int64_t x = 0; x < (thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8) * pitch; ++x) sums[x] = 0;
         for (int64_t k = 0; k < p.k; k += kThin) {
@@ -83,7 +86,7 @@ struct ThinMatmul {
 
     // sums[i * pitch + j] of lines first + j, eight at a time, each along k.
     BK_HD void sum_along(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
-        const E *const few = thin.first + g * thin.step, *const from = many.first + g * many.step + first * many.line;
+        const E *const few = thin.first(g), *const from = many.first(g) + first * many.line;
         constexpr int64_t kTerms = kRun / 4;
         alignas(64) S rooms[2][kThin][kTerms];
         for (int64_t j = 0; j < count; j += kThin) {
@@ -103,14 +106,62 @@ struct ThinMatmul {
                 add_lines(static_cast<int>(thin_count), lines, thin_lines, padded, parts);
                 k += terms;
             }
-            for (int64_t l = 0; l < std::min<int64_t>(count - j, kThin); ++l)
-                for (int64_t i = 0; i < thin_count; ++i) {
-                    S(&part)[kThinLanes] = parts.at[l][i];
-                    for (int half = kThinLanes / 2; half > 0; half /= 2)
-                        for (int x = 0; x < half; ++x) part[x] += part[x + half];
-                    sums[i * pitch + j + l] = part[0];
-                }
+            parts.finish(thin_count, std::min<int64_t>(count - j, kThin), sums + j, pitch);
         }
+    }
+
+    // sum_along() of bf16, whose many lines are read as they lie.
+    BK_HD void sum_pairs_along(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
+        const E *const few = thin.first(g), *const from = many.first(g) + first * many.line;
+        constexpr int64_t kRoom = 1024, kPairs = 2 * kThinLanes;
+        alignas(64) S thin_room[kRoom];
+        alignas(64) uint16_t tails[kThin][kPairs];
+        const int64_t slots = thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8, most = kRoom / slots;
+        const int64_t whole = p.k / kPairs * kPairs;
+        for (int64_t j = 0; j < count; j += kThin) {
+            ThinParts<S> parts{};
+            for (int64_t k = 0; k < p.k;) {
+                const int64_t terms = k < whole ? std::min(whole - k, most) : p.k - k;
+                const int64_t padded = ceil_div<int64_t>(terms, kPairs) * kPairs;
+                const S* thin_lines[kThin];
+                const uint16_t* lines[kThin];
+                for (int64_t l = 0; l < kThin; ++l) {  // lines behind the last repeat it
+                    if (l < slots) {
+                        const E* const other = few + std::min(l, thin_count - 1) * thin.line + k * thin.k;
+                        part_pairs(other, thin.k, terms, padded / 2, thin_room + l * most);
+                    }
+                    thin_lines[l] = thin_room + std::min(l, slots - 1) * most;
+                    const auto* const line =
+                        reinterpret_cast<const uint16_t*>(from + std::min(j + l, count - 1) * many.line + k);
+                    lines[l] = k < whole ? line : tails[l];
+                    for (int64_t x = 0; k >= whole && x < padded; ++x) tails[l][x] = x < terms ? line[x] : uint16_t{0};
+                }
+                add_pairs(static_cast<int>(thin_count), lines, thin_lines, padded, parts);
+                k += terms;
+            }
+            parts.finish(thin_count, std::min<int64_t>(count - j, kThin), sums + j, pitch);
+        }
+    }
+
+    // Even terms before odd ones, zeros behind the last.
+    static BK_HD void part_pairs(const E* from, int64_t step, int64_t terms, int64_t pairs, S* to) {
+        const int64_t whole = step == 1 ? terms / 2 : 0;
+        for (int64_t x = 0; x < whole; ++x) {
+            uint32_t bits;
+            std::memcpy(&bits, from + 2 * x, sizeof(bits));
+            to[x] = bit_cast<float>(bits << 16);
+            to[pairs + x] = bit_cast<float>(bits & 0xffff0000u);
+        }
+        for (int64_t k = 2 * whole; k < 2 * pairs; ++k)
+            to[k % 2 * pairs + k / 2] = k < terms ? MatmulArithmetic<T>::term(from[k * step]) : S(0);
+    }
+
+    BK_HD void sum(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
+        if (is_across) return sum_across(g, first, count, sums, pitch);
+        if constexpr (std::is_same_v<T, bf16>)
+            sum_pairs_along(g, first, count, sums, pitch);
+        else
+            sum_along(g, first, count, sums, pitch);
     }
 
     static BK_HD const S* place(const E* from, int64_t step, int64_t terms, int64_t padded, S* room, bool is_direct) {
@@ -124,15 +175,24 @@ struct ThinMatmul {
         return room;
     }
 
-    BK_HD void store(int64_t g, int64_t first, int64_t count, const S* sums, int64_t pitch) const {
+    BK_HD void store(int64_t g, int64_t first, int64_t count, const S* sums, const S* gates, int64_t pitch) const {
+        const auto store_line = [&](int64_t i, int64_t at, int64_t columns, const S* from, const S* gate) {
+            if constexpr (kMayBeGated<T>)
+                if (gates != nullptr) return store_gated_row(p.epilogue, i, at, columns, from, gate);
+            store_row(p.epilogue, g, i, at, columns, from);
+        };
         if (p.m <= kThin) {
-            for (int64_t i = 0; i < thin_count; ++i) store_row(p.epilogue, g, i, first, count, sums + i * pitch);
+            for (int64_t i = 0; i < thin_count; ++i)
+                store_line(i, first, count, sums + i * pitch, gates == nullptr ? nullptr : gates + i * pitch);
             return;
         }
         for (int64_t i = 0; i < count; ++i) {
-            S row[kThin];
-            for (int64_t j = 0; j < thin_count; ++j) row[j] = sums[j * pitch + i];
-            store_row(p.epilogue, g, first + i, 0, thin_count, row);
+            S row[kThin], gate[kThin];
+            for (int64_t j = 0; j < thin_count; ++j) {
+                row[j] = sums[j * pitch + i];
+                if (gates != nullptr) gate[j] = gates[j * pitch + i];
+            }
+            store_line(first + i, 0, thin_count, row, gate);
         }
     }
 
@@ -140,21 +200,20 @@ struct ThinMatmul {
     __attribute__((noinline)) void compute(int64_t strip, int64_t begin, int64_t end) const {
         alignas(64) S sums[kSums];
         const int64_t strips = ceil_div(many_count, strip), pitch = strip;
+        S* const gates = p.gate != nullptr ? sums + kSums / 2 : nullptr;
         for (int64_t t = begin; t < end; ++t) {
             const int64_t g = t / strips, first = t % strips * strip, count = std::min(many_count - first, strip);
-            run_unfused<kBytes>([&] {
-                if (is_across)
-                    sum_across(g, first, count, sums, pitch);
-                else
-                    sum_along(g, first, count, sums, pitch);
-                store(g, first, count, sums, pitch);
-            });
+            run_unfused<kBytes>([&] { sum(g, first, count, sums, pitch); });
+            if constexpr (kMayBeGated<T>)
+                if (gates != nullptr) run_unfused<kBytes>([&] { ThinMatmul(p, p.gate).sum(g, first, count, gates, pitch); });
+            run_unfused<kBytes>([&] { store(g, first, count, sums, gates, pitch); });
         }
     }
 
     // Long strips are read fast, and each thread wants one.
     void run() const {
-        const int64_t lines = thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8, most = kSums / lines;
+        const int64_t lines = thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8;
+        const int64_t most = kSums / lines / (p.gate == nullptr ? 1 : 2);
         const int64_t wanted = ceil_div<int64_t>(many_count * p.batch, 2 * thread_count());
         const int64_t strip = std::min(most, std::max<int64_t>(ceil_div<int64_t>(wanted, 64) * 64, 64));
         const int64_t bytes = strip * (p.k + 1) * static_cast<int64_t>(sizeof(E));
@@ -172,7 +231,7 @@ struct ThinMatmul {
 template <class T>
 bool multiply_thin(const Matmul<T>& p) {
     if (p.m > kThin && p.n > kThin) return false;
-    const ThinMatmul<T> thin(p);
+    const ThinMatmul<T> thin(p, p.b);
     if (!thin.is_across && thin.many.k != 1) return false;
     thin.run();
     return true;

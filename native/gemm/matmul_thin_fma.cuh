@@ -47,8 +47,8 @@ BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDee
     constexpr int kSpan = 128, kChunk = kThinFmaSteps * kSpan;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     const int64_t a_step = p.a_at.column;
-    const float* const a = p.a + matrix * p.a_at.step + 4 * lane * a_step;
-    const float* const b = p.b + matrix * p.b_at.step + first * p.b_at.column + 4 * lane;
+    const float* const a = p.a_at.matrix(p.a, matrix) + 4 * lane * a_step;
+    const float* const b = p.b_at.matrix(p.b, matrix) + first * p.b_at.column + 4 * lane;
     const int last_row = static_cast<int>(p.m) - 1,
               last = static_cast<int>(min(p.n - first, static_cast<int64_t>(kDeepFmaColumns))) - 1;
     int64_t row_at[kRows], column_at[kDeepFmaColumns];  // the same for all lanes
@@ -109,8 +109,8 @@ BK_DEVICE void multiply_thin_wide(const Matmul<T>& p, ThinParts<kThinWarps, kWid
     const bool moves = b_moves && (first + kWideFmaColumns <= p.n || p.n % 4 == 0);
     const int64_t column = moves ? min(first + 4 * c, p.n - 4) : first + 4 * c;
     const int64_t chunks = moves ? p.k / kChunk : 0, pitch = p.b_at.row, a_step = p.a_at.column;
-    const float* const b = p.b + matrix * p.b_at.step + 4 * t * pitch + column;
-    const float* const a = p.a + matrix * p.a_at.step + 4 * t * a_step;
+    const float* const b = p.b_at.matrix(p.b, matrix) + 4 * t * pitch + column;
+    const float* const a = p.a_at.matrix(p.a, matrix) + 4 * t * a_step;
     const int last_row = static_cast<int>(p.m) - 1;
     int64_t row_at[kRows];  // the same for all lanes
 #pragma unroll

@@ -59,9 +59,9 @@ __global__ void __launch_bounds__(32 * kThinWarps, 3)
                   high_column = min(first + 8 + g, p.n - 1);
     const int64_t chunks = b_moves ? p.k / kChunk : 0, a_step = p.a_at.column;
     for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
-        const E* const a = p.a + matrix * p.a_at.step + row * p.a_at.row + 8 * t * a_step;
-        const E* const b_low = p.b + matrix * p.b_at.step + low_column * p.b_at.column + 8 * t;
-        const E* const b_high = p.b + matrix * p.b_at.step + high_column * p.b_at.column + 8 * t;
+        const E* const a = p.a_at.matrix(p.a, matrix) + row * p.a_at.row + 8 * t * a_step;
+        const E* const b_low = p.b_at.matrix(p.b, matrix) + low_column * p.b_at.column + 8 * t;
+        const E* const b_high = p.b_at.matrix(p.b, matrix) + high_column * p.b_at.column + 8 * t;
         float sum[4] = {};
         const auto multiply = [&](const uint32_t (&low)[4], const uint32_t (&high)[4], const uint32_t (&of_a)[4]) {
 #pragma unroll
@@ -118,8 +118,8 @@ __global__ void __launch_bounds__(32 * kWideTensorWarps, 2)
     const int64_t column = moves ? min(first + 4 * g, p.n - 4) : first + 4 * g;
     const int64_t chunks = moves ? p.k / kChunk : 0, pitch = p.b_at.row;
     for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
-        const E* const a = p.a + matrix * p.a_at.step + row * p.a_at.row + 4 * t * p.a_at.column;
-        const E* const b = p.b + matrix * p.b_at.step + 4 * t * pitch + column;
+        const E* const a = p.a_at.matrix(p.a, matrix) + row * p.a_at.row + 4 * t * p.a_at.column;
+        const E* const b = p.b_at.matrix(p.b, matrix) + 4 * t * pitch + column;
         float sum[2][4] = {};
         const auto multiply = [&](const uint32_t (&term)[4][2], const uint32_t (&of_a)[2]) {
 #pragma unroll

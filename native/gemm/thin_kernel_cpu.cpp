@@ -86,6 +86,49 @@ __attribute__((noinline)) void add_lines_with(int thin, const S* const (&lines)[
     });
 }
 
+// Of two neighbours, the bits of a word, each is an f32 without a step more than one.
+template <int kBytes, int kCount, int kAtOnce>
+BK_HD void add_pairs_of(const uint16_t* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
+                        ThinParts<float>& parts) {
+    BK_FUSE_PRODUCTS
+    using Vector = typename Register<float, kBytes>::Vector;
+    typedef uint32_t Bits __attribute__((vector_size(kBytes), aligned(2), may_alias));
+    constexpr int kLanes = Register<float, kBytes>::kLanes;
+    const int64_t pairs = count / 2;
+    for (int first = 0; first < kThin; first += kAtOnce) {
+        Vector sum[kAtOnce][kCount];
+        const auto at = [&](int l, int i) { return reinterpret_cast<Vector*>(parts.at[first + l][i]); };
+        for (int l = 0; l < kAtOnce; ++l)
+            for (int i = 0; i < kCount; ++i) sum[l][i] = *at(l, i);
+        for (int64_t k = 0; k < pairs; k += kLanes) {
+            Vector even[kCount], odd[kCount];
+            for (int i = 0; i < kCount; ++i) {
+                even[i] = *reinterpret_cast<const Vector*>(thin_lines[i] + k);
+                odd[i] = *reinterpret_cast<const Vector*>(thin_lines[i] + pairs + k);
+            }
+            for (int l = 0; l < kAtOnce; ++l) {
+                const Bits bits = *reinterpret_cast<const Bits*>(lines[first + l] + 2 * k);
+                const Vector low = reinterpret_cast<Vector>(bits << 16), high = reinterpret_cast<Vector>(bits & 0xffff0000u);
+                for (int i = 0; i < kCount; ++i) sum[l][i] += low * even[i];
+                for (int i = 0; i < kCount; ++i) sum[l][i] += high * odd[i];
+            }
+        }
+        for (int l = 0; l < kAtOnce; ++l)
+            for (int i = 0; i < kCount; ++i) *at(l, i) = sum[l][i];
+    }
+}
+
+template <class S, int kBytes>
+__attribute__((noinline)) void add_pairs_with(int thin, const uint16_t* const (&lines)[kThin],
+                                              const S* const (&thin_lines)[kThin], int64_t count, ThinParts<S>& parts) {
+    constexpr bool kIsWide = kBytes == 64;
+    run_fused<kBytes>([&] {
+        if (thin == 1) return add_pairs_of<kBytes, 1, kIsWide ? 8 : 4>(lines, thin_lines, count, parts);
+        if (thin <= 4) return add_pairs_of<kBytes, 4, kIsWide ? 4 : 2>(lines, thin_lines, count, parts);
+        add_pairs_of<kBytes, 8, kIsWide ? 2 : 1>(lines, thin_lines, count, parts);
+    });
+}
+
 }  // namespace
 
 #if BK_ISA_DISPATCH
@@ -108,6 +151,10 @@ void add_rows(int thin, const double* const (&rows)[kThin], const double (&facto
 void add_lines(int thin, const float* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
                ThinParts<float>& parts) {
     BK_BY_WIDTH(float, add_lines_with, thin, lines, thin_lines, count, parts);
+}
+void add_pairs(int thin, const uint16_t* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
+               ThinParts<float>& parts) {
+    BK_BY_WIDTH(float, add_pairs_with, thin, lines, thin_lines, count, parts);
 }
 void add_lines(int thin, const double* const (&lines)[kThin], const double* const (&thin_lines)[kThin], int64_t count,
                ThinParts<double>& parts) {

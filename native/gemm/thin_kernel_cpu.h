@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "core/platform.h"
+
 namespace bk {
 
 constexpr int kThin = 8, kThinLanes = 16;
@@ -19,10 +21,25 @@ void add_rows(int thin, const double* const (&rows)[kThin], const double (&facto
 template <class S>
 struct ThinParts {
     alignas(64) S at[kThin][kThin][kThinLanes];
+
+    // sums[i * pitch + l] of the first `count` lines.
+    BK_HD void finish(int64_t thin, int64_t count, S* sums, int64_t pitch) {
+        for (int64_t l = 0; l < count; ++l)
+            for (int64_t i = 0; i < thin; ++i) {
+                S(&part)[kThinLanes] = at[l][i];
+                for (int half = kThinLanes / 2; half > 0; half /= 2)
+                    for (int x = 0; x < half; ++x) part[x] += part[x + half];
+                sums[i * pitch + l] = part[0];
+            }
+    }
 };
 void add_lines(int thin, const float* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
                ThinParts<float>& parts);
 void add_lines(int thin, const double* const (&lines)[kThin], const double* const (&thin_lines)[kThin], int64_t count,
                ThinParts<double>& parts);
+
+// add_lines() for lines of bf16, `count` a multiple of 2 kThinLanes: of thin_lines the even terms stand before the odd ones.
+void add_pairs(int thin, const uint16_t* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
+               ThinParts<float>& parts);
 
 }  // namespace bk

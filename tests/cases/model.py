@@ -50,6 +50,8 @@ class Problem:
     host     host arrays as sequences of ints; None passes NULL
     arrays   every device array, outputs too
     null     arrays passed as NULL (optional ones)
+    behind   arrays that operands of addresses point to, by the names that the row's `points` have for them: their first
+             axis is that of the addresses
     function   what the row applies (its slot F), for the reference; whoever makes a problem puts draw.function here
     """
 
@@ -58,11 +60,13 @@ class Problem:
     host: dict[str, tuple[int, ...] | None] = dataclasses.field(default_factory=dict)
     null: tuple[str, ...] = ()
     function: str = ""
+    behind: dict[str, Array] = dataclasses.field(default_factory=dict)
 
     @property
     def longest(self) -> int:
         """Elements of the largest array."""
-        return max((math.prod(array.shape) for array in self.arrays.values()), default=0)
+        arrays = (*self.arrays.values(), *self.behind.values())
+        return max((math.prod(array.shape) for array in arrays), default=0)
 
 
 @dataclasses.dataclass

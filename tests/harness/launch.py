@@ -115,6 +115,7 @@ class Launch:
         self._written = {name for name, p in self._operands if p.is_output}
         self._written |= set(alias.values())
         self._lists = {p.name for p in self.row.lists} - null
+        self._behind = {name: direction for source, (direction, name) in self.row.points.items() if source not in null}
         for k, (name, p) in enumerate(self._operands):
             array = problem.arrays[name]
             at = offset(k) if callable(offset) else offset
@@ -123,6 +124,8 @@ class Launch:
             elif name not in alias:
                 fill = poison if p.is_output or is_float(array.dtype) else INDEX_GUARD
                 bits = None if array.values is None else array.bits()
+                if p.is_addresses:
+                    bits = self._place_behind(self.row.points[name][1], poison, at)
                 self.buffers[name] = Guarded(
                     self.memory, array.dtype, array.shape, array.strides, bits, fill, at, shift.get(name, 0)
                 )
@@ -133,6 +136,14 @@ class Launch:
             self.workspace = guarded_bytes(self.memory, workspace, offset=workspace_offset)
         self._scalars = scalar_arguments(library, op, problem)
         self.arguments = self._arguments()
+
+    def _place_behind(self, name: str, poison: int, offset: int) -> np.ndarray:
+        """Puts an array that addresses are of into memory: they are those of the indices of its first axis."""
+        array, offset = self.problem.behind[name], 0 if self.problem.scalars.get("is_aligned") else offset
+        bits = None if array.values is None else array.bits()
+        own = Guarded(self.memory, array.dtype, array.shape, array.strides, bits, poison, offset)
+        self.buffers[name] = own
+        return own.pointer + own.step * np.arange(own.shape[0], dtype=np.int64)
 
     def _pointer(self, name: str):
         buffer = self.buffers[name]
@@ -176,6 +187,11 @@ class Launch:
             buffer.check(f"{self.op}: {name}", written=status == 0 and name in self._written)
             if p.is_output:
                 bits[name], dtypes[name] = buffer.bits(), self.problem.arrays[name].dtype
+        for name, direction in self._behind.items():
+            buffer, is_output = self.buffers[name], "out" in direction
+            buffer.check(f"{self.op}: {name}", written=status == 0 and is_output)
+            if is_output:
+                bits[name], dtypes[name] = buffer.bits(), self.problem.behind[name].dtype
         return Outcome(status, text, bits, dtypes)
 
 

@@ -123,6 +123,11 @@ class Guarded:
         self.block.write(self.image)
         self.pointer = self.block.pointer + self._first + shift
 
+    @property
+    def step(self) -> int:
+        """Bytes from one index of the first axis to the next."""
+        return self._strides[0]
+
     def _cells(self, image: np.ndarray) -> np.ndarray:
         if 0 in self.shape:
             return np.empty(self._extents, bits_type(self.dtype))

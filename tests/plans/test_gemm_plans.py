@@ -283,6 +283,24 @@ class Asked(FakeLibrary):
         return lambda *args: call(*args) or (0 if args[place] in (0, 1, *self.backends) else 3)
 
 
+def test_backend_of_sparse_weights():
+    """That of the dense product, which they become in a workspace, alone for more rows than few."""
+    of, kinds = bk.GemmSparse24Descriptor(512, 256, 512, element=bk.bf16), bk.BackendKind
+
+    def backend(library, **options):
+        plan = bk.GemmSparse24Plan.select(None, of, bk.PlanPreference(**options), library=library)
+        assert (plan.sku.layout, plan.sku.epilogue) == (bk.LayoutSku.RCR, bk.EpilogueKind.IDENTITY)
+        return plan.sku.backend
+
+    assert backend(Asked(2, 3)) is kinds.CUBLAS
+    assert backend(Asked(2)) is kinds.BESPOKE
+    assert backend(Asked(2, 3, size=0)) is kinds.BESPOKE
+    assert backend(Asked(2, 3, backend="cpu")) is kinds.BESPOKE
+    inflate = bk.GemmSparse24InflateDescriptor(256, 512, element=bk.bf16)
+    sku = bk.GemmSparse24InflatePlan.select(None, inflate, library=Asked(2, 3)).sku
+    assert (sku.backend, sku.layout, sku.epilogue) == (kinds.BESPOKE, None, None)
+
+
 PLAIN = bk.GemmDescriptor(512, 512, 512, bk.LayoutSku.RCR, bk.EpilogueKind.BIAS_SILU, element=bk.bf16)
 BACKENDS = {
     bk.GemmPlan: PLAIN,

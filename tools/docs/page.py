@@ -193,12 +193,15 @@ def argument(p: Param, row: Row, function: str, slots: dict[str, str]) -> tuple[
     dtype = {"T": "`{T}`", "U": "`{U}`", "I": "`{I}`", "O": "`{O}`"}.get(p.dtype, f"`{p.dtype_of(slots)}`")
     if p.is_pointer or p.is_list:
         what = DIRECTIONS[p.direction]
+        if p.is_addresses:
+            direction, name = row.points[p.name]
+            what += f", addresses of `{name}`: {DIRECTIONS[direction]}"
         if p.name == "saved":
             what += f": `{row.saves[function]}` of the forward op"
         return (f"`{p.name}`", f"`{kind}`", f"{dtype} `[{p.shape}]`", what)
     what = {
         "stride": f"strides of `{p.of}`",
-        "pitch": f"elements from one row of `{p.of}` to the next",
+        "pitch": f"elements from one row of `{p.of or p.name.removeprefix('ld')}` to the next",
         "offset": f"offset within `{p.of}`",
     }.get(p.role) or ROLES[p.role]
     default = row.defaults.get(function, {}).get(p.name)

@@ -173,6 +173,28 @@ of = bk.DenseGemvDescriptor(n=2, k=4, batch=1, element=bk.f32)
 bk.DenseGemvPlan.select(None, of).run(None, None, bk.DenseGemvArgs(a=a, b=b, d=d))
 print(bk.download(d))
 """,
+    "gemm_pointers": """
+a = [bk.upload(np.full((rows, 4), rows, np.float32)) for rows in (1, 3)]  # m x k each, of 1 and of 3 rows
+b = [bk.upload(np.eye(4, 2, dtype=np.float32)) for _ in a]  # k x n
+d = [bk.empty((rows, 2), bk.f32) for rows in (1, 3)]
+pointers = [bk.upload(np.array([matrix.ptr for matrix in each])) for each in (a, b, d)]
+sizes = bk.upload(np.array([[1, 2, 4], [3, 2, 4]], np.int32))  # m, n and k of each product, read on the device
+pitches = {"lda": 4, "ldb": 2, "ldd": 2}
+of = bk.GemmPointersDescriptor(m=3, n=2, k=4, batch=2, layout=bk.DenseLayout.RRR, **pitches, element=bk.f32)
+bk.GemmPointersPlan.select(None, of).run(None, None, bk.GemmPointersArgs(*pointers, sizes))
+print(*(bk.download(matrix) for matrix in d), sep="\n")
+""",
+    "grouped_gemm_pointers": """
+a = bk.upload(np.array([[1, 2, 0, 1], [0, 1, 3, -1], [1, 1, 1, 1]], np.float32))  # three rows of k terms
+experts = [bk.upload(np.full((4, 2), value, np.float32)) for value in (1, 10)]  # k x n each
+b = bk.upload(np.array([expert.ptr for expert in experts]))
+offsets = bk.upload(np.array([0, 2, 3], np.int32))  # two rows of the first expert, one of the second
+d = bk.empty((3, 2), bk.f32)
+of = bk.GroupedGemmPointersDescriptor(m=3, n=2, k=4, groups=2, layout=bk.DenseLayout.RRR, ldb=2, element=bk.f32)
+plan = bk.GroupedGemmPointersPlan.select(None, of)
+plan.run(None, None, bk.GroupedGemmPointersArgs(a=a, b_pointers=b, offsets=offsets, d=d))
+print(bk.download(d))
+""",
     "gemm_scaled": """
 a = bk.upload(np.array([[1, 2, 0, 1], [0, 1, 3, -1]], np.float32), bk.ElementKind.FP8_E4M3)  # m x k
 b = bk.upload(np.array([[1, 0, 2, 1], [0, 1, 1, 2]], np.float32), bk.ElementKind.FP8_E4M3)  # n x k

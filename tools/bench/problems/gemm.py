@@ -22,6 +22,8 @@ UNMEASURED = {
     ),
     **dict.fromkeys(("gemm_epilogue_t{T}", "gemm_epilogue_{T}_{U}"), _EPILOGUE),
     "gemm_dense_backward_{T}": "two products of gemm_dense",
+    "gemm_pointers_{T}": "the kernels of gemm_dense",
+    "grouped_gemm_pointers_{T}": "the kernels of grouped_gemm",
     **{f"gemm_u8_{layout}_sm80": "the kernels of s8 with another instruction" for layout in ("rcr", "rrr")},
 }  # fmt: skip
 
