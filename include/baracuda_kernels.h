@@ -14580,6 +14580,27 @@ BARACUDA_API int32_t baracuda_kernels_add_rms_norm_f64_can_implement(float eps, 
 BARACUDA_API size_t baracuda_kernels_add_rms_norm_f64_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
+ * add_rms_norm_param_{T}  (T: f64)
+ * As add_rms_norm, with eps and gamma_offset in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_residual: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   in    x: T [shape]
+ *   in    residual: T [shape], may be NULL
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   sum: T [shape], may be NULL
+ *   out   rms_out: T.compute [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_param_f64_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, void* y, void* sum, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_param_f64_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* y, const void* sum, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_param_f64_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
  * add_rms_norm_backward_{T}  (T: f32 f16 bf16 f64)
  * With h = dy * (gamma + gamma_offset) and xh = sum / rms: dx = dsum + (h - xh * mean of h * xh) / rms, the
  * gradient of x and of the residual alike, and dgamma = sum over the rows of dy * xh. dsum is the gradient that
@@ -14611,6 +14632,28 @@ BARACUDA_API size_t baracuda_kernels_add_rms_norm_backward_bf16_workspace_size(f
 BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_f64_run(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_f64_can_implement(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, const void* dx, const void* dgamma);
 BARACUDA_API size_t baracuda_kernels_add_rms_norm_backward_f64_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * add_rms_norm_param_backward_{T}  (T: f64)
+ * As add_rms_norm_backward, with gamma_offset in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dsum: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    dsum: T [shape], may be NULL
+ *   in    sum: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    rms: T.compute [row_count]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   workspace optional: sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_param_backward_f64_run(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_param_backward_f64_can_implement(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_param_backward_f64_workspace_size(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
  * add_layer_norm_{T}  (T: f32 f16 bf16 f64)
@@ -14646,6 +14689,29 @@ BARACUDA_API size_t baracuda_kernels_add_layer_norm_bf16_workspace_size(float ep
 BARACUDA_API int32_t baracuda_kernels_add_layer_norm_f64_run(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, void* y, void* sum, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_add_layer_norm_f64_can_implement(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, const void* y, const void* sum, const void* mean_out, const void* inv_std_out);
 BARACUDA_API size_t baracuda_kernels_add_layer_norm_f64_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * add_layer_norm_param_{T}  (T: f64)
+ * As add_layer_norm, with eps and gamma_offset in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_residual: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   in    x: T [shape]
+ *   in    residual: T [shape], may be NULL
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    beta: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   sum: T [shape], may be NULL
+ *   out   mean_out: T.compute [row_count], may be NULL
+ *   out   inv_std_out: T.compute [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_param_f64_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, void* y, void* sum, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_param_f64_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, const void* y, const void* sum, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_param_f64_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
  * add_layer_norm_backward_{T}  (T: f32 f16 bf16 f64)
@@ -14684,6 +14750,100 @@ BARACUDA_API int32_t baracuda_kernels_add_layer_norm_backward_f64_can_implement(
 BARACUDA_API size_t baracuda_kernels_add_layer_norm_backward_f64_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
+ * add_layer_norm_param_backward_{T}  (T: f64)
+ * As add_layer_norm_backward, with gamma_offset in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dsum: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    dsum: T [shape], may be NULL
+ *   in    sum: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    mean_in: T.compute [row_count]
+ *   in    inv_std_in: T.compute [row_count]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   out   dbeta: T [norm_total_extent], may be NULL
+ *   workspace optional: sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_param_backward_f64_run(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_param_backward_f64_can_implement(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_param_backward_f64_workspace_size(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * rms_norm_recompute_backward_{T}  (T: f32 f16 bf16 f64)
+ * The gradients of rms_norm, and of add_rms_norm with x for the sum, of x alone: rms is computed first, as
+ * add_rms_norm gives it, and is an output. dsum is the gradient that arrives at x itself, NULL stands for 0, of
+ * gamma for gamma + gamma_offset of 1. Otherwise as add_rms_norm_backward. dx may be dy, dsum or x, of equal
+ * strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dsum: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    dsum: T [shape], may be NULL
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   rms_out: T.compute [row_count]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   workspace optional: sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f32_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* rms_out, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f32_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* rms_out, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_recompute_backward_f32_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f16_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* rms_out, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f16_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* rms_out, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_recompute_backward_f16_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_bf16_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* rms_out, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_bf16_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* rms_out, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_recompute_backward_bf16_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f64_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* rms_out, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f64_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* rms_out, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_recompute_backward_f64_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * layer_norm_recompute_backward_{T}  (T: f32 f16 bf16 f64)
+ * The gradients of layer_norm, and of add_layer_norm with x for the sum, of x alone: mean and inv_std are computed
+ * first, as add_layer_norm gives them, and are outputs. dsum is the gradient that arrives at x itself, NULL stands
+ * for 0, of gamma for gamma + gamma_offset of 1. Otherwise as add_layer_norm_backward. dx may be dy, dsum or x, of
+ * equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dsum: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    dsum: T [shape], may be NULL
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   mean_out: T.compute [row_count]
+ *   out   inv_std_out: T.compute [row_count]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   out   dbeta: T [norm_total_extent], may be NULL
+ *   workspace optional: sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f32_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* mean_out, void* inv_std_out, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f32_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* mean_out, const void* inv_std_out, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_recompute_backward_f32_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f16_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* mean_out, void* inv_std_out, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f16_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* mean_out, const void* inv_std_out, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_recompute_backward_f16_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_bf16_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* mean_out, void* inv_std_out, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_bf16_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* mean_out, const void* inv_std_out, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_recompute_backward_bf16_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f64_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* mean_out, void* inv_std_out, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f64_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* mean_out, const void* inv_std_out, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_recompute_backward_f64_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
  * batch_norm_training_{T}  (T: f32 f16 bf16 f64)
  * y = (x - mean) * rstd * gamma + beta, mean and rstd = 1 / sqrt(variance + eps) of a channel of the whole batch.
  * channels_last 0: x is [n, c, spatial], 1: [n, spatial, c]. new_running_mean = (1 - momentum) * running_mean +
@@ -14717,6 +14877,26 @@ BARACUDA_API int32_t baracuda_kernels_batch_norm_training_f64_can_implement(int3
 BARACUDA_API size_t baracuda_kernels_batch_norm_training_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum);
 
 /*
+ * batch_norm_training_param_{T}  (T: f64)
+ * As batch_norm_training, with eps and momentum in f64: a float would make an error of its own.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    beta: T.compute [c_extent], may be NULL
+ *   in    running_mean: T.compute [statistic_count], may be NULL
+ *   in    running_var: T.compute [statistic_count], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T.compute [statistic_count]
+ *   out   saved_rstd: T.compute [statistic_count]
+ *   out   new_running_mean: T.compute [statistic_count], may be NULL
+ *   out   new_running_var: T.compute [statistic_count], may be NULL
+ *   workspace optional: spreads the sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, double momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* saved_mean, void* saved_rstd, void* new_running_mean, void* new_running_var, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_param_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, double momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y, const void* saved_mean, const void* saved_rstd, const void* new_running_mean, const void* new_running_var);
+BARACUDA_API size_t baracuda_kernels_batch_norm_training_param_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, double momentum);
+
+/*
  * batch_norm_inference_{T}  (T: f32 f16 bf16 f64)
  * y = (x - running_mean) / sqrt(running_var + eps) * gamma + beta of each channel. channels_last 0: x is [n, c,
  * spatial], 1: [n, spatial, c]. A gamma of NULL is 1, a beta 0. y may be x.
@@ -14736,6 +14916,20 @@ BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_bf16_run(int32_t n_ex
 BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y);
 BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y);
+
+/*
+ * batch_norm_inference_param_{T}  (T: f64)
+ * As batch_norm_inference, with eps in f64: a float would make an error of its own.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    beta: T.compute [c_extent], may be NULL
+ *   in    running_mean: T.compute [c_extent]
+ *   in    running_var: T.compute [c_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_param_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y);
 
 /*
  * batch_norm_training_backward_{T}  (T: f32 f16 bf16 f64)
@@ -14794,6 +14988,22 @@ BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f64_can_implement
 BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps);
 
 /*
+ * group_norm_channels_last_param_{T}  (T: f64)
+ * As group_norm_channels_last, with eps in f64: a float would make an error of its own.
+ *   in    x: T [n_extent, spatial_extent, c_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    beta: T.compute [c_extent], may be NULL
+ *   out   y: T [n_extent, spatial_extent, c_extent]
+ *   out   saved_mean: T.compute [group_count]
+ *   out   saved_rstd: T.compute [group_count]
+ *   workspace optional: reads x in the order of memory, and spreads the sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_param_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_param_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, double eps);
+
+/*
  * group_norm_channels_last_backward_{T}  (T: f32 f16 bf16 f64)
  * With h = dy * gamma and xh = (x - mean) * rstd: dx = rstd * (h - mean of h - xh * mean of h * xh), means over a
  * group, dgamma = sum over a channel of dy * xh, dbeta = sum over a channel of dy. Without items dgamma and dbeta
@@ -14850,6 +15060,22 @@ BARACUDA_API int32_t baracuda_kernels_l2_normalize_f64_can_implement(float eps, 
 BARACUDA_API size_t baracuda_kernels_l2_normalize_f64_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
+ * l2_normalize_param_{T}  (T: f64)
+ * As l2_normalize, with eps in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   out   norm_out: T.compute [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_param_f64_run(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, void* y, void* norm_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_param_f64_can_implement(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* y, const void* norm_out);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_param_f64_workspace_size(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
  * l2_normalize_backward_{T}  (T: f32 f16 bf16 f64)
  * dx = (dy - u * sum of u * dy) / |x| with u = x / |x| over the axes in norm_axes_mask, and dy / eps where |x| <
  * eps. dx may be dy or x, of equal strides.
@@ -14875,6 +15101,23 @@ BARACUDA_API size_t baracuda_kernels_l2_normalize_backward_bf16_workspace_size(f
 BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_f64_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_f64_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* dx);
 BARACUDA_API size_t baracuda_kernels_l2_normalize_backward_f64_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * l2_normalize_param_backward_{T}  (T: f64)
+ * As l2_normalize_backward, with eps in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   out   dx: T [shape]
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_param_backward_f64_run(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_param_backward_f64_can_implement(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_param_backward_f64_workspace_size(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
  * weight_norm_{T}  (T: f32 f16 bf16 f64)
@@ -14987,6 +15230,24 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_bf16_strided_workspace_size(float 
 BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
 BARACUDA_API size_t baracuda_kernels_rms_norm_f64_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * rms_norm_param_{T}  (T: f64)
+ * As rms_norm, with eps in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_rms: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_param_f64_run(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_param_f64_can_implement(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_param_f64_workspace_size(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
  * rms_norm_backward_{T}  (T: f32 f16 bf16 f64)
@@ -15111,6 +15372,26 @@ BARACUDA_API int32_t baracuda_kernels_layer_norm_f64_strided_can_implement(float
 BARACUDA_API size_t baracuda_kernels_layer_norm_f64_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
+ * layer_norm_param_{T}  (T: f64)
+ * As layer_norm, with eps in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_save: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    beta: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_param_f64_run(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_param_f64_can_implement(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_param_f64_workspace_size(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
  * layer_norm_backward_{T}  (T: f32 f16 bf16 f64)
  * With h = dy * gamma and xh = (x - mean) * inv_std: dx = inv_std * (h - mean of h - xh * mean of h * xh), dgamma
  * = sum over the rows of dy * xh, dbeta = sum over the rows of dy. Without rows dgamma and dbeta are 0. dx may be
@@ -15232,6 +15513,64 @@ BARACUDA_API int32_t baracuda_kernels_group_norm_f64_can_implement(int32_t n_ext
 BARACUDA_API size_t baracuda_kernels_group_norm_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
 
 /*
+ * batch_norm_param_{T}  (T: f64)
+ * As batch_norm, with eps in f64: a float would make an error of its own.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    beta: T [c_extent], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T [group_count]
+ *   out   saved_rstd: T [group_count]
+ *   workspace optional: spreads few large groups over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_param_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_batch_norm_param_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+
+/*
+ * group_norm_param_{T}  (T: f64)
+ * Another name of batch_norm_param_{T}: group_kind chooses.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    beta: T [c_extent], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T [group_count]
+ *   out   saved_rstd: T [group_count]
+ *   workspace optional: spreads few large groups over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_param_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_param_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+
+/*
+ * group_norm_wide_{T}  (T: f32 f16 bf16 f64)
+ * As group_norm, with statistics that are not rounded to T, f32 beside 16-bit T, and may be NULL, and eps in f64.
+ * y may be x.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    beta: T [c_extent], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T.compute [group_count], may be NULL
+ *   out   saved_rstd: T.compute [group_count], may be NULL
+ *   workspace optional: spreads few large groups over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+
+/*
  * batch_norm_backward_{T}  (T: f32 f16 bf16 f64)
  * With h = dy * gamma and xh = (x - mean) * rstd: dx = rstd * (h - mean of h - xh * mean of h * xh), means over a
  * group, dgamma = sum over a channel of dy * xh, dbeta = sum over a channel of dy. Without items dgamma and dbeta
@@ -15286,6 +15625,61 @@ BARACUDA_API size_t baracuda_kernels_group_norm_backward_bf16_workspace_size(int
 BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
 BARACUDA_API size_t baracuda_kernels_group_norm_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+
+/*
+ * group_norm_wide_backward_{T}  (T: f32 f16 bf16 f64)
+ * As group_norm_backward, of the statistics of group_norm_wide, which are not rounded to T. dx may be dy or x.
+ *   in    dy: T [n_extent, c_extent, spatial_extent]
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    saved_mean: T.compute [group_count]
+ *   in    saved_rstd: T.compute [group_count]
+ *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dgamma: T [c_extent], may be NULL
+ *   out   dbeta: T [c_extent], may be NULL
+ *   workspace optional: spreads the sums over the chip; 8 bytes a group, which others ask for, are taken for none
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+
+/*
+ * group_norm_recompute_backward_{T}  (T: f32 f16 bf16 f64)
+ * The gradients of group_norm, or of batch_norm with a group_kind of 0, of x alone: the statistics are computed
+ * first, as group_norm_wide gives them, and are outputs. dx may be dy or x.
+ *   in    dy: T [n_extent, c_extent, spatial_extent]
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   out   saved_mean: T.compute [group_count]
+ *   out   saved_rstd: T.compute [group_count]
+ *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dgamma: T [c_extent], may be NULL
+ *   out   dbeta: T [c_extent], may be NULL
+ *   workspace optional: spreads the sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, void* saved_mean, void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_recompute_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, void* saved_mean, void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_recompute_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, void* saved_mean, void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_recompute_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, void* saved_mean, void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_recompute_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
 
 /* ---- reduce ---------------------------------------------------------------------------------------------------- */
 
