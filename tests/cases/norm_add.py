@@ -196,13 +196,14 @@ def recompute_reference(problem):
             dy, x, gamma, size, axes, problem.scalars["eps"], centered
         )  # fmt: skip
         saved = (mean, rstd) if centered else ((1 / rstd[0], 1 / rstd[0]),)
+        columns, dx = of_columns(dy, xh, of_xh, rows), dx + extra
     expected = {
         name: Expected(np.ravel(value), n, np.nan_to_num(np.ravel(of), posinf=0, nan=0))
         for name, (value, of) in zip(SAVED[centered], saved)
     }
-    expected["dx"] = Expected(dx + extra, n, np.nan_to_num(terms + np.abs(extra), posinf=0, nan=0))
+    expected["dx"] = Expected(dx, n, np.nan_to_num(terms + np.abs(extra), posinf=0, nan=0))
     # Each term of a sum over rows has the error of its row's statistics, sums of n.
-    for name, e in of_columns(dy, xh, of_xh, rows).items():
+    for name, e in columns.items():
         if name in GRADIENTS[centered]:
             expected[name] = Expected(e.value, e.count + n, e.terms)
     return {name: e for name, e in expected.items() if name not in problem.null}

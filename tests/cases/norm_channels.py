@@ -126,13 +126,14 @@ def recompute_reference(problem):
         mean, rstd, dx, terms, xh, of_xh = gradient_of_x(
             dy, x, gamma, np.abs(gamma), view.axes, problem.scalars["eps"], True
         )  # fmt: skip
+        columns = of_columns(*(a.reshape(view.whole) for a in (dy, xh, of_xh)), (0, 2))
     found = {"saved_mean": (*mean, (-1,)), "saved_rstd": (*rstd, (-1,)), "dx": (dx, terms, view.whole)}
     expected = {
         name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
         for name, (v, t, shape) in found.items()
     }
     # Each term of a channel's sum has the error of its group's statistics.
-    for name, e in of_columns(*(a.reshape(view.whole) for a in (dy, xh, of_xh)), (0, 2)).items():
+    for name, e in columns.items():
         expected[name] = Expected(e.value, e.count + view.terms, e.terms)
     return {name: e for name, e in expected.items() if name not in problem.null}
 
