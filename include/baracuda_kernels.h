@@ -17612,6 +17612,119 @@ BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_bool_run(const voi
 BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
 BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
 
+/*
+ * reduce_{F}_{T}  (T: bool)
+ * y[c] = f along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the entry of
+ * stride_x at it is not used. Of nothing max is 0 and min is 1.
+ *   max  1 where an element is not 0: any
+ *   min  1 where no element is 0: all
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: bool [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_max_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_sum_{T}  (T: bool)
+ * y[c] = the number of elements that are set, along one axis, which is 1 in output_shape: reduce_extent elements,
+ * reduce_stride_x apart; the entry of stride_x at it is not used.
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: i64 [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_{F}_axes_{T}  (T: bool)
+ * y[c] = f over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has 1 along
+ * them, where the entries of stride_y are not used. Of nothing max is 0 and min is 1.
+ *   max  1 where an element is not 0: any
+ *   min  1 where no element is 0: all
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: bool [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_sum_axes_{T}  (T: bool)
+ * y[c] = the number of elements that are set, over the axes whose bits are set in reduce_axes_mask, bit 0 being
+ * that of the first axis; y has 1 along them, where the entries of stride_y are not used.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: i64 [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_{F}_to_{T}  (T: bool)
+ * dst[c] = f over the axes that have extent 1 in output_shape and another one in input_shape; dst is contiguous.
+ * An axis that has extent 1 in input_shape alone is repeated; other extents must be equal. Of nothing max is 0 and
+ * min is 1.
+ *   max  1 where an element is not 0: any
+ *   min  1 where no element is 0: all
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: bool [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_bool_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_bool_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+
+/*
+ * reduce_sum_to_{T}  (T: bool)
+ * dst[c] = the number of elements that are set, over the axes that have extent 1 in output_shape and another one
+ * in input_shape; dst is contiguous. An axis that has extent 1 in input_shape alone is repeated; other extents
+ * must be equal.
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: i64 [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_bool_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+
 /* ---- scan ------------------------------------------------------------------------------------------------------ */
 
 /*

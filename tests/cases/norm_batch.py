@@ -212,7 +212,12 @@ def param_cases(of):
         name = case.row.removesuffix("_{T}")
         numbers = {"batch_norm_training": {"eps": 0.1, "momentum": 0.3}, "batch_norm_inference": {"eps": 0.1}}.get(name)
         if numbers is not None:
-            yield with_numbers(case, f"{name}_param_{{T}}", ("short_lines", "square", "square_last"), **numbers)
+            yield with_numbers(
+                case,
+                f"{name}_param_{{T}}",
+                ("short_lines", "square", "square_last", "lines_49", "lines_49_last"),
+                **numbers,
+            )
 
 
 OF_FLOATS = tuple(cases())

@@ -250,9 +250,10 @@ def wide_cases():
         )  # fmt: skip
 
 
+PARAM = (*FEW, "plain_2", "plain_4", "square_2", "square_16", "no_spatial_12", "lines_31_4")  # the last of one channel
 ROUNDED = tuple(cases())
 CASES = (
     *ROUNDED, *wide_cases(),
-    *(with_numbers(case, case.row.replace("{T}", "param_{T}"), FEW, eps=0.1)
+    *(with_numbers(case, case.row.replace("{T}", "param_{T}"), PARAM, eps=0.1)
       for case in ROUNDED if case.row in ("batch_norm_{T}", "group_norm_{T}")),
 )  # fmt: skip

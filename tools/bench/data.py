@@ -57,10 +57,11 @@ class Buffer:
 
 
 class Data:
-    """Allocates on the backend of `library`; `torch` is the module, or None."""
+    """Allocates on the backend of `library`; `torch` is the module, or None, and `compiles` whether torch.compile is a peer."""
 
-    def __init__(self, library: bk.Library, torch: Any, stream: int, seed: int = 20) -> None:
+    def __init__(self, library: bk.Library, torch: Any, stream: int, seed: int = 20, *, compiles: bool = False) -> None:
         self.library = library
+        self.compiles = compiles
         self.torch = torch
         self.stream = stream
         self.rng = np.random.default_rng(seed)
