@@ -11324,7 +11324,34 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_c32_strided_run(int64_t numel,
 BARACUDA_API int32_t baracuda_kernels_masked_fill_c32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
 
 /*
- * masked_fill_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32)
+ * masked_fill_{T}  (T: c64)
+ * out = mask != 0 ? value : src, where the bits of the value's real part are fill_bits and those of the imaginary
+ * one fill_bits_high; bits are copied. out may be src.
+ *   in    src: T [numel]
+ *   in    mask: u8 [numel]
+ *   out   out: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, int64_t fill_bits_high, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits, int64_t fill_bits_high);
+
+/*
+ * masked_fill_{T}_strided  (T: c64)
+ * masked_fill on strided operands; a stride of 0 broadcasts an input. out may be src, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_src: i64 [rank]
+ *   host  stride_mask: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    src: T [shape]
+ *   in    mask: u8 [shape]
+ *   out   out: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, int64_t fill_bits_high, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits, int64_t fill_bits_high);
+
+/*
+ * masked_fill_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * dsrc = mask != 0 ? 0 : dout; bits are copied. dsrc may be dout.
  *   in    dout: T [numel]
  *   in    mask: u8 [numel]
@@ -11363,9 +11390,11 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_run(int64_t n
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c64_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c64_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
 
 /*
- * masked_fill_backward_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32)
+ * masked_fill_backward_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * masked_fill_backward on strided operands; a stride of 0 broadcasts an input. dsrc may be dout, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_dout: i64 [rank]
@@ -11408,6 +11437,8 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_strided_run(i
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
 
 /*
  * masked_select_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
@@ -11596,7 +11627,7 @@ BARACUDA_API int32_t baracuda_kernels_masked_scatter_c64_can_implement(int64_t n
 BARACUDA_API size_t baracuda_kernels_masked_scatter_c64_workspace_size(int64_t numel, int64_t source_numel);
 
 /*
- * nonzero{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * nonzero{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
  * out_coords has the coordinates of the elements of x that are not 0, in row-major order; of more than max_nz the
  * first ones. Rows behind the last one are left as they are. counter is how many there are, more than max_nz too,
  * and at most what its dtype holds. NaN is not 0, -0 is.
@@ -11698,9 +11729,21 @@ BARACUDA_API size_t baracuda_kernels_nonzero_fp8e5m2_workspace_size(int64_t nume
 BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e5m2_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e5m2_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
 BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_fp8e5m2_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_c32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_c32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_c32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_c32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_c32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_c32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_c64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_c64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_c64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_c64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_c64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_c64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
 
 /*
- * one_hot{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * one_hot{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
  * out[r, c] = 1 where src[r] == c, else 0, of num_classes columns; a class outside [0, num_classes) gives a row of
  * zeros. The last row may be a part of one.
  *   in    src: I [rows]
@@ -11767,6 +11810,14 @@ BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e5m2_run(int64_t out_numel, int
 BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e5m2_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
 BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e5m2_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_c32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_c32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_c32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_c32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_c64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_c64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_c64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_c64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
 
 /*
  * scatter{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
@@ -19862,6 +19913,22 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e5m2_run(int64_t output_nu
 BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
 BARACUDA_API int32_t baracuda_kernels_pad_constant_c32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint64_t value, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_pad_constant_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint64_t value);
+
+/*
+ * pad_constant_{T}  (T: c64)
+ * y[c] = x[c - pad_low], or where that is outside of x a number, the bits of whose real part are value and those
+ * of the imaginary one value_high. A negative pad_low crops, and so does an output that is shorter.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_constant_c64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint64_t value, uint64_t value_high, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint64_t value, uint64_t value_high);
 
 /*
  * pad_reflect_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)

@@ -75,14 +75,25 @@ private:
 
 // Of elements of 16 bytes.
 template <class T>
-struct PadConstantHalves : PadShape {
+struct PadConstantHalves {
+    int64_t output_numel;
+    int32_t rank;
+    const int32_t* input_shape;
+    const int32_t* output_shape;
+    const int32_t* pad_low;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
     uint64_t value;
     uint64_t value_high;
 
-    Status check() const { return check_all(); }
+    Work work() const { return all_or_none(output_numel); }
+    Status check() const { return shape().check_all(); }
     Status run(const T* x, T* y, const Launch& launch) const {
-        return pad(launch, Beyond::kValue, value, value_high, sizeof(T), x, y);
+        return shape().pad(launch, Beyond::kValue, value, value_high, sizeof(T), x, y);
     }
+
+private:
+    PadShape shape() const { return {output_numel, rank, input_shape, output_shape, pad_low, stride_x, stride_y}; }
 };
 
 template <Beyond beyond, class T>

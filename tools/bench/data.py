@@ -57,7 +57,7 @@ class Buffer:
 
 
 class Data:
-    """Allocates on the backend of `library`; `torch` is the module, or None, and `compiles` whether torch.compile is a peer."""
+    """Allocates on the backend of `library`; `torch` is the module, or None; `compiles`: torch.compile is a peer."""
 
     def __init__(self, library: bk.Library, torch: Any, stream: int, seed: int = 20, *, compiles: bool = False) -> None:
         self.library = library

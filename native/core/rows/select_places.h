@@ -97,7 +97,7 @@ struct StridedTruth {
     BK_HD bool at(int64_t place) const {
         int64_t offset = 0;
         digits(place, [&](int d, int64_t coordinate) { offset += coordinate * stride[d]; });
-        return (x[offset] & mask) != 0;
+        return has_bit(x[offset], mask);
     }
     BK_HD uint32_t operator()(int64_t place, int) const { return at(place); }
 };
