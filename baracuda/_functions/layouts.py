@@ -27,6 +27,7 @@ from baracuda._functions import (
 )
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
 from baracuda._functions.spec import Spec
+from baracuda._optable import Row
 from baracuda._scalars import INT32_MAX, INT32_MIN, UINT64_MAX, as_integer, as_integers, as_real
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind
@@ -214,12 +215,12 @@ _HIGH = {"fill_bits_high": bits_high_of, "value_high": stored_high}
 
 
 def parameters(
-    spec: Spec, numbers: Mapping[str, Any], element: ElementKind, values: Mapping[str, Any]
+    spec: Spec, row: Row, numbers: Mapping[str, Any], element: ElementKind, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The numbers of the function itself, as C takes them."""
+    """The numbers of the function itself, as the row's op takes them."""
     found: dict[str, Any] = {}
     given = {number.number: (number.name, numbers[number.name]) for number in spec.numbers}
-    for param in spec.row.params:
+    for param in row.params:
         if low := _LOW.get(param.name):
             found[param.name] = _HIGH[param.name](given[low][1], element)
             continue

@@ -46,8 +46,8 @@ def _signed(integer: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class MaskedFillDescriptor(ShapedDescriptor):
-    """fill_bits has the value's bit pattern in its low bytes, of c64 that of its real part, and fill_bits_high then that of
-    the imaginary part; `of` makes them of a number of any dtype, `new_f32` and others of one of theirs.
+    """fill_bits has the value's bit pattern in its low bytes, of c64 that of its real part, and fill_bits_high then
+    that of the imaginary part; `of` makes them of a number of any dtype, `new_f32` and others of one of theirs.
     """
 
     shape: tuple[int, ...] = descriptor.shape()

@@ -61,8 +61,8 @@ class _Padding(Descriptor):
 @dataclasses.dataclass(frozen=True)
 class PadDescriptor(_Padding):
     """Elements before and behind each axis. value, of PadMode.CONSTANT, is a real number for floats, rounded once (fp8
-    saturates), a complex one for c32 and c64, an integer in range for integers, and 0 or 1 for bool. Modes but the constant one
-    need elements to pad with.
+    saturates), a complex one for c32 and c64, an integer in range for integers, and 0 or 1 for bool. Modes but the
+    constant one need elements to pad with.
     """
 
     value: float = descriptor.checked(lambda name, value: value, default=0)

@@ -250,7 +250,7 @@ def wide_cases():
         )  # fmt: skip
 
 
-PARAM = (*FEW, "plain_2", "plain_4", "square_2", "square_16", "no_spatial_12", "lines_31_4")  # the last of one channel
+PARAM = (*FEW, "plain_2", "plain_4", "square_2", "square_16", "no_spatial_12", "short_lines_8")
 ROUNDED = tuple(cases())
 CASES = (
     *ROUNDED, *wide_cases(),

@@ -179,5 +179,10 @@ def cases():
 OF_FLOATS = tuple(cases())
 CASES = (
     *OF_FLOATS,
-    with_numbers(OF_FLOATS[0], "group_norm_channels_last_param_{T}", ("short", "square", "square_4", "few"), eps=0.1),
+    with_numbers(
+        OF_FLOATS[0],
+        "group_norm_channels_last_param_{T}",
+        ("plain_4", "short", "short_8", "edges_4", "offset_4", "square", "square_4", "few"),
+        eps=0.1,
+    ),
 )

@@ -157,8 +157,9 @@ def case(mode, form=""):
     if mode != "constant":
         own.append(Bad("no_source", 2, r"input_shape\[1\] is 0", host={"input_shape": (3, 0, 7)}, can=2))
     return Case(
-        row=f"pad_{mode}_{{T}}{form}", problems=problems, reference=reference(mode), tolerance={"y": "exact"}, plain="plain",
-        large="large", brief=MOVE_BRIEF, full=of_each_width, bad=(*bad, *own), idle=idle_calls(),
+        row=f"pad_{mode}_{{T}}{form}", problems=problems, reference=reference(mode), tolerance={"y": "exact"},
+        plain="plain", large="large", brief=MOVE_BRIEF, bad=(*bad, *own), idle=idle_calls(),
+        full=lambda slots: bool(form) or of_each_width(slots),
     )  # fmt: skip
 
 
