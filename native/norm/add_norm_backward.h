@@ -317,8 +317,8 @@ struct LayerNormRecomputeBackward {
     Status check() const { return norm().gradient.check("stride_x"); }
     int64_t row_count() const { return norm().gradient.shape.count(); }
     size_t workspace_size() const { return norm().workspace_size(); }
-    Status run(const T* dy, const T* dsum, const T* x, const T* gamma, compute_t<T>* mean_out, compute_t<T>* inv_std_out,
-               T* dx, T* dgamma, T* dbeta, const Launch& launch) const {
+    Status run(const T* dy, const T* dsum, const T* x, const T* gamma, compute_t<T>* mean_out, compute_t<T>* inv_std_out, T* dx,
+               T* dgamma, T* dbeta, const Launch& launch) const {
         return norm().run(launch, dy, dsum, x, gamma, mean_out, inv_std_out, dx, dgamma, dbeta);
     }
 

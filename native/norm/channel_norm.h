@@ -45,7 +45,7 @@ struct ChannelNorm {
         f.has_row_gamma = gamma != nullptr;
         f.has_row_beta = beta != nullptr;
         const Statistics<T> rounded = of_type<T>(saved_mean, saved_rstd);
-        const Statistics<C> exact = kIsRounded ? of_type<C>(saved_mean, saved_rstd) : Statistics<C>{};
+        const Statistics<C> exact = kIsNarrow ? of_type<C>(saved_mean, saved_rstd) : Statistics<C>{};
         const auto run_groups = [&](const auto& function) {
             return map_rows(launch, group_axes(), function, inputs(x), inputs<T, T>(nullptr, nullptr),
                             inputs<T, T, C, C>(gamma, beta, nullptr, nullptr), outputs(y),
@@ -62,7 +62,7 @@ private:
     using Per = ChannelShape::Per;
     using Function = NormForward<T>;
     static constexpr bool kIsExact = std::is_same_v<S, C>;    // what is saved of a group is not rounded
-    static constexpr bool kIsRounded = !std::is_same_v<T, C>;  // but would be, in T
+    static constexpr bool kIsNarrow = !std::is_same_v<T, C>;  // a number of T is rounded
     static constexpr Per kFull[2] = {Per::kElement, Per::kElement};
     static constexpr Per kAll[10] = {Per::kElement, Per::kElement, Per::kChannel, Per::kChannel, Per::kGroup,
                                      Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup};
@@ -104,8 +104,8 @@ private:
         if (exact.mean != nullptr) statistics.mean = exact.mean;
         if (exact.rstd != nullptr) statistics.rstd = exact.rstd;
         const Statistics<T> rounded = kIsExact ? Statistics<T>{} : of_type<T>(saved_mean, saved_rstd);
-        BK_TRY(reduce(inner, axes, GroupMoments<T>{f.eps}, outputs(statistics.mean, statistics.rstd, rounded.mean, rounded.rstd),
-                      inputs(x)));
+        BK_TRY(reduce(inner, axes, GroupMoments<T>{f.eps},
+                      outputs(statistics.mean, statistics.rstd, rounded.mean, rounded.rstd), inputs(x)));
         f.has_statistics = true;
         f.has_row_gamma = gamma != nullptr;
         f.has_row_beta = beta != nullptr;

@@ -81,11 +81,11 @@ struct ChannelNormBackward {
         else
             mean = saved_mean, rstd = saved_rstd;
         const auto run_rows = [&](const auto& function) {
-            return map_rows(has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(),
-                            function, inputs(dy, x, x), inputs(),
-                            inputs<T, T, T, C, C, C, C>(gamma, rounded_mean, rounded_rstd, sums.slopes, sums.products, mean,
-                                                        rstd),
-                            outputs(dx), outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
+            return map_rows(
+                has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(), function,
+                inputs(dy, x, x), inputs(),
+                inputs<T, T, T, C, C, C, C>(gamma, rounded_mean, rounded_rstd, sums.slopes, sums.products, mean, rstd),
+                outputs(dx), outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
         };
         if (has_sums || gamma == nullptr || of_batch || shape().width() == 1) return run_rows(f);
         NormBackwardOfChannels<T> many{f, {}};
@@ -99,8 +99,8 @@ private:
     using Per = ChannelShape::Per;
     using Function = NormBackward<T>;
     static constexpr bool kIsExact = std::is_same_v<T, C>;  // dgamma and dbeta are not rounded
-    // dy, x, what stands in for a gamma of each element, dx; then gamma, the statistics in T, sums of a group, the statistics in
-    // the compute type, and dgamma and dbeta.
+    // dy, x, what stands in for a gamma of each element, dx; then gamma, the statistics in T, sums of a group, the statistics
+    // in the compute type, and dgamma and dbeta.
     static constexpr Per kFull[4] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement};
     static constexpr Per kAll[13] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement, Per::kChannel,
                                      Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,
@@ -139,8 +139,7 @@ private:
     size_t inner_workspace() const {
         const size_t columns = norm_columns_workspace<T, S>(column_axes());
         if (!shape().prefers_lines()) return std::max(columns, map_rows_workspace<Function>(group_axes()));
-        return std::max(
-            {columns, norm_columns_workspace<T, S>(sum_axes(true)), norm_columns_workspace<T, S>(sum_axes(false))});
+        return std::max({columns, norm_columns_workspace<T, S>(sum_axes(true)), norm_columns_workspace<T, S>(sum_axes(false))});
     }
 
     NormSums<T> carve(Carver* carver, T* dgamma = nullptr, T* dbeta = nullptr) const {

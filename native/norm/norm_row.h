@@ -172,8 +172,9 @@ struct NormGradientSums {
     C h, product;
 };
 
-// dx = scale * (h - mean of h - xh * mean of h * xh), h = dy * gamma and xh = (x - mean) * scale. Statistics come in T or in the
-// compute type: the inputs of the other are null, and so 0. What is saved of a row are the gradients of its own gamma and beta.
+// dx = scale * (h - mean of h - xh * mean of h * xh), h = dy * gamma and xh = (x - mean) * scale. Statistics come in T or in
+// the compute type: the inputs of the other are null, and so 0. What is saved of a row are the gradients of its own gamma and
+// beta.
 template <class T>
 struct NormBackward : RowDefaults {
     static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
