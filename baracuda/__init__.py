@@ -201,8 +201,12 @@ _OPS = {
     "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),
     "norm.groups": "GroupNormChannelsLast GroupNormChannelsLastBackward",
     "norm.lengths": "L2Normalize L2NormalizeBackward WeightNorm WeightNormBackward",
+    "norm.recompute": (
+        "RMSNormRecomputeBackward LayerNormRecomputeBackward GroupNormRecomputeBackward BatchNormRecomputeBackward"
+    ),
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
     "norm.sums": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
+    "norm.wide": "GroupNormWide GroupNormWideBackward",
     "reduce": (
         "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo ReduceToBackward Trace TraceBackward "
         "ReduceAxes MomentsAxes ArgReduceAxes MeanAxes"

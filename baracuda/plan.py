@@ -486,3 +486,17 @@ class Plan:
             return 0
         needed = int(self.library.function(op.name, "workspace_size")(*op.row.problem_arguments(call)))
         return needed if needed <= self.preference.max_workspace_bytes or self._needs_workspace else 0
+
+
+class ParamPlan(Plan):
+    """Base: where an op also takes its parameters as f64, that is the one."""
+
+    __slots__ = ()
+
+    @classmethod
+    def served(
+        cls, kind: enum.IntEnum | None, element: ElementKind, output: ElementKind | None = None
+    ) -> tuple[str, ...]:
+        found = super().served(kind, element, output)
+        narrow = {name.replace("_param_", "_") for name in found if "_param_" in name}
+        return tuple([name for name in found if name not in narrow])

@@ -11377,7 +11377,34 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_c32_strided_run(int64_t numel,
 BARACUDA_API int32_t baracuda_kernels_masked_fill_c32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits);
 
 /*
- * masked_fill_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32)
+ * masked_fill_{T}  (T: c64)
+ * out = mask != 0 ? value : src, where the bits of the value's real part are fill_bits and those of the imaginary
+ * one fill_bits_high; bits are copied. out may be src.
+ *   in    src: T [numel]
+ *   in    mask: u8 [numel]
+ *   out   out: T [numel]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, int64_t fill_bits_high, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_can_implement(int64_t numel, const void* src, const void* mask, const void* out, int64_t fill_bits, int64_t fill_bits_high);
+
+/*
+ * masked_fill_{T}_strided  (T: c64)
+ * masked_fill on strided operands; a stride of 0 broadcasts an input. out may be src, of equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_src: i64 [rank]
+ *   host  stride_mask: i64 [rank]
+ *   host  stride_out: i64 [rank]
+ *   in    src: T [shape]
+ *   in    mask: u8 [shape]
+ *   out   out: T [shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, int64_t fill_bits_high, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, const void* out, int64_t fill_bits, int64_t fill_bits_high);
+
+/*
+ * masked_fill_backward_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * dsrc = mask != 0 ? 0 : dout; bits are copied. dsrc may be dout.
  *   in    dout: T [numel]
  *   in    mask: u8 [numel]
@@ -11416,9 +11443,11 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_run(int64_t n
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c64_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c64_can_implement(int64_t numel, const void* dout, const void* mask, const void* dsrc);
 
 /*
- * masked_fill_backward_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32)
+ * masked_fill_backward_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * masked_fill_backward on strided operands; a stride of 0 broadcasts an input. dsrc may be dout, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_dout: i64 [rank]
@@ -11461,6 +11490,8 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_strided_run(i
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_fp8e5m2_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c32_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c64_strided_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, const void* dsrc);
 
 /*
  * masked_select_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
@@ -11649,7 +11680,7 @@ BARACUDA_API int32_t baracuda_kernels_masked_scatter_c64_can_implement(int64_t n
 BARACUDA_API size_t baracuda_kernels_masked_scatter_c64_workspace_size(int64_t numel, int64_t source_numel);
 
 /*
- * nonzero{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * nonzero{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
  * out_coords has the coordinates of the elements of x that are not 0, in row-major order; of more than max_nz the
  * first ones. Rows behind the last one are left as they are. counter is how many there are, more than max_nz too,
  * and at most what its dtype holds. NaN is not 0, -0 is.
@@ -11751,9 +11782,21 @@ BARACUDA_API size_t baracuda_kernels_nonzero_fp8e5m2_workspace_size(int64_t nume
 BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e5m2_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_fp8e5m2_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
 BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_fp8e5m2_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_c32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_c32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_c32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_c32_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_c32_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_c32_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_c64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_c64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_c64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_c64_run(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, void* out_coords, void* counter, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_nonzero_i64idx_c64_can_implement(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x, const void* x, const void* out_coords, const void* counter);
+BARACUDA_API size_t baracuda_kernels_nonzero_i64idx_c64_workspace_size(int64_t numel, int32_t rank, int32_t max_nz, const int32_t* shape, const int64_t* stride_x);
 
 /*
- * one_hot{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, I: i32 i64)
+ * one_hot{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
  * out[r, c] = 1 where src[r] == c, else 0, of num_classes columns; a class outside [0, num_classes) gives a row of
  * zeros. The last row may be a part of one.
  *   in    src: I [rows]
@@ -11820,6 +11863,14 @@ BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e5m2_run(int64_t out_numel, int
 BARACUDA_API int32_t baracuda_kernels_one_hot_fp8e5m2_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
 BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e5m2_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_fp8e5m2_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_c32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_c32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_c32_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_c32_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_c64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_c64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_c64_run(int64_t out_numel, int32_t num_classes, const void* src, void* out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_one_hot_i64idx_c64_can_implement(int64_t out_numel, int32_t num_classes, const void* src, const void* out);
 
 /*
  * scatter{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
@@ -14633,6 +14684,27 @@ BARACUDA_API int32_t baracuda_kernels_add_rms_norm_f64_can_implement(float eps, 
 BARACUDA_API size_t baracuda_kernels_add_rms_norm_f64_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
+ * add_rms_norm_param_{T}  (T: f64)
+ * As add_rms_norm, with eps and gamma_offset in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_residual: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   in    x: T [shape]
+ *   in    residual: T [shape], may be NULL
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   sum: T [shape], may be NULL
+ *   out   rms_out: T.compute [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_param_f64_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, void* y, void* sum, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_param_f64_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* y, const void* sum, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_param_f64_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
  * add_rms_norm_backward_{T}  (T: f32 f16 bf16 f64)
  * With h = dy * (gamma + gamma_offset) and xh = sum / rms: dx = dsum + (h - xh * mean of h * xh) / rms, the
  * gradient of x and of the residual alike, and dgamma = sum over the rows of dy * xh. dsum is the gradient that
@@ -14664,6 +14736,28 @@ BARACUDA_API size_t baracuda_kernels_add_rms_norm_backward_bf16_workspace_size(f
 BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_f64_run(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_add_rms_norm_backward_f64_can_implement(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, const void* dx, const void* dgamma);
 BARACUDA_API size_t baracuda_kernels_add_rms_norm_backward_f64_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * add_rms_norm_param_backward_{T}  (T: f64)
+ * As add_rms_norm_backward, with gamma_offset in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dsum: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    dsum: T [shape], may be NULL
+ *   in    sum: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    rms: T.compute [row_count]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   workspace optional: sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_param_backward_f64_run(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_rms_norm_param_backward_f64_can_implement(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* rms, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_add_rms_norm_param_backward_f64_workspace_size(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
  * add_layer_norm_{T}  (T: f32 f16 bf16 f64)
@@ -14699,6 +14793,29 @@ BARACUDA_API size_t baracuda_kernels_add_layer_norm_bf16_workspace_size(float ep
 BARACUDA_API int32_t baracuda_kernels_add_layer_norm_f64_run(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, void* y, void* sum, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_add_layer_norm_f64_can_implement(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, const void* y, const void* sum, const void* mean_out, const void* inv_std_out);
 BARACUDA_API size_t baracuda_kernels_add_layer_norm_f64_workspace_size(float eps, float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * add_layer_norm_param_{T}  (T: f64)
+ * As add_layer_norm, with eps and gamma_offset in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_residual: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   in    x: T [shape]
+ *   in    residual: T [shape], may be NULL
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    beta: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   sum: T [shape], may be NULL
+ *   out   mean_out: T.compute [row_count], may be NULL
+ *   out   inv_std_out: T.compute [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_param_f64_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, void* y, void* sum, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_param_f64_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* residual, const void* gamma, const void* beta, const void* y, const void* sum, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_param_f64_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_residual, const int64_t* stride_y, const int64_t* stride_sum, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
  * add_layer_norm_backward_{T}  (T: f32 f16 bf16 f64)
@@ -14737,6 +14854,100 @@ BARACUDA_API int32_t baracuda_kernels_add_layer_norm_backward_f64_can_implement(
 BARACUDA_API size_t baracuda_kernels_add_layer_norm_backward_f64_workspace_size(float gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
+ * add_layer_norm_param_backward_{T}  (T: f64)
+ * As add_layer_norm_backward, with gamma_offset in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dsum: i64 [rank]
+ *   host  stride_sum: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    dsum: T [shape], may be NULL
+ *   in    sum: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    mean_in: T.compute [row_count]
+ *   in    inv_std_in: T.compute [row_count]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   out   dbeta: T [norm_total_extent], may be NULL
+ *   workspace optional: sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_param_backward_f64_run(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_add_layer_norm_param_backward_f64_can_implement(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* sum, const void* gamma, const void* mean_in, const void* inv_std_in, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_add_layer_norm_param_backward_f64_workspace_size(double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_sum, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * rms_norm_recompute_backward_{T}  (T: f32 f16 bf16 f64)
+ * The gradients of rms_norm, and of add_rms_norm with x for the sum, of x alone: rms is computed first, as
+ * add_rms_norm gives it, and is an output. dsum is the gradient that arrives at x itself, NULL stands for 0, of
+ * gamma for gamma + gamma_offset of 1. Otherwise as add_rms_norm_backward. dx may be dy, dsum or x, of equal
+ * strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dsum: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    dsum: T [shape], may be NULL
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   rms_out: T.compute [row_count]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   workspace optional: sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f32_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* rms_out, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f32_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* rms_out, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_recompute_backward_f32_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f16_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* rms_out, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f16_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* rms_out, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_recompute_backward_f16_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_bf16_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* rms_out, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_bf16_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* rms_out, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_recompute_backward_bf16_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f64_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* rms_out, void* dx, void* dgamma, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_recompute_backward_f64_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* rms_out, const void* dx, const void* dgamma);
+BARACUDA_API size_t baracuda_kernels_rms_norm_recompute_backward_f64_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * layer_norm_recompute_backward_{T}  (T: f32 f16 bf16 f64)
+ * The gradients of layer_norm, and of add_layer_norm with x for the sum, of x alone: mean and inv_std are computed
+ * first, as add_layer_norm gives them, and are outputs. dsum is the gradient that arrives at x itself, NULL stands
+ * for 0, of gamma for gamma + gamma_offset of 1. Otherwise as add_layer_norm_backward. dx may be dy, dsum or x, of
+ * equal strides.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_dsum: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    dsum: T [shape], may be NULL
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   mean_out: T.compute [row_count]
+ *   out   inv_std_out: T.compute [row_count]
+ *   out   dx: T [shape]
+ *   out   dgamma: T [norm_total_extent], may be NULL
+ *   out   dbeta: T [norm_total_extent], may be NULL
+ *   workspace optional: sums over the rows spread over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f32_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* mean_out, void* inv_std_out, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f32_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* mean_out, const void* inv_std_out, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_recompute_backward_f32_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f16_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* mean_out, void* inv_std_out, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f16_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* mean_out, const void* inv_std_out, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_recompute_backward_f16_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_bf16_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* mean_out, void* inv_std_out, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_bf16_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* mean_out, const void* inv_std_out, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_recompute_backward_bf16_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f64_run(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, void* mean_out, void* inv_std_out, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_recompute_backward_f64_can_implement(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* dsum, const void* x, const void* gamma, const void* mean_out, const void* inv_std_out, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_layer_norm_recompute_backward_f64_workspace_size(double eps, double gamma_offset, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dsum, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
  * batch_norm_training_{T}  (T: f32 f16 bf16 f64)
  * y = (x - mean) * rstd * gamma + beta, mean and rstd = 1 / sqrt(variance + eps) of a channel of the whole batch.
  * channels_last 0: x is [n, c, spatial], 1: [n, spatial, c]. new_running_mean = (1 - momentum) * running_mean +
@@ -14770,6 +14981,26 @@ BARACUDA_API int32_t baracuda_kernels_batch_norm_training_f64_can_implement(int3
 BARACUDA_API size_t baracuda_kernels_batch_norm_training_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, float momentum);
 
 /*
+ * batch_norm_training_param_{T}  (T: f64)
+ * As batch_norm_training, with eps and momentum in f64: a float would make an error of its own.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    beta: T.compute [c_extent], may be NULL
+ *   in    running_mean: T.compute [statistic_count], may be NULL
+ *   in    running_var: T.compute [statistic_count], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T.compute [statistic_count]
+ *   out   saved_rstd: T.compute [statistic_count]
+ *   out   new_running_mean: T.compute [statistic_count], may be NULL
+ *   out   new_running_var: T.compute [statistic_count], may be NULL
+ *   workspace optional: spreads the sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, double momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* saved_mean, void* saved_rstd, void* new_running_mean, void* new_running_var, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_training_param_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, double momentum, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y, const void* saved_mean, const void* saved_rstd, const void* new_running_mean, const void* new_running_var);
+BARACUDA_API size_t baracuda_kernels_batch_norm_training_param_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, double momentum);
+
+/*
  * batch_norm_inference_{T}  (T: f32 f16 bf16 f64)
  * y = (x - running_mean) / sqrt(running_var + eps) * gamma + beta of each channel. channels_last 0: x is [n, c,
  * spatial], 1: [n, spatial, c]. A gamma of NULL is 1, a beta 0. y may be x.
@@ -14789,6 +15020,20 @@ BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_bf16_run(int32_t n_ex
 BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y);
 BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y);
+
+/*
+ * batch_norm_inference_param_{T}  (T: f64)
+ * As batch_norm_inference, with eps in f64: a float would make an error of its own.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    beta: T.compute [c_extent], may be NULL
+ *   in    running_mean: T.compute [c_extent]
+ *   in    running_var: T.compute [c_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_param_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, const void* y);
 
 /*
  * batch_norm_training_backward_{T}  (T: f32 f16 bf16 f64)
@@ -14847,6 +15092,22 @@ BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_f64_can_implement
 BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, float eps);
 
 /*
+ * group_norm_channels_last_param_{T}  (T: f64)
+ * As group_norm_channels_last, with eps in f64: a float would make an error of its own.
+ *   in    x: T [n_extent, spatial_extent, c_extent]
+ *   in    gamma: T.compute [c_extent], may be NULL
+ *   in    beta: T.compute [c_extent], may be NULL
+ *   out   y: T [n_extent, spatial_extent, c_extent]
+ *   out   saved_mean: T.compute [group_count]
+ *   out   saved_rstd: T.compute [group_count]
+ *   workspace optional: reads x in the order of memory, and spreads the sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_channels_last_param_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_param_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, double eps);
+
+/*
  * group_norm_channels_last_backward_{T}  (T: f32 f16 bf16 f64)
  * With h = dy * gamma and xh = (x - mean) * rstd: dx = rstd * (h - mean of h - xh * mean of h * xh), means over a
  * group, dgamma = sum over a channel of dy * xh, dbeta = sum over a channel of dy. Without items dgamma and dbeta
@@ -14903,6 +15164,22 @@ BARACUDA_API int32_t baracuda_kernels_l2_normalize_f64_can_implement(float eps, 
 BARACUDA_API size_t baracuda_kernels_l2_normalize_f64_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
+ * l2_normalize_param_{T}  (T: f64)
+ * As l2_normalize, with eps in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: T [shape]
+ *   out   norm_out: T.compute [row_count], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_param_f64_run(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, void* y, void* norm_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_param_f64_can_implement(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* y, const void* norm_out);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_param_f64_workspace_size(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
  * l2_normalize_backward_{T}  (T: f32 f16 bf16 f64)
  * dx = (dy - u * sum of u * dy) / |x| with u = x / |x| over the axes in norm_axes_mask, and dy / eps where |x| <
  * eps. dx may be dy or x, of equal strides.
@@ -14928,6 +15205,23 @@ BARACUDA_API size_t baracuda_kernels_l2_normalize_backward_bf16_workspace_size(f
 BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_f64_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_l2_normalize_backward_f64_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* dx);
 BARACUDA_API size_t baracuda_kernels_l2_normalize_backward_f64_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * l2_normalize_param_backward_{T}  (T: f64)
+ * As l2_normalize_backward, with eps in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    x: T [shape]
+ *   out   dx: T [shape]
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_param_backward_f64_run(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_l2_normalize_param_backward_f64_can_implement(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent, const void* dy, const void* x, const void* dx);
+BARACUDA_API size_t baracuda_kernels_l2_normalize_param_backward_f64_workspace_size(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
  * weight_norm_{T}  (T: f32 f16 bf16 f64)
@@ -15040,6 +15334,24 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_bf16_strided_workspace_size(float 
 BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_strided_run(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_rms_norm_f64_strided_can_implement(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
 BARACUDA_API size_t baracuda_kernels_rms_norm_f64_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
+ * rms_norm_param_{T}  (T: f64)
+ * As rms_norm, with eps in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_rms: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_rms_norm_param_f64_run(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, void* y, void* rms_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_rms_norm_param_f64_can_implement(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* y, const void* rms_out);
+BARACUDA_API size_t baracuda_kernels_rms_norm_param_f64_workspace_size(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_rms, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
  * rms_norm_backward_{T}  (T: f32 f16 bf16 f64)
@@ -15164,6 +15476,26 @@ BARACUDA_API int32_t baracuda_kernels_layer_norm_f64_strided_can_implement(float
 BARACUDA_API size_t baracuda_kernels_layer_norm_f64_strided_workspace_size(float eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
 
 /*
+ * layer_norm_param_{T}  (T: f64)
+ * As layer_norm, with eps in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_save: i64 [rank]
+ *   in    x: T [shape]
+ *   in    gamma: T [norm_total_extent], may be NULL
+ *   in    beta: T [norm_total_extent], may be NULL
+ *   out   y: T [shape]
+ *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   workspace optional: spreads few long rows over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_layer_norm_param_f64_run(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, void* y, void* mean_out, void* inv_std_out, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_layer_norm_param_f64_can_implement(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent, const void* x, const void* gamma, const void* beta, const void* y, const void* mean_out, const void* inv_std_out);
+BARACUDA_API size_t baracuda_kernels_layer_norm_param_f64_workspace_size(double eps, int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_save, int32_t norm_axes_mask, int32_t norm_total_extent);
+
+/*
  * layer_norm_backward_{T}  (T: f32 f16 bf16 f64)
  * With h = dy * gamma and xh = (x - mean) * inv_std: dx = inv_std * (h - mean of h - xh * mean of h * xh), dgamma
  * = sum over the rows of dy * xh, dbeta = sum over the rows of dy. Without rows dgamma and dbeta are 0. dx may be
@@ -15285,6 +15617,64 @@ BARACUDA_API int32_t baracuda_kernels_group_norm_f64_can_implement(int32_t n_ext
 BARACUDA_API size_t baracuda_kernels_group_norm_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, float eps);
 
 /*
+ * batch_norm_param_{T}  (T: f64)
+ * As batch_norm, with eps in f64: a float would make an error of its own.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    beta: T [c_extent], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T [group_count]
+ *   out   saved_rstd: T [group_count]
+ *   workspace optional: spreads few large groups over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_batch_norm_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_batch_norm_param_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_batch_norm_param_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+
+/*
+ * group_norm_param_{T}  (T: f64)
+ * Another name of batch_norm_param_{T}: group_kind chooses.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    beta: T [c_extent], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T [group_count]
+ *   out   saved_rstd: T [group_count]
+ *   workspace optional: spreads few large groups over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_param_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_param_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+
+/*
+ * group_norm_wide_{T}  (T: f32 f16 bf16 f64)
+ * As group_norm, with statistics that are not rounded to T, f32 beside 16-bit T, and may be NULL, and eps in f64.
+ * y may be x.
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    beta: T [c_extent], may be NULL
+ *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   saved_mean: T.compute [group_count], may be NULL
+ *   out   saved_rstd: T.compute [group_count], may be NULL
+ *   workspace optional: spreads few large groups over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, void* y, void* saved_mean, void* saved_rstd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* x, const void* gamma, const void* beta, const void* y, const void* saved_mean, const void* saved_rstd);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+
+/*
  * batch_norm_backward_{T}  (T: f32 f16 bf16 f64)
  * With h = dy * gamma and xh = (x - mean) * rstd: dx = rstd * (h - mean of h - xh * mean of h * xh), means over a
  * group, dgamma = sum over a channel of dy * xh, dbeta = sum over a channel of dy. Without items dgamma and dbeta
@@ -15339,6 +15729,61 @@ BARACUDA_API size_t baracuda_kernels_group_norm_backward_bf16_workspace_size(int
 BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_group_norm_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
 BARACUDA_API size_t baracuda_kernels_group_norm_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+
+/*
+ * group_norm_wide_backward_{T}  (T: f32 f16 bf16 f64)
+ * As group_norm_backward, of the statistics of group_norm_wide, which are not rounded to T. dx may be dy or x.
+ *   in    dy: T [n_extent, c_extent, spatial_extent]
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   in    saved_mean: T.compute [group_count]
+ *   in    saved_rstd: T.compute [group_count]
+ *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dgamma: T [c_extent], may be NULL
+ *   out   dbeta: T [c_extent], may be NULL
+ *   workspace optional: spreads the sums over the chip; 8 bytes a group, which others ask for, are taken for none
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_wide_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_wide_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind);
+
+/*
+ * group_norm_recompute_backward_{T}  (T: f32 f16 bf16 f64)
+ * The gradients of group_norm, or of batch_norm with a group_kind of 0, of x alone: the statistics are computed
+ * first, as group_norm_wide gives them, and are outputs. dx may be dy or x.
+ *   in    dy: T [n_extent, c_extent, spatial_extent]
+ *   in    x: T [n_extent, c_extent, spatial_extent]
+ *   in    gamma: T [c_extent], may be NULL
+ *   out   saved_mean: T.compute [group_count]
+ *   out   saved_rstd: T.compute [group_count]
+ *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dgamma: T [c_extent], may be NULL
+ *   out   dbeta: T [c_extent], may be NULL
+ *   workspace optional: spreads the sums over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, void* saved_mean, void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f32_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_recompute_backward_f32_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, void* saved_mean, void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_recompute_backward_f16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_bf16_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, void* saved_mean, void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_bf16_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_recompute_backward_bf16_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, void* saved_mean, void* saved_rstd, void* dx, void* dgamma, void* dbeta, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_group_norm_recompute_backward_f64_can_implement(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps, const void* dy, const void* x, const void* gamma, const void* saved_mean, const void* saved_rstd, const void* dx, const void* dgamma, const void* dbeta);
+BARACUDA_API size_t baracuda_kernels_group_norm_recompute_backward_f64_workspace_size(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t num_groups, int32_t group_kind, double eps);
 
 /* ---- reduce ---------------------------------------------------------------------------------------------------- */
 
@@ -17270,6 +17715,119 @@ BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_i64_workspace_size(
 BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_bool_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_reduce_count_nonzero_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
 BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+
+/*
+ * reduce_{F}_{T}  (T: bool)
+ * y[c] = f along one axis, which is 1 in output_shape: reduce_extent elements, reduce_stride_x apart; the entry of
+ * stride_x at it is not used. Of nothing max is 0 and min is 1.
+ *   max  1 where an element is not 0: any
+ *   min  1 where no element is 0: all
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: bool [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_max_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_sum_{T}  (T: bool)
+ * y[c] = the number of elements that are set, along one axis, which is 1 in output_shape: reduce_extent elements,
+ * reduce_stride_x apart; the entry of stride_x at it is not used.
+ *   host  output_shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [output_shape with reduce_extent along reduce_axis]
+ *   out   y: i64 [output_shape]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_bool_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_bool_can_implement(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_bool_workspace_size(int64_t output_numel, int32_t rank, const int32_t* output_shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axis, int32_t reduce_extent, int64_t reduce_stride_x);
+
+/*
+ * reduce_{F}_axes_{T}  (T: bool)
+ * y[c] = f over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the first axis; y has 1 along
+ * them, where the entries of stride_y are not used. Of nothing max is 0 and min is 1.
+ *   max  1 where an element is not 0: any
+ *   min  1 where no element is 0: all
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: bool [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_max_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_min_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_sum_axes_{T}  (T: bool)
+ * y[c] = the number of elements that are set, over the axes whose bits are set in reduce_axes_mask, bit 0 being
+ * that of the first axis; y has 1 along them, where the entries of stride_y are not used.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   out   y: i64 [shape with 1 along reduce_axes_mask]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_bool_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_axes_bool_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask, const void* x, const void* y);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_bool_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t reduce_axes_mask);
+
+/*
+ * reduce_{F}_to_{T}  (T: bool)
+ * dst[c] = f over the axes that have extent 1 in output_shape and another one in input_shape; dst is contiguous.
+ * An axis that has extent 1 in input_shape alone is repeated; other extents must be equal. Of nothing max is 0 and
+ * min is 1.
+ *   max  1 where an element is not 0: any
+ *   min  1 where no element is 0: all
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: bool [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_bool_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_max_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_max_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_bool_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_min_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_min_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+
+/*
+ * reduce_sum_to_{T}  (T: bool)
+ * dst[c] = the number of elements that are set, over the axes that have extent 1 in output_shape and another one
+ * in input_shape; dst is contiguous. An axis that has extent 1 in input_shape alone is repeated; other extents
+ * must be equal.
+ *   in    src: T [input_shape at input_stride]
+ *   out   dst: i64 [output_shape at row-major strides]
+ *   host  input_shape: i32 [rank_in]
+ *   host  input_stride: i64 [rank_in]
+ *   host  output_shape: i32 [rank_in]
+ *   workspace optional: splits long reductions over the chip
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_bool_run(const void* src, void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_reduce_sum_to_bool_can_implement(const void* src, const void* dst, const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
+BARACUDA_API size_t baracuda_kernels_reduce_sum_to_bool_workspace_size(const int32_t* input_shape, const int64_t* input_stride, int32_t rank_in, const int32_t* output_shape);
 
 /* ---- scan ------------------------------------------------------------------------------------------------------ */
 
@@ -19408,6 +19966,22 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e5m2_run(int64_t output_nu
 BARACUDA_API int32_t baracuda_kernels_pad_constant_fp8e5m2_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint8_t value);
 BARACUDA_API int32_t baracuda_kernels_pad_constant_c32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint64_t value, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_pad_constant_c32_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint64_t value);
+
+/*
+ * pad_constant_{T}  (T: c64)
+ * y[c] = x[c - pad_low], or where that is outside of x a number, the bits of whose real part are value and those
+ * of the imaginary one value_high. A negative pad_low crops, and so does an output that is shorter.
+ *   host  input_shape: i32 [rank]
+ *   host  output_shape: i32 [rank]
+ *   host  pad_low: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [input_shape]
+ *   out   y: T [output_shape]
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_pad_constant_c64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint64_t value, uint64_t value_high, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_pad_constant_c64_can_implement(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, const void* y, uint64_t value, uint64_t value_high);
 
 /*
  * pad_reflect_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)

@@ -339,7 +339,7 @@ class _Preparation:
             for name, pointer in form.pointers.items()
         ])  # fmt: skip
         op = form.op if flat or form.strided is None else form.strided
-        problem = _Problem(self.library, layout, parameters(spec, self.numbers, self.element, layout.values))
+        problem = _Problem(self.library, layout, parameters(spec, form.row, self.numbers, self.element, layout.values))
         arguments = Call(problem, op).arguments(views, strides)  # type: ignore[arg-type]
         return self._assembled(form, op, layout, arguments)
 

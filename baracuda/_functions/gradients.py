@@ -17,8 +17,11 @@ from baracuda._functions.spec import Spec, specs
 _FURTHER = {"dsum": "sum"}
 # Arguments whose gradient is that of another one.
 _ALIKE = {"residual": "dx"}
-# Functions whose gradient is another one's.
-_AS_OF = {"cummax_indices": "cummax", "cummin_indices": "cummin"}
+# Functions whose gradient is another one's: that of statistics which are not rounded to 16 bits, where theirs would be.
+_AS_OF = {
+    "cummax_indices": "cummax", "cummin_indices": "cummin", "group_norm": "group_norm_wide",
+    "instance_norm": "instance_norm_wide",
+}  # fmt: skip
 # Extents of the gradient's result that stand in no other argument: (array, the argument that says along which axis).
 _ALONG = {"size": ("x", "axis"), "split_offset": ("a", "axis")}
 
@@ -29,8 +32,8 @@ LONGER = {"gather": "x"}
 
 @dataclasses.dataclass(frozen=True)
 class Gradient:
-    """The gradient of `whole`, by which a function is computed where it is differentiated: `f_forward` where the
-    gradient reads results that `f` does not give.
+    """The gradient of `whole`, by which a function is computed where it is differentiated: `f_forward`, or that of the
+    function whose gradient it is, where the gradient reads results that `f` does not give.
 
     arriving  arguments of the gradient -> positions of the results whose gradients they are
     reads     arguments of the gradient that are arguments or results of `whole`, of the same name
@@ -75,10 +78,11 @@ def gradient_of(name: str) -> Gradient | None:
     if name in WHOLLY:
         made, given = WHOLLY[name], {argument: k for k, argument in enumerate(WHOLLY[name].outputs)}
         return Gradient(specs()[name], made, made.arriving, made.reads, made.shaped, {}, given, {})
-    spec = specs().get(f"{_AS_OF.get(name, name).removesuffix('_forward')}_backward")
+    of = _AS_OF.get(name, name).removesuffix("_forward")
+    spec = specs().get(f"{of}_backward")
     if spec is None or name in (*OF_PRODUCTS, "matmul"):  # whose gradients are products, and so have gradients
         return None
-    for whole in filter(None, (specs()[name], specs().get(f"{name}_forward"))):
+    for whole in filter(None, (specs()[name], specs().get(f"{of}_forward"))):
         found = _gradient(whole, spec)
         if found is not None:
             return found

@@ -27,14 +27,15 @@ from baracuda._functions import (
 )
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
 from baracuda._functions.spec import Spec
+from baracuda._optable import Row
 from baracuda._scalars import INT32_MAX, INT32_MIN, UINT64_MAX, as_integer, as_integers, as_real
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind
 from baracuda.elementwise.affine import AffineDescriptor
-from baracuda.elementwise.fill import FillDescriptor
+from baracuda.elementwise.fill import FillDescriptor, stored_high
 from baracuda.embeddings import EmbeddingBagDescriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
-from baracuda.indexing.masked import bits_of
+from baracuda.indexing.masked import bits_high_of, bits_of
 from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction
 
 
@@ -208,13 +209,21 @@ _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Lay
 }  # fmt: skip
 
 
+# Second halves of values of 16 bytes: C's parameter -> that of the first half, and how it is made.
+_LOW = {"fill_bits_high": "fill_bits", "value_high": "value"}
+_HIGH = {"fill_bits_high": bits_high_of, "value_high": stored_high}
+
+
 def parameters(
-    spec: Spec, numbers: Mapping[str, Any], element: ElementKind, values: Mapping[str, Any]
+    spec: Spec, row: Row, numbers: Mapping[str, Any], element: ElementKind, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The numbers of the function itself, as C takes them."""
+    """The numbers of the function itself, as the row's op takes them."""
     found: dict[str, Any] = {}
     given = {number.number: (number.name, numbers[number.name]) for number in spec.numbers}
-    for param in spec.row.params:
+    for param in row.params:
+        if low := _LOW.get(param.name):
+            found[param.name] = _HIGH[param.name](given[low][1], element)
+            continue
         if param.name not in given or param.name in values or param.role not in ("parameter", "mode"):
             continue
         name, value = given[param.name]
@@ -224,7 +233,7 @@ def parameters(
             found["padding_idx"] = _padding(name, value, values["num_embeddings"])
         elif param.name == "fill_bits":
             found["fill_bits"] = bits_of(value, element)
-        elif param.dtype == "T.bits":
+        elif param.dtype == "T.bits" or param.name in _LOW.values():
             found[param.name] = FillDescriptor((), value, element=element).validated().stored_value
         elif param.dtype == "T.compute":
             found[param.name] = AffineDescriptor((), value, element=element).validated().scale

@@ -40,11 +40,20 @@ class FillDescriptor(ShapedDescriptor):
 
 
 def stored_value(value: complex, element: ElementKind) -> float | int:
-    """A value as C takes it: the bits of one of f16, bf16, fp8 and c32."""
+    """A value as C takes it: the bits of one of f16, bf16, fp8 and c32, and of the real part of one of c64."""
     if element is ElementKind.COMPLEX32:
         return int(np.array(value, np.complex64).view(np.uint64))
+    if element is ElementKind.COMPLEX64:
+        return int(np.array(value.real, np.float64).view(np.uint64))
     real: Any = value
     return float_bits(real, element) if element in _BITS else real
+
+
+def stored_high(value: complex, element: ElementKind) -> int:
+    """The bits of the imaginary part of a value of c64; 0 of others."""
+    if element is not ElementKind.COMPLEX64:
+        return 0
+    return int(np.array(value.imag, np.float64).view(np.uint64))
 
 
 def element_value(value: object, element: ElementKind) -> float | int | complex:
@@ -53,7 +62,7 @@ def element_value(value: object, element: ElementKind) -> float | int | complex:
         if not (isinstance(value, (bool, np.bool_)) or is_integer(value)) or value not in (0, 1):
             raise InvalidProblemError(f"value is {shown(value)}, must be a bool, 0 or 1")
         return int(value)  # type: ignore[call-overload]
-    if element is ElementKind.COMPLEX32:
+    if element in (ElementKind.COMPLEX32, ElementKind.COMPLEX64):
         return as_complex("value", value)
     bounds = element.integer_range
     return as_integer("value", value, *bounds) if bounds else as_real("value", value)

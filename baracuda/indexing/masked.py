@@ -18,7 +18,7 @@ from baracuda import descriptor
 from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer
 from baracuda.descriptor import Descriptor, ShapedDescriptor, product
 from baracuda.dtypes import ElementKind
-from baracuda.elementwise.fill import FillDescriptor
+from baracuda.elementwise.fill import FillDescriptor, element_value, stored_high
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import IndexingKind, OpCategory
 from baracuda.operands import Args, Viewable
@@ -32,22 +32,31 @@ def bits_of(value: float, element: ElementKind) -> int:
     if element in (ElementKind.F32, ElementKind.F32_STRICT, ElementKind.F64):
         kind, bits = ("d", "q") if element is ElementKind.F64 else ("f", "I")
         return int(struct.unpack(f"<{bits}", np.array(stored, f"<{kind}").tobytes())[0])
-    integer = int(stored)
+    return _signed(int(stored))
+
+
+def bits_high_of(value: complex, element: ElementKind) -> int:
+    """`fill_bits_high` of a value: the bits of the imaginary part of one of c64, 0 of others."""
+    return _signed(stored_high(element_value(value, element), element))
+
+
+def _signed(integer: int) -> int:
     return integer - 2**64 if integer > INT64_MAX else integer
 
 
 @dataclasses.dataclass(frozen=True)
 class MaskedFillDescriptor(ShapedDescriptor):
-    """fill_bits has the value's bit pattern in its low bytes; `of` makes it of a number of any dtype, `new_f32` and
-    others of one of theirs.
+    """fill_bits has the value's bit pattern in its low bytes, of c64 that of its real part, and fill_bits_high then
+    that of the imaginary part; `of` makes them of a number of any dtype, `new_f32` and others of one of theirs.
     """
 
     shape: tuple[int, ...] = descriptor.shape()
     fill_bits: int = descriptor.checked(as_integer)
+    fill_bits_high: int = descriptor.checked(as_integer, default=0)
 
     @classmethod
     def of(cls, shape: tuple[int, ...], value: float, *, element: ElementKind) -> MaskedFillDescriptor:
-        return cls(shape, bits_of(value, element), element=element)
+        return cls(shape, bits_of(value, element), bits_high_of(value, element), element=element)
 
     @classmethod
     def new_f32(cls, shape: tuple[int, ...], value: float) -> MaskedFillDescriptor:

@@ -7,18 +7,16 @@ header has each formula. A gradient takes dy, of the shape of the forward's outp
 from __future__ import annotations
 
 import dataclasses
-import enum
 from typing import ClassVar
 
 import numpy as np
 
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
-from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import LossKind, LossReduction, OpCategory
 from baracuda.operands import Args, Viewable
-from baracuda.plan import Plan
+from baracuda.plan import ParamPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,20 +47,6 @@ def _flag(name: str, value: object) -> int:
     if not isinstance(value, (bool, np.bool_)) and not (type(value) is int and value in (0, 1)):
         raise InvalidProblemError(f"{name} is {value!r}, must be a bool")
     return int(bool(value))
-
-
-class ParamPlan(Plan):
-    """Base: where an op also takes its parameters as f64, that is the one."""
-
-    __slots__ = ()
-
-    @classmethod
-    def served(
-        cls, kind: enum.IntEnum | None, element: ElementKind, output: ElementKind | None = None
-    ) -> tuple[str, ...]:
-        found = super().served(kind, element, output)
-        narrow = {name.replace("_param_", "_") for name in found if "_param_" in name}
-        return tuple([name for name in found if name not in narrow])
 
 
 class LossPlan(ParamPlan):

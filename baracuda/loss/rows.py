@@ -13,8 +13,8 @@ from baracuda import descriptor
 from baracuda._scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import CrossEntropyTargetKind, LossKind, LossReduction, OpCategory
-from baracuda.loss.elementwise import ParamPlan
 from baracuda.operands import Args, Viewable
+from baracuda.plan import ParamPlan
 
 
 @dataclasses.dataclass(frozen=True)

@@ -18,7 +18,7 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.fields import axis_field, eps_field, shape_field
 from baracuda.operands import Args, Viewable
-from baracuda.plan import Plan
+from baracuda.plan import ParamPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +123,7 @@ class BatchNormTrainingBackwardArgs(Args):
     dbeta: Viewable
 
 
-class _BatchPlan(Plan):
+class _BatchPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
     kind = NormalizationKind.BATCH_NORM
@@ -134,11 +134,13 @@ class _BatchPlan(Plan):
 class BatchNormTrainingPlan(_BatchPlan):
     __slots__ = ()
     op = "batch_norm_training_{T}"
+    others = ("batch_norm_training_param_{T}",)
 
 
 class BatchNormInferencePlan(_BatchPlan):
     __slots__ = ()
     op = "batch_norm_inference_{T}"
+    others = ("batch_norm_inference_param_{T}",)
 
 
 class BatchNormTrainingBackwardPlan(_BatchPlan):

@@ -19,21 +19,22 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.fields import axis_field, eps_field, flag_field, require_together, shape_field
 from baracuda.operands import Args, Viewable
-from baracuda.plan import Plan
+from baracuda.plan import ParamPlan
 from baracuda.tensor import TensorRef
 
 _OF_BATCH, _OF_ITEM = 0, 1  # as C numbers group_kind
 
 
-class _ChannelNormDescriptor(Descriptor):
+class ChannelNormDescriptor(Descriptor):
+    """Base: channels are axis 1. A subclass that has a field channel_axis takes no other."""
+
     input_shape: Any
-    channel_axis: Any
 
     def validated(self) -> Any:
         valid = super().validated()
         if len(valid.input_shape) < 2:
             raise InvalidProblemError(f"input_shape is {valid.input_shape}, must have two axes or more")
-        if valid.channel_axis != 1:
+        if getattr(valid, "channel_axis", 1) != 1:
             raise UnsupportedError(f"channel_axis is {valid.channel_axis}, must be 1")
         if valid.spatial_extent > INT32_MAX:
             raise UnsupportedError(
@@ -68,7 +69,7 @@ class _ChannelNormDescriptor(Descriptor):
     num_groups: Any
 
 
-class _OneGroupAChannel(_ChannelNormDescriptor):
+class _OneGroupAChannel(ChannelNormDescriptor):
     @property
     def num_groups(self) -> int:
         return max(self.num_channels, 1)
@@ -91,14 +92,14 @@ class InstanceNormBackwardDescriptor(_OneGroupAChannel):
     has_affine: bool = flag_field()
 
 
-class _OfBatch(_OneGroupAChannel):
+class OfBatch(_OneGroupAChannel):
     @property
     def group_kind(self) -> int:
         return _OF_BATCH
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchNormDescriptor(_OfBatch):
+class BatchNormDescriptor(OfBatch):
     """channel_axis is 1. gamma and beta are there if has_affine says so."""
 
     input_shape: tuple[int, ...] = shape_field()
@@ -108,14 +109,14 @@ class BatchNormDescriptor(_OfBatch):
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchNormBackwardDescriptor(_OfBatch):
+class BatchNormBackwardDescriptor(OfBatch):
     input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = axis_field()
     has_affine: bool = flag_field()
 
 
 @dataclasses.dataclass(frozen=True)
-class GroupNormDescriptor(_ChannelNormDescriptor):
+class GroupNormDescriptor(ChannelNormDescriptor):
     """channel_axis is 1. gamma and beta are there if has_affine says so."""
 
     input_shape: tuple[int, ...] = shape_field()
@@ -126,7 +127,7 @@ class GroupNormDescriptor(_ChannelNormDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class GroupNormBackwardDescriptor(_ChannelNormDescriptor):
+class GroupNormBackwardDescriptor(ChannelNormDescriptor):
     input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = axis_field()
     num_groups: int = descriptor.extent()
@@ -177,7 +178,7 @@ class InstanceNormBackwardArgs(BatchNormBackwardArgs):
     pass
 
 
-class _ChannelNormPlan(Plan):
+class _ChannelNormPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
     names: ClassVar = {"c_extent": "num_channels"}
@@ -193,6 +194,7 @@ class _ChannelNormPlan(Plan):
 class BatchNormPlan(_ChannelNormPlan):
     __slots__ = ()
     op = "batch_norm_{T}"
+    others = ("batch_norm_param_{T}",)
     kind = NormalizationKind.BATCH_NORM
 
 
@@ -205,6 +207,7 @@ class BatchNormBackwardPlan(_ChannelNormPlan):
 class GroupNormPlan(_ChannelNormPlan):
     __slots__ = ()
     op = "group_norm_{T}"
+    others = ("group_norm_param_{T}",)
     kind = NormalizationKind.GROUP_NORM
 
 

@@ -18,7 +18,7 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.fields import eps_field, shape_field
 from baracuda.operands import Args, Viewable
-from baracuda.plan import Plan
+from baracuda.plan import ParamPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +86,7 @@ class GroupNormChannelsLastBackwardArgs(Args):
     dbeta: Viewable = None
 
 
-class _GroupPlan(Plan):
+class _GroupPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
     kind = NormalizationKind.GROUP_NORM
@@ -97,6 +97,7 @@ class _GroupPlan(Plan):
 class GroupNormChannelsLastPlan(_GroupPlan):
     __slots__ = ()
     op = "group_norm_channels_last_{T}"
+    others = ("group_norm_channels_last_param_{T}",)
 
 
 class GroupNormChannelsLastBackwardPlan(_GroupPlan):

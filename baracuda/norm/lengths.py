@@ -12,7 +12,7 @@ from typing import ClassVar
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.fields import RowsDescriptor, eps_field
 from baracuda.operands import Args, Viewable
-from baracuda.plan import Plan
+from baracuda.plan import ParamPlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +70,7 @@ class WeightNormBackwardArgs(Args):
     dg: Viewable = None
 
 
-class _LengthPlan(Plan):
+class _LengthPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
     names: ClassVar = {"shape": "input_shape", "norm_out": "norm"}
@@ -82,12 +82,14 @@ class _LengthPlan(Plan):
 class L2NormalizePlan(_LengthPlan):
     __slots__ = ()
     op = "l2_normalize_{T}"
+    others = ("l2_normalize_param_{T}",)
     kind = NormalizationKind.L2_NORMALIZE
 
 
 class L2NormalizeBackwardPlan(_LengthPlan):
     __slots__ = ()
     op = "l2_normalize_backward_{T}"
+    others = ("l2_normalize_param_backward_{T}",)
     kind = NormalizationKind.L2_NORMALIZE
 
 

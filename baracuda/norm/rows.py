@@ -14,7 +14,7 @@ from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.fields import RowsDescriptor, eps_field, flag_field, require_together
 from baracuda.operands import Args, Viewable
-from baracuda.plan import Plan
+from baracuda.plan import ParamPlan
 from baracuda.tensor import TensorRef
 
 
@@ -96,7 +96,7 @@ class LayerNormBackwardArgs(Args):
     dbeta: Viewable = None
 
 
-class _RowNormPlan(Plan):
+class _RowNormPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
 
@@ -119,6 +119,7 @@ class _RowNormPlan(Plan):
 class RMSNormPlan(_RowNormPlan):
     __slots__ = ()
     op = "rms_norm_{T}"
+    others = ("rms_norm_param_{T}",)
     kind = NormalizationKind.RMS_NORM
     names: ClassVar = {"shape": "input_shape", "rms_out": "rms", "stride_rms": "rms"}
     shapes: ClassVar = {"x": "input_shape", "y": "input_shape", "rms": "save_shape"}
@@ -135,6 +136,7 @@ class RMSNormBackwardPlan(_RowNormPlan):
 class LayerNormPlan(_RowNormPlan):
     __slots__ = ()
     op = "layer_norm_{T}"
+    others = ("layer_norm_param_{T}",)
     kind = NormalizationKind.LAYER_NORM
     names: ClassVar = {"shape": "input_shape", "mean_out": "mean", "inv_std_out": "inv_std", "stride_save": "mean"}
     shapes: ClassVar = {"x": "input_shape", "y": "input_shape", "mean": "save_shape", "inv_std": "save_shape"}

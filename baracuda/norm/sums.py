@@ -16,7 +16,7 @@ from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.fields import RowsDescriptor, eps_field
 from baracuda.operands import Args, Viewable
-from baracuda.plan import Plan
+from baracuda.plan import ParamPlan
 from baracuda.tensor import TensorRef
 
 
@@ -97,7 +97,7 @@ class AddLayerNormBackwardArgs(Args):
     dbeta: Viewable = None
 
 
-class _AddNormPlan(Plan):
+class _AddNormPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
     shapes: ClassVar = dict.fromkeys(("x", "residual", "y", "sum", "dy", "dsum", "dx"), "input_shape") | dict.fromkeys(
@@ -114,6 +114,7 @@ class _AddNormPlan(Plan):
 class AddRMSNormPlan(_AddNormPlan):
     __slots__ = ()
     op = "add_rms_norm_{T}"
+    others = ("add_rms_norm_param_{T}",)
     kind = NormalizationKind.RMS_NORM
     names: ClassVar = {"shape": "input_shape", "rms_out": "rms"}
 
@@ -121,6 +122,7 @@ class AddRMSNormPlan(_AddNormPlan):
 class AddRMSNormBackwardPlan(_AddNormPlan):
     __slots__ = ()
     op = "add_rms_norm_backward_{T}"
+    others = ("add_rms_norm_param_backward_{T}",)
     kind = NormalizationKind.RMS_NORM
     names: ClassVar = {"shape": "input_shape"}
 
@@ -128,6 +130,7 @@ class AddRMSNormBackwardPlan(_AddNormPlan):
 class AddLayerNormPlan(_AddNormPlan):
     __slots__ = ()
     op = "add_layer_norm_{T}"
+    others = ("add_layer_norm_param_{T}",)
     kind = NormalizationKind.LAYER_NORM
     names: ClassVar = {"shape": "input_shape", "mean_out": "mean", "inv_std_out": "inv_std"}
 
@@ -135,5 +138,6 @@ class AddLayerNormPlan(_AddNormPlan):
 class AddLayerNormBackwardPlan(_AddNormPlan):
     __slots__ = ()
     op = "add_layer_norm_backward_{T}"
+    others = ("add_layer_norm_param_backward_{T}",)
     kind = NormalizationKind.LAYER_NORM
     names: ClassVar = {"shape": "input_shape", "mean_in": "mean", "inv_std_in": "inv_std"}

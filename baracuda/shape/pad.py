@@ -8,7 +8,7 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda._scalars import INT32_MAX
 from baracuda.descriptor import Descriptor, product
-from baracuda.elementwise.fill import element_value, stored_value
+from baracuda.elementwise.fill import element_value, stored_high, stored_value
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, PadMode, ShapeLayoutKind
 from baracuda.operands import Args, Viewable
@@ -61,8 +61,8 @@ class _Padding(Descriptor):
 @dataclasses.dataclass(frozen=True)
 class PadDescriptor(_Padding):
     """Elements before and behind each axis. value, of PadMode.CONSTANT, is a real number for floats, rounded once (fp8
-    saturates), a complex one for c32, an integer in range for integers, and 0 or 1 for bool. Modes but the constant one
-    need elements to pad with.
+    saturates), a complex one for c32 and c64, an integer in range for integers, and 0 or 1 for bool. Modes but the
+    constant one need elements to pad with.
     """
 
     value: float = descriptor.checked(lambda name, value: value, default=0)
@@ -70,6 +70,10 @@ class PadDescriptor(_Padding):
     @property
     def stored_value(self) -> float | int:
         return stored_value(self.value, self.element)
+
+    @property
+    def stored_high(self) -> int:
+        return stored_high(self.value, self.element)
 
     def validated(self) -> PadDescriptor:
         valid = super().validated()
@@ -98,7 +102,7 @@ class PadPlan(Plan):
     op = "pad_{kind}_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.PAD
-    names: ClassVar = {"value": "stored_value"}
+    names: ClassVar = {"value": "stored_value", "value_high": "stored_high"}
 
 
 class PadBackwardPlan(Plan):

@@ -12,19 +12,22 @@
 
 namespace bk {
 
-// Of bits; the value is in the low bytes of what the caller passes.
+// Of bits; the value is in the low bytes of what the caller passes, of elements of 16 bytes in two parts.
 template <class Bits>
 struct MaskedFillFunctor {
     static constexpr bool takes_bits = true;
     Bits value;
     static MaskedFillFunctor from(int64_t fill_bits) { return {static_cast<Bits>(fill_bits)}; }
+    static MaskedFillFunctor from(int64_t low, int64_t high) {
+        return {{{static_cast<uint64_t>(low), static_cast<uint64_t>(high)}}};
+    }
     BK_HD Bits operator()(Bits x, uint8_t mask) const { return math::select(mask != 0, value, x); }
 };
 
 template <class Bits>
 struct MaskedFillBackwardFunctor {
     static constexpr bool takes_bits = true;
-    BK_HD Bits operator()(Bits dy, uint8_t mask) const { return math::select(mask != 0, Bits(0), dy); }
+    BK_HD Bits operator()(Bits dy, uint8_t mask) const { return math::select(mask != 0, Bits{}, dy); }
 };
 
 // select(truth) with a Truth of the elements of a layout that have a bit of `mask`.

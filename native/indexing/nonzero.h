@@ -7,13 +7,14 @@
 #include "core/abi/strided_args.h"
 #include "core/pointwise/pointwise.h"
 #include "core/rows/select_places.h"
+#include "core/types/complex.h"
 #include "indexing/masked.h"
 
 namespace bk {
 
-// The bits of which one is set in whatever is not 0: of floats all but the sign.
+// The bits of which one is set in whatever is not 0: of floats all but the sign, of complex numbers all but two.
 template <class T>
-constexpr bits_t<T> kNonzeroBits = static_cast<bits_t<T>>(~bits_t<T>(0));
+constexpr bits_t<T> kNonzeroBits = static_cast<bits_t<T>>(~bits_t<T>{});
 template <>
 constexpr uint64_t kNonzeroBits<double> = ~uint64_t{0} >> 1;
 template <>
@@ -26,6 +27,11 @@ template <>
 constexpr uint8_t kNonzeroBits<e4m3> = 0x7f;
 template <>
 constexpr uint8_t kNonzeroBits<e5m2> = 0x7f;
+
+template <>
+constexpr uint64_t kNonzeroBits<c32> = 0x7fffffff7fffffff;
+template <>
+constexpr Word16 kNonzeroBits<c64> = {{~uint64_t{0} >> 1, ~uint64_t{0} >> 1}};
 
 template <class I>
 struct WriteCoordinates {

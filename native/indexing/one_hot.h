@@ -5,6 +5,7 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
+#include "core/types/complex.h"
 #include "core/types/dtype.h"
 
 namespace bk {
@@ -21,6 +22,14 @@ inline uint8_t one_bits<e4m3>() {
 template <>
 inline uint8_t one_bits<e5m2>() {
     return 15 << 2;
+}
+template <>
+inline uint64_t one_bits<c32>() {
+    return bit_cast<uint32_t>(1.0f);
+}
+template <>
+inline Word16 one_bits<c64>() {
+    return {{bit_cast<uint64_t>(1.0), 0}};
 }
 
 template <class Bits, class I>

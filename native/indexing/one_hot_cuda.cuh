@@ -32,7 +32,7 @@ struct OneHotFunctor {
                 class_of = split.remainder;
             }
             const uint32_t from = row + down < fn.rows ? row + down : fn.rows - 1;
-            return static_cast<int64_t>(fn.src[from]) == int64_t{class_of} ? fn.one : Bits(0);
+            return static_cast<int64_t>(fn.src[from]) == int64_t{class_of} ? fn.one : Bits{};
         }
     };
     BK_HD Piece at(int64_t i) const {

@@ -41,7 +41,7 @@ struct AddNorm {
     const int64_t* stride_residual;
     const int64_t* stride_y;
     const int64_t* stride_sum;
-    float eps, gamma_offset;
+    double eps, gamma_offset;
     bool is_centered;
 
     BK_COLD Status check() const {
@@ -73,10 +73,11 @@ private:
     }
 };
 
-template <class T>
+// Number is the type of eps and gamma_offset.
+template <class T, class Number = float>
 struct AddRmsNorm {
-    float eps;
-    float gamma_offset;
+    Number eps;
+    Number gamma_offset;
     int64_t numel;
     int32_t rank;
     const int32_t* shape;
@@ -108,10 +109,10 @@ private:
     }
 };
 
-template <class T>
+template <class T, class Number = float>
 struct AddLayerNorm {
-    float eps;
-    float gamma_offset;
+    Number eps;
+    Number gamma_offset;
     int64_t numel;
     int32_t rank;
     const int32_t* shape;

@@ -1,4 +1,4 @@
-// Gradients of add_rms_norm and add_layer_norm.
+// Gradients of add_rms_norm and add_layer_norm, and those that compute the statistics again.
 #pragma once
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
 #include "norm/fused_rows.h"
+#include "norm/group_moments.h"
 #include "norm/norm_columns.h"
 #include "norm/norm_row.h"
 #include "norm/row_shape.h"
@@ -74,15 +75,15 @@ struct AddNormGradient {
     const int64_t* stride_dsum;
     const int64_t* stride_sum;
     const int64_t* stride_dx;
-    float gamma_offset;
+    double gamma_offset;
     bool is_centered;
 
     // Without rows the gradients of gamma and beta are sums of nothing.
     Work work() const { return shape.numel != 0 ? Work::kAll : shape.row_extent != 0 ? Work::kZeros : Work::kNone; }
 
-    BK_COLD Status check() const {
+    BK_COLD Status check(const char* name_sum = "stride_sum") const {
         BK_TRY(check_shape("numel", shape.numel, shape.rank, "shape", shape.shape,
-                           {{"stride_dy", stride_dy}, {"stride_dsum", stride_dsum}, {"stride_sum", stride_sum}},
+                           {{"stride_dy", stride_dy}, {"stride_dsum", stride_dsum}, {name_sum, stride_sum}},
                            {{"stride_dx", stride_dx}}));
         return shape.check();
     }
@@ -172,9 +173,10 @@ private:
     }
 };
 
-template <class T>
+// Number is the type of gamma_offset.
+template <class T, class Number = float>
 struct AddRmsNormBackward {
-    float gamma_offset;
+    Number gamma_offset;
     int64_t numel;
     int32_t rank;
     const int32_t* shape;
@@ -206,9 +208,9 @@ private:
     }
 };
 
-template <class T>
+template <class T, class Number = float>
 struct AddLayerNormBackward {
-    float gamma_offset;
+    Number gamma_offset;
     int64_t numel;
     int32_t rank;
     const int32_t* shape;
@@ -237,6 +239,93 @@ private:
                 stride_dx,
                 gamma_offset,
                 true};
+    }
+};
+
+// Of both, without saved statistics: they are outputs, written first.
+template <class T>
+struct RecomputedNormGradient {
+    using C = compute_t<T>;
+
+    AddNormGradient<T> gradient;
+    double eps;
+
+    size_t workspace_size() const { return std::max(group_moments_workspace<T>(axes()), gradient.workspace_size()); }
+    Status run(const Launch& launch, const T* dy, const T* dsum, const T* x, const T* gamma, C* mean, C* statistic, T* dx,
+               T* dgamma, T* dbeta) const {
+        if (gradient.work() == Work::kAll) {
+            bool found = false;
+            BK_TRY(find_workspace(launch, workspace_size(), &found));
+            BK_TRY(reduce(launch, axes(), GroupMoments<T>{static_cast<C>(eps), gradient.is_centered},
+                          outputs<C, C, T, T>(mean, statistic, nullptr, nullptr), inputs(x)));
+        }
+        return gradient.run(launch, dy, dsum, x, gamma, mean, statistic, dx, dgamma, dbeta);
+    }
+
+private:
+    GroupMomentAxes axes() const {
+        const auto rows = gradient.shape.axes({gradient.stride_sum}, {nullptr, nullptr, nullptr, nullptr});
+        return {rows.outer, rows.inner};
+    }
+};
+
+template <class T>
+struct RmsNormRecomputeBackward {
+    double eps;
+    double gamma_offset;
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_dsum;
+    const int64_t* stride_x;
+    const int64_t* stride_dx;
+    int32_t norm_axes_mask;
+    int32_t norm_total_extent;
+
+    Work work() const { return norm().gradient.work(); }
+    Status check() const { return norm().gradient.check("stride_x"); }
+    int64_t row_count() const { return norm().gradient.shape.count(); }
+    size_t workspace_size() const { return norm().workspace_size(); }
+    Status run(const T* dy, const T* dsum, const T* x, const T* gamma, compute_t<T>* rms_out, T* dx, T* dgamma,
+               const Launch& launch) const {
+        return norm().run(launch, dy, dsum, x, gamma, nullptr, rms_out, dx, dgamma, nullptr);
+    }
+
+private:
+    RecomputedNormGradient<T> norm() const {
+        const RowShape rows{numel, rank, shape, norm_axes_mask, norm_total_extent};
+        return {{rows, stride_dy, stride_dsum, stride_x, stride_dx, gamma_offset, false}, eps};
+    }
+};
+
+template <class T>
+struct LayerNormRecomputeBackward {
+    double eps;
+    double gamma_offset;
+    int64_t numel;
+    int32_t rank;
+    const int32_t* shape;
+    const int64_t* stride_dy;
+    const int64_t* stride_dsum;
+    const int64_t* stride_x;
+    const int64_t* stride_dx;
+    int32_t norm_axes_mask;
+    int32_t norm_total_extent;
+
+    Work work() const { return norm().gradient.work(); }
+    Status check() const { return norm().gradient.check("stride_x"); }
+    int64_t row_count() const { return norm().gradient.shape.count(); }
+    size_t workspace_size() const { return norm().workspace_size(); }
+    Status run(const T* dy, const T* dsum, const T* x, const T* gamma, compute_t<T>* mean_out, compute_t<T>* inv_std_out, T* dx,
+               T* dgamma, T* dbeta, const Launch& launch) const {
+        return norm().run(launch, dy, dsum, x, gamma, mean_out, inv_std_out, dx, dgamma, dbeta);
+    }
+
+private:
+    RecomputedNormGradient<T> norm() const {
+        const RowShape rows{numel, rank, shape, norm_axes_mask, norm_total_extent};
+        return {{rows, stride_dy, stride_dsum, stride_x, stride_dx, gamma_offset, true}, eps};
     }
 };
 

@@ -87,14 +87,15 @@ Status batch_apply(const Launch& launch, const BatchShape& shape, BatchApply<T> 
                     f.of_columns ? none : columns, outputs(y), outputs());
 }
 
-template <class T>
+// Number is the type of eps and momentum.
+template <class T, class Number = float>
 struct BatchNormTraining {
     int32_t n_extent;
     int32_t c_extent;
     int32_t spatial_extent;
     int32_t channels_last;
-    float eps;
-    float momentum;
+    Number eps;
+    Number momentum;
 
     using C = compute_t<T>;
     Work work() const { return shape().is_empty() ? Work::kNone : Work::kAll; }
@@ -114,13 +115,13 @@ private:
     BatchShape shape() const { return {n_extent, c_extent, spatial_extent, channels_last}; }
 };
 
-template <class T>
+template <class T, class Number = float>
 struct BatchNormInference {
     int32_t n_extent;
     int32_t c_extent;
     int32_t spatial_extent;
     int32_t channels_last;
-    float eps;
+    Number eps;
 
     using C = compute_t<T>;
     Work work() const { return shape().is_empty() ? Work::kNone : Work::kAll; }

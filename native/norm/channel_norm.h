@@ -1,4 +1,4 @@
-// batch_norm and group_norm.
+// batch_norm, group_norm and group_norm_wide.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,15 @@
 
 namespace bk {
 
-template <class T>
+// S is the type of the saved statistics, T or that of computation; Number that of eps.
+template <class T, class S = T, class Number = float>
 struct ChannelNorm {
     int32_t n_extent;
     int32_t c_extent;
     int32_t spatial_extent;
     int32_t num_groups;
     int32_t group_kind;
-    float eps;
+    Number eps;
 
     Work work() const { return shape().is_empty() ? Work::kNone : Work::kAll; }
     Status check() const { return shape().check(); }
@@ -29,23 +30,26 @@ struct ChannelNorm {
         if (!shape().prefers_lines()) return map_rows_workspace<Function>(group_axes());
         Carver carver;
         carve(&carver);
-        carver.take<char>(static_cast<int64_t>(group_moments_workspace<T>(moment_axes())));
+        carver.take<char>(static_cast<int64_t>(group_moments_workspace<T>(shape().moment_axes())));
         return carver.bytes();
     }
 
-    Status run(const T* x, const T* gamma, const T* beta, T* y, T* saved_mean, T* saved_rstd, const Launch& launch) const {
+    Status run(const T* x, const T* gamma, const T* beta, T* y, S* saved_mean, S* saved_rstd, const Launch& launch) const {
         Function f{};
         f.eps = static_cast<C>(eps);
         f.is_centered = true;
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
-        if (shape().prefers_lines() && (found || kIsExact))
+        if (shape().prefers_lines() && (found || (kIsExact && saved_mean != nullptr && saved_rstd != nullptr)))
             return run_lines(launch, found, f, x, gamma, beta, y, saved_mean, saved_rstd);
         f.has_row_gamma = gamma != nullptr;
         f.has_row_beta = beta != nullptr;
+        const Statistics<T> rounded = of_type<T>(saved_mean, saved_rstd);
+        const Statistics<C> exact = kIsNarrow ? of_type<C>(saved_mean, saved_rstd) : Statistics<C>{};
         const auto run_groups = [&](const auto& function) {
             return map_rows(launch, group_axes(), function, inputs(x), inputs<T, T>(nullptr, nullptr),
-                            inputs<T, T, C, C>(gamma, beta, nullptr, nullptr), outputs(y), outputs(saved_mean, saved_rstd));
+                            inputs<T, T, C, C>(gamma, beta, nullptr, nullptr), outputs(y),
+                            outputs(rounded.mean, rounded.rstd, exact.mean, exact.rstd));
         };
         if (shape().is_of_batch() || shape().width() == 1) return run_groups(f);
         NormForwardOfChannels<T> many{f, {}};
@@ -57,52 +61,58 @@ private:
     using C = compute_t<T>;
     using Per = ChannelShape::Per;
     using Function = NormForward<T>;
-    static constexpr bool kIsExact = std::is_same_v<T, C>;  // what is saved of a group is not rounded
+    static constexpr bool kIsExact = std::is_same_v<S, C>;    // what is saved of a group is not rounded
+    static constexpr bool kIsNarrow = !std::is_same_v<T, C>;  // a number of T is rounded
     static constexpr Per kFull[2] = {Per::kElement, Per::kElement};
-    static constexpr Per kAll[8] = {Per::kElement, Per::kElement, Per::kChannel, Per::kChannel,
-                                    Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup};
+    static constexpr Per kAll[10] = {Per::kElement, Per::kElement, Per::kChannel, Per::kChannel, Per::kGroup,
+                                     Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup};
 
+    template <class U>
     struct Statistics {
-        C *mean, *rstd;
+        U *mean, *rstd;
     };
+
+    // The saved statistics where they are of a type, null where they are not.
+    template <class U>
+    static Statistics<U> of_type(S* mean, S* rstd) {
+        if constexpr (std::is_same_v<U, S>)
+            return {mean, rstd};
+        else
+            return {nullptr, nullptr};
+    }
 
     ChannelShape shape() const {
         return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};
     }
 
-    RowAxes<2, 6> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
-    RowAxes<2, 6> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
+    RowAxes<2, 8> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
+    RowAxes<2, 8> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
 
-    GroupMomentAxes moment_axes() const {
-        const Per kept[] = {Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup, Per::kGroup};
-        return {shape().groups(kept), shape().of_group({Per::kElement})};
-    }
-
-    Statistics carve(Carver* carver) const {
+    Statistics<C> carve(Carver* carver) const {
         C* const mean = carver->take<C>(group_count());
         return {mean, carver->take<C>(group_count())};
     }
 
     Status run_lines(const Launch& launch, bool found, Function f, const T* x, const T* gamma, const T* beta, T* y,
-                     T* saved_mean, T* saved_rstd) const {
+                     S* saved_mean, S* saved_rstd) const {
         Carver carver(found ? launch.workspace : nullptr);
-        Statistics statistics = carve(&carver);
+        Statistics<C> statistics = carve(&carver);
         void* const scratch = carver.take<char>(0);
-        const Launch inner{scratch, found ? group_moments_workspace<T>(moment_axes()) : 0, launch.stream};
-        T *rounded_mean = saved_mean, *rounded_rstd = saved_rstd;
-        if constexpr (kIsExact) {
-            statistics = {saved_mean, saved_rstd};
-            rounded_mean = rounded_rstd = nullptr;
-        }
-        BK_TRY(reduce(inner, moment_axes(), GroupMoments<T>{f.eps},
-                      outputs(statistics.mean, statistics.rstd, rounded_mean, rounded_rstd), inputs(x)));
+        const GroupMomentAxes axes = shape().moment_axes();
+        const Launch inner{scratch, found ? group_moments_workspace<T>(axes) : 0, launch.stream};
+        const Statistics<C> exact = of_type<C>(saved_mean, saved_rstd);
+        if (exact.mean != nullptr) statistics.mean = exact.mean;
+        if (exact.rstd != nullptr) statistics.rstd = exact.rstd;
+        const Statistics<T> rounded = kIsExact ? Statistics<T>{} : of_type<T>(saved_mean, saved_rstd);
+        BK_TRY(reduce(inner, axes, GroupMoments<T>{f.eps},
+                      outputs(statistics.mean, statistics.rstd, rounded.mean, rounded.rstd), inputs(x)));
         f.has_statistics = true;
         f.has_row_gamma = gamma != nullptr;
         f.has_row_beta = beta != nullptr;
         const Launch alone{nullptr, 0, launch.stream};
         return map_rows(alone, line_axes(), f, inputs(x), inputs<T, T>(nullptr, nullptr),
                         inputs<T, T, C, C>(gamma, beta, statistics.mean, statistics.rstd), outputs(y),
-                        outputs<T, T>(nullptr, nullptr));
+                        outputs<T, T, C, C>(nullptr, nullptr, nullptr, nullptr));
     }
 };
 

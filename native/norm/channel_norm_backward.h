@@ -1,4 +1,4 @@
-// Gradients of batch_norm and group_norm.
+// Gradients of batch_norm, group_norm and group_norm_wide, and those that compute the statistics again.
 #pragma once
 
 #include <algorithm>
@@ -8,12 +8,14 @@
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
 #include "norm/channel_shape.h"
+#include "norm/group_moments.h"
 #include "norm/norm_columns.h"
 #include "norm/norm_row.h"
 
 namespace bk {
 
-template <class T>
+// S is the type of the statistics, T or that of computation.
+template <class T, class S = T>
 struct ChannelNormBackward {
     int32_t n_extent;
     int32_t c_extent;
@@ -32,7 +34,7 @@ struct ChannelNormBackward {
         return carver.bytes();
     }
 
-    Status run(const T* dy, const T* x, const T* gamma, const T* saved_mean, const T* saved_rstd, T* dx, T* dgamma, T* dbeta,
+    Status run(const T* dy, const T* x, const T* gamma, const S* saved_mean, const S* saved_rstd, T* dx, T* dgamma, T* dbeta,
                const Launch& given) const {
         if (work() == Work::kZeros) {
             BK_TRY(write_zeros(given, c_extent, dgamma));
@@ -60,23 +62,30 @@ struct ChannelNormBackward {
         if (dgamma != nullptr || dbeta != nullptr || (has_sums && of_batch)) {
             const NormSums<T> of_channels = of_batch ? sums : NormSums<T>{nullptr, nullptr, dgamma, dbeta};
             if (!of_batch || has_sums)
-                BK_TRY(norm_columns<T>(launch, column_axes(), true, dy, x, saved_mean, saved_rstd, nullptr, of_channels));
+                BK_TRY(norm_columns<T>(launch, column_axes(), true, dy, x, saved_mean, saved_rstd, nullptr, x, of_channels));
         }
         if (has_sums) {
             if (!of_batch) {
                 const NormSums<T> of_groups{sums.products, sums.slopes, nullptr, nullptr};
-                BK_TRY(
-                    norm_columns<T>(launch, sum_axes(gamma != nullptr), true, dy, x, saved_mean, saved_rstd, gamma, of_groups));
+                BK_TRY(norm_columns<T>(launch, sum_axes(gamma != nullptr), true, dy, x, saved_mean, saved_rstd, gamma, x,
+                                       of_groups));
             }
             f.terms = shape().group_size();
             f.sums_have_gamma = !of_batch;
         }
         const bool saves = of_batch && !has_sums;
+        const T *rounded_mean = nullptr, *rounded_rstd = nullptr;
+        const C *mean = nullptr, *rstd = nullptr;
+        if constexpr (std::is_same_v<S, T>)
+            rounded_mean = saved_mean, rounded_rstd = saved_rstd;
+        else
+            mean = saved_mean, rstd = saved_rstd;
         const auto run_rows = [&](const auto& function) {
-            return map_rows(has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(),
-                            function, inputs(dy, x, x), inputs(),
-                            inputs<T, T, T, C, C>(gamma, saved_mean, saved_rstd, sums.slopes, sums.products), outputs(dx),
-                            outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
+            return map_rows(
+                has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(), function,
+                inputs(dy, x, x), inputs(),
+                inputs<T, T, T, C, C, C, C>(gamma, rounded_mean, rounded_rstd, sums.slopes, sums.products, mean, rstd),
+                outputs(dx), outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
         };
         if (has_sums || gamma == nullptr || of_batch || shape().width() == 1) return run_rows(f);
         NormBackwardOfChannels<T> many{f, {}};
@@ -90,17 +99,19 @@ private:
     using Per = ChannelShape::Per;
     using Function = NormBackward<T>;
     static constexpr bool kIsExact = std::is_same_v<T, C>;  // dgamma and dbeta are not rounded
-    // dy, x, what stands in for a gamma of each element, dx; then gamma, the statistics, sums of a group, and dgamma and dbeta.
+    // dy, x, what stands in for a gamma of each element, dx; then gamma, the statistics in T, sums of a group, the statistics
+    // in the compute type, and dgamma and dbeta.
     static constexpr Per kFull[4] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement};
-    static constexpr Per kAll[11] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement, Per::kChannel, Per::kGroup,
-                                     Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kChannel, Per::kChannel};
+    static constexpr Per kAll[13] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement, Per::kChannel,
+                                     Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,
+                                     Per::kGroup,   Per::kChannel, Per::kChannel};
 
     ChannelShape shape() const {
         return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};
     }
 
-    RowAxes<4, 7> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
-    RowAxes<4, 7> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
+    RowAxes<4, 9> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
+    RowAxes<4, 9> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
 
     // Of a channel of the whole batch.
     NormColumnAxes column_axes() const {
@@ -126,15 +137,52 @@ private:
     }
 
     size_t inner_workspace() const {
-        const size_t columns = norm_columns_workspace<T>(column_axes());
+        const size_t columns = norm_columns_workspace<T, S>(column_axes());
         if (!shape().prefers_lines()) return std::max(columns, map_rows_workspace<Function>(group_axes()));
-        return std::max({columns, norm_columns_workspace<T>(sum_axes(true)), norm_columns_workspace<T>(sum_axes(false))});
+        return std::max({columns, norm_columns_workspace<T, S>(sum_axes(true)), norm_columns_workspace<T, S>(sum_axes(false))});
     }
 
     NormSums<T> carve(Carver* carver, T* dgamma = nullptr, T* dbeta = nullptr) const {
         C* const products = carver->take<C>(group_count());
         return {products, carver->take<C>(group_count()), dgamma, dbeta};
     }
+};
+
+// Without saved statistics: they are outputs, written first.
+template <class T>
+struct ChannelNormRecomputeBackward {
+    using C = compute_t<T>;
+
+    int32_t n_extent;
+    int32_t c_extent;
+    int32_t spatial_extent;
+    int32_t num_groups;
+    int32_t group_kind;
+    double eps;
+
+    Work work() const { return gradient().work(); }
+    Status check() const { return gradient().check(); }
+    int64_t group_count() const { return gradient().group_count(); }
+    size_t workspace_size() const {
+        return std::max(group_moments_workspace<T>(shape().moment_axes()), gradient().workspace_size());
+    }
+
+    Status run(const T* dy, const T* x, const T* gamma, C* mean, C* rstd, T* dx, T* dgamma, T* dbeta,
+               const Launch& launch) const {
+        if (work() == Work::kAll) {
+            bool found = false;
+            BK_TRY(find_workspace(launch, workspace_size(), &found));
+            BK_TRY(reduce(launch, shape().moment_axes(), GroupMoments<T>{static_cast<C>(eps)},
+                          outputs<C, C, T, T>(mean, rstd, nullptr, nullptr), inputs(x)));
+        }
+        return gradient().run(dy, x, gamma, mean, rstd, dx, dgamma, dbeta, launch);
+    }
+
+private:
+    ChannelShape shape() const {
+        return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};
+    }
+    ChannelNormBackward<T, C> gradient() const { return {n_extent, c_extent, spatial_extent, num_groups, group_kind}; }
 };
 
 }  // namespace bk

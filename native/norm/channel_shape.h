@@ -5,6 +5,7 @@
 
 #include "core/abi/checks.h"
 #include "core/rows/row_map.h"
+#include "norm/group_moments.h"
 #include "norm/norm_row.h"
 
 namespace bk {
@@ -83,6 +84,12 @@ struct ChannelShape {
         Layout<Operands> layout;
         append(&layout, spatial, &Steps::line, operands);
         return layout;
+    }
+
+    // Of the statistics of groups.
+    BK_COLD GroupMomentAxes moment_axes() const {
+        const Per kept[] = {Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup, Per::kGroup};
+        return {groups(kept), of_group({Per::kElement})};
     }
 
     // What a row function looks up where a group has several channels.

@@ -1,4 +1,4 @@
-// Mean and 1 / sqrt(variance + eps) of groups, in one pass.
+// Mean and 1 / sqrt(variance + eps) of groups, or the root of their mean square, in one pass.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +22,11 @@ struct GroupMoments {
     static constexpr bool ignores_index = true;
 
     C eps;
+    bool is_centered = true;  // or the mean is 0, and the result sqrt(mean square + eps)
 
     static BK_HD bool is_finite(C x) { return math::fabs<T>(x) < C(INFINITY); }
     BK_HD Acc identity() const { return {0, 0, 0, 0}; }
-    BK_HD Acc start(C x) const { return {is_finite(x) ? x : C(0), 0, 0, 0}; }
+    BK_HD Acc start(C x) const { return {is_centered && is_finite(x) ? x : C(0), 0, 0, 0}; }
     BK_HD void add(Acc& acc, int64_t, C x) const {
         const C difference = x - acc.mean;
         acc.sum += difference;
@@ -33,6 +34,10 @@ struct GroupMoments {
     }
     BK_HD void settle(Acc& acc, int64_t terms) const {
         const int64_t all = acc.terms + terms;
+        if (!is_centered) {
+            acc = {0, 0, acc.squares, all};
+            return;
+        }
         const C shift = acc.sum / static_cast<C>(all > 0 ? all : 1);
         if (is_finite(shift))
             acc = {acc.mean + shift, 0, acc.squares - acc.sum * shift, all};
@@ -48,12 +53,13 @@ struct GroupMoments {
     }
     BK_HD Pack<C, C, C, C> finish(const Acc& acc, int64_t count) const {
         const C variance = (acc.squares < C(0) ? C(0) : acc.squares) / static_cast<C>(count);
-        const C mean = acc.mean + acc.sum / static_cast<C>(count), rstd = C(1) / math::sqrt<C>(variance + eps);
-        return pack(mean, rstd, mean, rstd);
+        const C mean = acc.mean + acc.sum / static_cast<C>(count), spread = math::sqrt<C>(variance + eps);
+        const C statistic = is_centered ? C(1) / spread : spread;
+        return pack(mean, statistic, mean, statistic);
     }
 };
 
-// x, then mean and rstd in the compute type and in that of x; any of the four may be null.
+// x, then the mean and the other statistic in the compute type and in that of x; any of the four may be null.
 using GroupMomentAxes = ReduceAxes<1, 4>;
 
 template <class T>

@@ -113,13 +113,14 @@ struct GroupApply : RowDefaults {
     }
 };
 
-template <class T>
+// Number is the type of eps.
+template <class T, class Number = float>
 struct GroupNormChannelsLast {
     int32_t n_extent;
     int32_t c_extent;
     int32_t spatial_extent;
     int32_t num_groups;
-    float eps;
+    Number eps;
 
     using C = compute_t<T>;
     Work work() const { return shape().is_empty() ? Work::kNone : Work::kAll; }

@@ -180,8 +180,8 @@ private:
         f.has_gamma = given.gamma != nullptr;
         const C* const gamma = f.has_gamma ? given.gamma : given.rstd;
         return map_rows(launch, group_rows(f.has_gamma), f, inputs(given.dy, given.x, gamma), inputs(),
-                        inputs<C, C, C, C, C>(nullptr, given.mean, given.rstd, nullptr, nullptr), outputs(dx),
-                        outputs<C, C>(nullptr, nullptr));
+                        inputs<C, C, C, C, C, C, C>(nullptr, nullptr, nullptr, nullptr, nullptr, given.mean, given.rstd),
+                        outputs(dx), outputs<C, C>(nullptr, nullptr));
     }
 
     // Of the channels of an item; dy and x, then numbers of each of them, or with groups of one channel of these.
@@ -221,9 +221,10 @@ private:
         return {shape().over({GroupShape::kItem, GroupShape::kPlace}, {full, full, full, Per::kGroup}),
                 shape().over({GroupShape::kGroup, GroupShape::kChannel}, {full, full, full})};
     }
-    RowAxes<4, 7> group_rows(bool has_gamma) const {
+    RowAxes<4, 9> group_rows(bool has_gamma) const {
         const Per full = Per::kElement, of = Per::kGroup, gamma = has_gamma ? Per::kChannel : Per::kGroup;
-        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, {full, full, gamma, full, of, of, of, of, of, of, of}),
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup},
+                             {full, full, gamma, full, of, of, of, of, of, of, of, of, of}),
                 shape().over({GroupShape::kPlace, GroupShape::kChannel}, {full, full, gamma, full})};
     }
 

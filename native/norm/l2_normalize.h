@@ -162,15 +162,16 @@ struct L2Forward {
     }
     RowAxes<2, 2> axes() const { return shape.axes({stride_x, stride_y}, {nullptr, nullptr}); }
     size_t workspace_size() const { return map_rows_workspace<Function>(axes()); }
-    Status run(const Launch& launch, float eps, const T* x, const T* gain, T* y, C* norm) const {
+    Status run(const Launch& launch, double eps, const T* x, const T* gain, T* y, C* norm) const {
         const Function f{{}, static_cast<C>(eps), gain != nullptr};
         return map_rows(launch, axes(), f, inputs(x), inputs(), inputs(gain), outputs(y), outputs(norm));
     }
 };
 
-template <class T>
+// Number is the type of eps.
+template <class T, class Number = float>
 struct L2Normalize {
-    float eps;
+    Number eps;
     int64_t numel;
     int32_t rank;
     const int32_t* shape;
@@ -231,15 +232,15 @@ struct L2Backward {
     }
     RowAxes<3, 2> axes() const { return shape.axes({stride_dy, stride_x, stride_dx}, {nullptr, nullptr}); }
     size_t workspace_size() const { return map_rows_workspace<Function>(axes()); }
-    Status run(const Launch& launch, float eps, const T* dy, const T* x, const T* gain, T* dx, T* dgain) const {
+    Status run(const Launch& launch, double eps, const T* dy, const T* x, const T* gain, T* dx, T* dgain) const {
         const Function f{{}, static_cast<C>(eps), gain != nullptr};
         return map_rows(launch, axes(), f, inputs(dy, x), inputs(), inputs(gain), outputs(dx), outputs(dgain));
     }
 };
 
-template <class T>
+template <class T, class Number = float>
 struct L2NormalizeBackward {
-    float eps;
+    Number eps;
     int64_t numel;
     int32_t rank;
     const int32_t* shape;

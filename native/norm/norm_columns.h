@@ -57,9 +57,9 @@ struct NormColumnPair : NormColumns<T> {
 // may be null.
 using NormColumnAxes = ReduceAxes<5, 4>;
 
-template <class T>
+template <class T, class S = T>
 size_t norm_columns_workspace(const NormColumnAxes& axes) {
-    return reduce_workspace<NormColumns<T>, T, T, T, T, T>(axes);
+    return reduce_workspace<NormColumns<T>, T, T, S, S, T>(axes);
 }
 
 template <class T>
@@ -68,13 +68,13 @@ struct NormSums {
     T *dgamma, *dbeta;
 };
 
-// gamma may be null: then its strides are those of the mean.
-template <class T>
-Status norm_columns(const Launch& launch, const NormColumnAxes& axes, bool is_centered, const T* dy, const T* x, const T* mean,
-                    const T* statistic, const T* gamma, const NormSums<T>& sums) {
+// gamma may be null: `unused`, of the strides that it has here, is read in its place.
+template <class T, class S>
+Status norm_columns(const Launch& launch, const NormColumnAxes& axes, bool is_centered, const T* dy, const T* x, const S* mean,
+                    const S* statistic, const T* gamma, const T* unused, const NormSums<T>& sums) {
     return reduce(launch, axes, NormColumns<T>{is_centered, gamma != nullptr},
                   outputs(sums.products, sums.slopes, sums.dgamma, sums.dbeta),
-                  inputs(dy, x, mean, statistic, gamma == nullptr ? mean : gamma));
+                  inputs(dy, x, mean, statistic, gamma == nullptr ? unused : gamma));
 }
 
 }  // namespace bk

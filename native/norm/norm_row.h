@@ -122,7 +122,11 @@ struct NormForward : RowDefaults {
     BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held, C gamma, C beta) const {
         return pack(scaled(row, held, has_gamma ? gamma : row.gamma, has_beta ? beta : row.beta));
     }
-    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.mean, is_centered ? row.scale : row.spread); }
+    // For statistics in T, then for those in the compute type.
+    BK_HD Pack<C, C, C, C> saved(const Row& row) const {
+        const C statistic = is_centered ? row.scale : row.spread;
+        return pack(row.mean, statistic, row.mean, statistic);
+    }
 
 protected:
     static BK_HD C scaled(const Row& row, const Held& held, C gamma, C beta) {
@@ -168,8 +172,9 @@ struct NormGradientSums {
     C h, product;
 };
 
-// dx = scale * (h - mean of h - xh * mean of h * xh), h = dy * gamma and xh = (x - mean) * scale. What is saved of a row are
-// the gradients of its own gamma and beta.
+// dx = scale * (h - mean of h - xh * mean of h * xh), h = dy * gamma and xh = (x - mean) * scale. Statistics come in T or in
+// the compute type: the inputs of the other are null, and so 0. What is saved of a row are the gradients of its own gamma and
+// beta.
 template <class T>
 struct NormBackward : RowDefaults {
     static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
@@ -186,10 +191,10 @@ struct NormBackward : RowDefaults {
     bool sums_have_gamma;  // of the row's own gamma
     int64_t terms;         // that the sums among the row's inputs are of; 0: they are the row's own
 
-    BK_HD Row start(C gamma, C mean, C statistic, C sum, C sum_of_products) const {
+    BK_HD Row start(C gamma, C rounded_mean, C rounded_statistic, C sum, C sum_of_products, C mean, C statistic) const {
         Row row;
-        row.mean = is_centered ? mean : C(0);
-        row.scale = is_centered ? statistic : C(1) / statistic;
+        row.mean = is_centered ? rounded_mean + mean : C(0);
+        row.scale = is_centered ? rounded_statistic + statistic : C(1) / (rounded_statistic + statistic);
         if (has_row_gamma) (sums_have_gamma ? row.gamma : row.factor) = gamma;
         row.sum = sum;
         row.sum_of_products = sum_of_products;
@@ -240,8 +245,8 @@ struct NormBackwardOfChannels : NormBackward<T> {
     using Row = OfChannels<NormGradientRow<C>>;
     NormChannels<T> channels;
 
-    BK_HD Row start(C gamma, C mean, C statistic, C sum, C sum_of_products) const {
-        return {NormBackward<T>::start(gamma, mean, statistic, sum, sum_of_products)};
+    BK_HD Row start(C gamma, C rounded_mean, C rounded_statistic, C sum, C sum_of_products, C mean, C statistic) const {
+        return {NormBackward<T>::start(gamma, rounded_mean, rounded_statistic, sum, sum_of_products, mean, statistic)};
     }
 
     struct Near {

@@ -12,13 +12,14 @@ namespace bk {
 // Of both. `saved` are the strides of the saved statistics. mean_out is null in rms_norm.
 template <class T>
 struct RowNorm {
+    using C = compute_t<T>;
     using Function = NormForward<T>;
 
     RowShape shape;
     const int64_t* stride_x;
     const int64_t* stride_y;
     const int64_t* saved;
-    float eps;
+    double eps;
     bool is_centered;
 
     BK_COLD Status check(const char* saved_name) const {
@@ -35,22 +36,25 @@ struct RowNorm {
 
     Status run(const Launch& launch, const T* x, const T* gamma, const T* beta, T* y, T* mean, T* statistic) const {
         Function f{};
-        f.eps = static_cast<compute_t<T>>(eps);
+        f.eps = static_cast<C>(eps);
         f.is_centered = is_centered;
         f.has_gamma = gamma != nullptr;
         f.has_beta = beta != nullptr;
         return map_rows(launch, axes(), f, inputs(x), inputs(gamma, beta),
-                        inputs<T, T, compute_t<T>, compute_t<T>>(nullptr, nullptr, nullptr, nullptr), outputs(y),
-                        outputs(mean, statistic));
+                        inputs<T, T, C, C>(nullptr, nullptr, nullptr, nullptr), outputs(y),
+                        outputs<T, T, C, C>(mean, statistic, nullptr, nullptr));
     }
 
 private:
-    RowAxes<2, 6> axes() const { return shape.axes({stride_x, stride_y}, {saved, saved, saved, saved, saved, saved}); }
+    RowAxes<2, 8> axes() const {
+        return shape.axes({stride_x, stride_y}, {saved, saved, saved, saved, saved, saved, saved, saved});
+    }
 };
 
-template <class T>
+// Number is the type of eps.
+template <class T, class Number = float>
 struct RmsNorm {
-    float eps;
+    Number eps;
     int64_t numel;
     int32_t rank;
     const int32_t* shape;
@@ -76,9 +80,9 @@ private:
     }
 };
 
-template <class T>
+template <class T, class Number = float>
 struct LayerNorm {
-    float eps;
+    Number eps;
     int64_t numel;
     int32_t rank;
     const int32_t* shape;

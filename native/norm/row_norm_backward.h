@@ -16,6 +16,7 @@ namespace bk {
 // Of both. `saved` are the strides of the saved statistics. mean and dbeta are null in rms_norm.
 template <class T>
 struct RowNormBackward {
+    using C = compute_t<T>;
     using Function = NormBackward<T>;
 
     RowShape shape;
@@ -57,7 +58,7 @@ struct RowNormBackward {
         // Before dx, which may lie on dy or x.
         if (dgamma != nullptr || dbeta != nullptr) {
             const NormSums<T> sums{nullptr, nullptr, dgamma, dbeta};
-            BK_TRY(norm_columns<T>(launch, columns(), is_centered, dy, x, center, statistic, nullptr, sums));
+            BK_TRY(norm_columns<T>(launch, columns(), is_centered, dy, x, center, statistic, nullptr, center, sums));
         }
         Function f{};
         f.is_centered = is_centered;
@@ -65,13 +66,14 @@ struct RowNormBackward {
         // What stands in for a gamma that is not there is read, and not used.
         const auto rows = gamma == nullptr ? axes(stride_x) : axes();
         return map_rows(launch, rows, f, inputs(dy, x, gamma == nullptr ? x : gamma), inputs(),
-                        inputs<T, T, T, compute_t<T>, compute_t<T>>(nullptr, center, statistic, nullptr, nullptr), outputs(dx),
-                        outputs<T, T>(nullptr, nullptr));
+                        inputs<T, T, T, C, C, C, C>(nullptr, center, statistic, nullptr, nullptr, nullptr, nullptr),
+                        outputs(dx), outputs<T, T>(nullptr, nullptr));
     }
 
 private:
-    RowAxes<4, 7> axes(const int64_t* stride_gamma = nullptr) const {
-        return shape.axes({stride_dy, stride_x, stride_gamma, stride_dx}, {saved, saved, saved, saved, saved, saved, saved});
+    RowAxes<4, 9> axes(const int64_t* stride_gamma = nullptr) const {
+        return shape.axes({stride_dy, stride_x, stride_gamma, stride_dx},
+                          {saved, saved, saved, saved, saved, saved, saved, saved, saved});
     }
 
     bool is_dense(FusedRows* rows) const {

@@ -174,6 +174,14 @@ using ReduceAll = ReduceTruth<T, Truth::kAll>;
 template <class T>
 using ReduceCountNonzero = ReduceTruth<T, Truth::kCount>;
 
+// Of truth values, as NumPy has them: the greatest is whether any is set, the least whether all are, the sum how many.
+template <>
+struct ReduceMax<boolean> : ReduceAny<boolean> {};
+template <>
+struct ReduceMin<boolean> : ReduceAll<boolean> {};
+template <>
+struct ReduceSum<boolean> : ReduceCountNonzero<boolean> {};
+
 }  // namespace op
 
 template <class Op, class R, int Out, class T, class U>

@@ -35,10 +35,12 @@ struct PadShape {
                 return fail(Status::kInvalidProblem, "input_shape[%d] is 0, must be >= 1 for a non-empty output", d);
         return Status::kOk;
     }
-    BK_COLD Status pad(const Launch& launch, Beyond beyond, uint64_t value, int bytes, const void* x, void* y) const {
+    BK_COLD Status pad(const Launch& launch, Beyond beyond, uint64_t value, uint64_t value_high, int bytes, const void* x,
+                       void* y) const {
         MappedCopy copy;
         copy.beyond = beyond;
         copy.value = value;
+        copy.value_high = value_high;
         copy.rank = rank;
         for (int32_t d = 0; d < rank; ++d)
             copy.axis[d] = {output_shape[d], input_shape[d], pad_low[d], stride_y[d], stride_x[d]};
@@ -64,7 +66,30 @@ struct PadConstant {
     Work work() const { return all_or_none(output_numel); }
     Status check() const { return shape().check_all(); }
     Status run(const T* x, T* y, const Launch& launch) const {
-        return shape().pad(launch, Beyond::kValue, bit_cast<bits_t<T>>(value), sizeof(T), x, y);
+        return shape().pad(launch, Beyond::kValue, bit_cast<bits_t<T>>(value), 0, sizeof(T), x, y);
+    }
+
+private:
+    PadShape shape() const { return {output_numel, rank, input_shape, output_shape, pad_low, stride_x, stride_y}; }
+};
+
+// Of elements of 16 bytes.
+template <class T>
+struct PadConstantHalves {
+    int64_t output_numel;
+    int32_t rank;
+    const int32_t* input_shape;
+    const int32_t* output_shape;
+    const int32_t* pad_low;
+    const int64_t* stride_x;
+    const int64_t* stride_y;
+    uint64_t value;
+    uint64_t value_high;
+
+    Work work() const { return all_or_none(output_numel); }
+    Status check() const { return shape().check_all(); }
+    Status run(const T* x, T* y, const Launch& launch) const {
+        return shape().pad(launch, Beyond::kValue, value, value_high, sizeof(T), x, y);
     }
 
 private:
@@ -77,7 +102,7 @@ struct PadFrom : PadShape {
         BK_TRY(check_all());
         return check_source();
     }
-    Status run(const T* x, T* y, const Launch& launch) const { return pad(launch, beyond, 0, sizeof(T), x, y); }
+    Status run(const T* x, T* y, const Launch& launch) const { return pad(launch, beyond, 0, 0, sizeof(T), x, y); }
 };
 
 // A slice of dy.

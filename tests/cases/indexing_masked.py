@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tools.oracle.numerics import decode, itemsize
+from tools.oracle.numerics import bits_type, decode, itemsize
 
 from .elementwise.common import flat_calls, flat_maker, flat_problems, strided_calls, strided_maker, strided_problems
 from .indexing_moves import index_array, pointers, some_indices
@@ -34,10 +34,15 @@ def fill_bits(draw):
     return whole - 2**64 if whole >= 2**63 else whole
 
 
+def half_of_bits(k):
+    """The pattern of one half of some value of 16 bytes."""
+    return lambda draw: int(np.frombuffer(draw.values((1,), "special").bits().tobytes(), np.int64)[k])
+
+
 def fill_reference(problem):
     a, dtype = problem.arrays, problem.arrays["src"].dtype
-    pattern = np.array([problem.scalars["fill_bits"]], np.int64).view(np.uint8)[: itemsize(dtype)]
-    value = decode(pattern.view(f"u{itemsize(dtype)}"), dtype)[0]
+    pattern = np.array([problem.scalars["fill_bits"], problem.scalars.get("fill_bits_high", 0)], np.int64)
+    value = decode(pattern.view(np.uint8)[: itemsize(dtype)].view(bits_type(dtype)), dtype)[0]
     return {"out": Expected(np.where(a["mask"].values != 0, value, a["src"].values))}
 
 
@@ -48,15 +53,16 @@ def fill_backward_reference(problem):
 
 def pointwise(row, reference, first, output, **scalars):
     def full(slots):
-        return slots["T"] in ("f32", "u8")
+        return slots["T"] in ("f32", "u8", "c64")
 
-    flat, strided = flat_maker(row, mask, **scalars), strided_maker(f"{row}_strided", mask, **scalars)
+    of_views = row.replace("{T}", "{T}_strided")
+    flat, strided = flat_maker(row, mask, **scalars), strided_maker(of_views, mask, **scalars)
     about = {"reference": reference, "tolerance": {output: "exact"}, "full": full}
     return (
         Case(row=row, problems=flat_problems(flat), **about, **flat_calls(row, brief=("n33", "special"))),
         Case(
-            row=f"{row}_strided", problems=strided_problems(strided, (first, "mask"), (output,)), **about,
-            **strided_calls(f"{row}_strided"),
+            row=of_views, problems=strided_problems(strided, (first, "mask"), (output,)), **about,
+            **strided_calls(of_views),
         ),
     )  # fmt: skip
 
@@ -207,6 +213,8 @@ CLASSES = (1, 2, 3, 4, 5, 7, 10, 15, 16, 17, 31, 32, 33, 100, 1000)
 
 CASES = (
     *pointwise("masked_fill_{T}", fill_reference, "src", "out", fill_bits=fill_bits),
+    *pointwise("masked_fill_{T} halves", fill_reference, "src", "out", fill_bits=half_of_bits(0),
+               fill_bits_high=half_of_bits(1)),
     *pointwise("masked_fill_backward_{T}", fill_backward_reference, "dout", "dsrc"),
     Case(
         row="masked_select_{T}",

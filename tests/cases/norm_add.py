@@ -6,11 +6,13 @@ from tools.oracle.numerics import COMPUTE, round_to
 
 from .model import Bad, Case, Expected, Problem, strides_for
 from .norm_rows import (
+    BRIEF,
     EPS,
     axes_of,
     bad_calls,
     floats,
     gradient,
+    gradient_of_x,
     idle_calls,
     kept,
     normalized,
@@ -19,6 +21,7 @@ from .norm_rows import (
     row_extent,
     scalars_of,
     spread,
+    with_numbers,
 )  # fmt: skip
 
 
@@ -39,7 +42,7 @@ def offset_gamma(problem):
     """gamma + gamma_offset, and the magnitudes of what was added."""
     if "gamma" in problem.null:
         return np.float64(1), np.float64(1)
-    gamma, offset = spread(problem, "gamma", 1), np.float64(np.float32(problem.scalars["gamma_offset"]))
+    gamma, offset = spread(problem, "gamma", 1), np.float64(problem.scalars["gamma_offset"])
     return gamma + offset, np.abs(gamma) + np.abs(offset)
 
 
@@ -166,4 +169,82 @@ def cases(name, *, centered):
     )  # fmt: skip
 
 
-CASES = (*cases("add_rms_norm", centered=False), *cases("add_layer_norm", centered=True))
+def recompute(draw, shape, mask, *, centered, kind="normal", rows="", null=(), offset=0.0, eps=0.1, **strides):
+    """The statistics are outputs."""
+    strides = {name: strides.get(name) for name in ("dy", "dsum", "x", "dx")}
+    n, of = row_extent(shape, mask), rows_of(shape, mask)
+    arrays = {name: floats(draw, shape, kind, strides[name]) for name in ("dy", "dsum", "x")}
+    arrays["gamma"] = draw.floats((n,))
+    arrays |= {name: draw.output(of, dtype=wide(draw)) for name in SAVED[centered]}
+    arrays |= {"dx": draw.output(shape, strides["dx"])}
+    arrays |= {name: draw.output((n,)) for name in GRADIENTS[centered]}
+    return Problem(scalars_of(shape, mask, eps) | {"gamma_offset": offset}, arrays, hosts_of(shape, strides), null)
+
+
+def recompute_reference(problem):
+    given, axes = problem.arrays, axes_of(problem)
+    dy, x, centered = given["dy"].values, given["x"].values, "mean_out" in given
+    rows = tuple(d for d in range(dy.ndim) if d not in axes)
+    extra = 0.0 if "dsum" in problem.null else given["dsum"].values
+    n = problem.scalars["norm_total_extent"]
+    if dy.size == 0:
+        expected = {name: Expected(np.zeros(n)) for name in GRADIENTS[centered]}
+        return {name: e for name, e in expected.items() if name not in problem.null}
+    with np.errstate(all="ignore"):
+        gamma, size = offset_gamma(problem)
+        mean, rstd, dx, terms, xh, of_xh = gradient_of_x(
+            dy, x, gamma, size, axes, problem.scalars["eps"], centered
+        )  # fmt: skip
+        saved = (mean, rstd) if centered else ((1 / rstd[0], 1 / rstd[0]),)
+        columns, dx = of_columns(dy, xh, of_xh, rows), dx + extra
+    expected = {
+        name: Expected(np.ravel(value), n, np.nan_to_num(np.ravel(of), posinf=0, nan=0))
+        for name, (value, of) in zip(SAVED[centered], saved)
+    }
+    expected["dx"] = Expected(dx, n, np.nan_to_num(terms + np.abs(extra), posinf=0, nan=0))
+    # Each term of a sum over rows has the error of its row's statistics, sums of n.
+    for name, e in columns.items():
+        if name in GRADIENTS[centered]:
+            expected[name] = Expected(e.value, e.count + n, e.terms)
+    return {name: e for name, e in expected.items() if name not in problem.null}
+
+
+SAVED = {True: ("mean_out", "inv_std_out"), False: ("rms_out",)}
+GRADIENTS = {True: ("dgamma", "dbeta"), False: ("dgamma",)}
+
+
+def recompute_case(name, *, centered):
+    def make(draw, shape, mask, **options):
+        return recompute(draw, shape, mask, centered=centered, **options)
+
+    saved, gradients, operands = SAVED[centered], GRADIENTS[centered], ("dy", "dsum", "x", "dx")
+    table = without_strided_rows(problems(make, operands, saved, ("gamma", "dsum", *gradients)))
+    unread = ("dy", "dsum", "x", "gamma", *saved, "dx")
+    table |= {
+        "no_rows": lambda d: make(d, (0, 4, 6), 4, null=unread),
+        "offset_gamma": lambda d: make(d, (5, 130), 2, offset=0.7),
+        "large_rows": lambda d: make(d, (5, 20001), 2),
+        "many_rows": lambda d: make(d, (20011, 3), 2),
+        "no_eps": lambda d: make(d, (5, 33), 2, eps=0.0),
+    }
+    bad = [call for call in bad_calls(operands, saved, ("gamma", *gradients), "", False) if call.name != "null_dsum"]
+    bad += [Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in saved]
+    return Case(
+        row=f"{name}_recompute_backward_{{T}}", problems=table, reference=recompute_reference,
+        tolerance=dict.fromkeys((*saved, "dx", *gradients), "norm"), plain="plain", large="blocks", bad=tuple(bad),
+        idle=idle_calls(gradients),
+    )  # fmt: skip
+
+
+def param_cases(of):
+    for case in of:
+        numbers = {"gamma_offset": 0.7} | ({} if "backward" in case.row else {"eps": 0.1})
+        row = case.row.replace("norm_", "norm_param_")
+        yield with_numbers(case, row, (*BRIEF, "alone", "without_dsum"), **numbers)
+
+
+OF_SUMS = (*cases("add_rms_norm", centered=False), *cases("add_layer_norm", centered=True))
+CASES = (
+    *OF_SUMS, *param_cases(OF_SUMS), recompute_case("rms_norm", centered=False),
+    recompute_case("layer_norm", centered=True),
+)  # fmt: skip

@@ -5,7 +5,7 @@ import numpy as np
 from tools.oracle.numerics import COMPUTE
 
 from .model import Bad, Case, Expected, Idle, Problem
-from .norm_rows import EPS, floats, gradient, of_columns, statistics
+from .norm_rows import EPS, floats, gradient, of_columns, statistics, with_numbers
 
 MOMENTUM = 0.25
 EXTENTS = ("n_extent", "c_extent", "spatial_extent")
@@ -66,9 +66,9 @@ def training(draw, shape, last, kind="normal", null=(), eps=EPS):
 
 
 def training_reference(problem):
-    x, momentum = in_front(problem, "x"), np.float64(np.float32(problem.scalars["momentum"]))
+    x, momentum = in_front(problem, "x"), problem.scalars["momentum"]
     terms_of_a_channel = x.shape[0] * x.shape[2]
-    eps = np.float64(np.float32(problem.scalars["eps"]))
+    eps = problem.scalars["eps"]
     mean, square, size, lost = statistics(x, (0, 2), eps, True)
     with np.errstate(all="ignore"):
         rstd = 1 / np.sqrt(square)
@@ -98,7 +98,7 @@ def inference(draw, shape, last, kind="normal", null=(), eps=EPS):
 
 def inference_reference(problem):
     x, mean = in_front(problem, "x"), of_channels(problem, "running_mean")
-    eps = np.float64(np.float32(problem.scalars["eps"]))
+    eps = problem.scalars["eps"]
     rstd = 1 / np.sqrt(of_channels(problem, "running_var") + eps)
     y, terms = affine(problem, x, mean, rstd, np.abs(mean), 1)
     return {"y": Expected(behind(problem, y), 1, behind(problem, terms))}
@@ -207,4 +207,18 @@ def cases():
     )  # fmt: skip
 
 
-CASES = tuple(cases())
+def param_cases(of):
+    for case in of:
+        name = case.row.removesuffix("_{T}")
+        numbers = {"batch_norm_training": {"eps": 0.1, "momentum": 0.3}, "batch_norm_inference": {"eps": 0.1}}.get(name)
+        if numbers is not None:
+            yield with_numbers(
+                case,
+                f"{name}_param_{{T}}",
+                ("short_lines", "square", "square_last", "lines_49", "lines_49_last"),
+                **numbers,
+            )
+
+
+OF_FLOATS = tuple(cases())
+CASES = (*OF_FLOATS, *param_cases(OF_FLOATS))

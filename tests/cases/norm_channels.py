@@ -1,9 +1,13 @@
 """Batch, group and instance norm, and their gradients."""
 
+import functools
+
 import numpy as np
 
+from tools.oracle.numerics import COMPUTE
+
 from .model import Bad, Case, Expected, Idle, Problem
-from .norm_rows import EPS, floats, gradient, of_columns, statistics
+from .norm_rows import EPS, floats, gradient, gradient_of_x, of_columns, statistics, with_numbers
 
 OF_BATCH, OF_ITEM = 0, 1
 
@@ -44,11 +48,13 @@ class Grouped:
         return self._problem.arrays[name].values.reshape(self.of_channel)
 
 
-def forward(draw, shape, groups, kind, values="normal", null=(), eps=EPS):
-    saved = (count_of(shape, groups, kind),)
+def forward(draw, shape, groups, kind, values="normal", null=(), eps=EPS, is_wide=False):
+    """`is_wide`: statistics are not rounded to the dtype of x."""
+    saved, wide = (count_of(shape, groups, kind),), COMPUTE[draw.dtype] if is_wide else ""
     arrays = {
         "x": floats(draw, shape, values), "gamma": draw.floats((shape[1],)), "beta": draw.floats((shape[1],)),
-        "y": draw.output(shape), "saved_mean": draw.output(saved), "saved_rstd": draw.output(saved),
+        "y": draw.output(shape), "saved_mean": draw.output(saved, dtype=wide),
+        "saved_rstd": draw.output(saved, dtype=wide),
     }  # fmt: skip
     return Problem(scalars_of(shape, groups, kind) | {"eps": eps}, arrays, null=null)
 
@@ -70,17 +76,17 @@ def forward_reference(problem):
     }
     return {
         name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
-        for name, (v, t, shape) in found.items()
-    }
+        for name, (v, t, shape) in found.items() if name not in problem.null
+    }  # fmt: skip
 
 
-def backward(draw, shape, groups, kind, values="normal", null=()):
+def backward(draw, shape, groups, kind, values="normal", null=(), is_wide=False):
     """The statistics are numbers of their own, such that a kernel which computes them again is found out."""
-    saved = (count_of(shape, groups, kind),)
+    saved, wide = (count_of(shape, groups, kind),), COMPUTE[draw.dtype] if is_wide else ""
     arrays = {
         "dy": floats(draw, shape, values), "x": floats(draw, shape, values), "gamma": draw.floats((shape[1],)),
-        "saved_mean": draw.floats(saved), "saved_rstd": draw.floats(saved, "positive"), "dx": draw.output(shape),
-        "dgamma": draw.output((shape[1],)), "dbeta": draw.output((shape[1],)),
+        "saved_mean": draw.floats(saved, dtype=wide), "saved_rstd": draw.floats(saved, "positive", dtype=wide),
+        "dx": draw.output(shape), "dgamma": draw.output((shape[1],)), "dbeta": draw.output((shape[1],)),
     }  # fmt: skip
     return Problem(scalars_of(shape, groups, kind), arrays, null=null)
 
@@ -97,6 +103,38 @@ def backward_reference(problem):
         terms = np.nan_to_num(terms, posinf=0, nan=0)
         expected = {"dx": Expected(dx.reshape(view.whole), view.terms, terms.reshape(view.whole))}
         expected |= of_columns(*(a.reshape(view.whole) for a in (dy, xh, size)), (0, 2))
+    return {name: e for name, e in expected.items() if name not in problem.null}
+
+
+def recompute(draw, shape, groups, kind, values="normal", null=(), eps=0.1):
+    """The statistics are outputs."""
+    saved, wide = (count_of(shape, groups, kind),), COMPUTE[draw.dtype]
+    arrays = {
+        "dy": floats(draw, shape, values), "x": floats(draw, shape, values), "gamma": draw.floats((shape[1],)),
+        "saved_mean": draw.output(saved, dtype=wide), "saved_rstd": draw.output(saved, dtype=wide),
+        "dx": draw.output(shape), "dgamma": draw.output((shape[1],)), "dbeta": draw.output((shape[1],)),
+    }  # fmt: skip
+    return Problem(scalars_of(shape, groups, kind) | {"eps": eps}, arrays, null=null)
+
+
+def recompute_reference(problem):
+    view = Grouped(problem)
+    if 0 in view.shape:
+        return backward_reference(problem)
+    dy, x, gamma = view.full("dy"), view.full("x"), view.channel("gamma", 1)
+    with np.errstate(all="ignore"):
+        mean, rstd, dx, terms, xh, of_xh = gradient_of_x(
+            dy, x, gamma, np.abs(gamma), view.axes, problem.scalars["eps"], True
+        )  # fmt: skip
+        columns = of_columns(*(a.reshape(view.whole) for a in (dy, xh, of_xh)), (0, 2))
+    found = {"saved_mean": (*mean, (-1,)), "saved_rstd": (*rstd, (-1,)), "dx": (dx, terms, view.whole)}
+    expected = {
+        name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
+        for name, (v, t, shape) in found.items()
+    }
+    # Each term of a channel's sum has the error of its group's statistics.
+    for name, e in columns.items():
+        expected[name] = Expected(e.value, e.count + view.terms, e.terms)
     return {name: e for name, e in expected.items() if name not in problem.null}
 
 
@@ -164,17 +202,20 @@ FORWARD = ("x", "gamma", "beta", "y", "saved_mean", "saved_rstd")
 BACKWARD = ("dy", "x", "gamma", "saved_mean", "saved_rstd", "dx", "dgamma", "dbeta")
 
 
+def gradient_problems(make):
+    unread = BACKWARD[:6]
+    return problems(make, ("gamma", "dgamma", "dbeta")) | {
+        "no_items": lambda d: make(d, (0, 4, 6), 4, OF_BATCH, null=unread),
+        "no_items_of_groups": lambda d: make(d, (0, 4, 6), 2, OF_ITEM, null=unread),
+        "no_lines": lambda d: make(d, (3, 4, 0), 2, OF_ITEM, null=(*unread, "dbeta")),
+    }
+
+
 def cases():
     table = problems(forward, ("gamma", "beta"))
     table["no_eps"] = lambda d: forward(d, (3, 4, 35), 4, OF_BATCH, eps=0.0)
     bad = bad_calls(FORWARD, ("x", "y", "saved_mean", "saved_rstd"))
-    backwards = problems(backward, ("gamma", "dgamma", "dbeta"))
-    unread = BACKWARD[:6]
-    backwards |= {
-        "no_items": lambda d: backward(d, (0, 4, 6), 4, OF_BATCH, null=unread),
-        "no_items_of_groups": lambda d: backward(d, (0, 4, 6), 2, OF_ITEM, null=unread),
-        "no_lines": lambda d: backward(d, (3, 4, 0), 2, OF_ITEM, null=(*unread, "dbeta")),
-    }
+    backwards = gradient_problems(backward)
     bad_backwards = bad_calls(BACKWARD, ("dy", "x", "saved_mean", "saved_rstd", "dx"))
     for name in ("batch_norm", "group_norm"):  # of one code
         is_brief = name == "group_norm"
@@ -189,4 +230,30 @@ def cases():
             )  # fmt: skip
 
 
-CASES = tuple(cases())
+def wide_cases():
+    """Of statistics that are not rounded and an eps in f64."""
+    table = problems(functools.partial(forward, is_wide=True, eps=0.1), ("gamma", "beta", "saved_mean", "saved_rstd"))
+    table["no_eps"] = lambda d: forward(d, (3, 4, 35), 4, OF_BATCH, eps=0.0, is_wide=True)
+    yield Case(
+        row="group_norm_wide_{T}", problems=table, reference=forward_reference,
+        tolerance=dict.fromkeys(FORWARD[3:], "norm"), plain="plain", large="blocks", bad=bad_calls(FORWARD, ("x", "y")),
+        idle=idle_calls(()),
+    )  # fmt: skip
+    for row, make, reference, outputs in (
+        ("group_norm_wide_backward_{T}", functools.partial(backward, is_wide=True), backward_reference, BACKWARD[5:]),
+        ("group_norm_recompute_backward_{T}", recompute, recompute_reference, BACKWARD[3:]),
+    ):
+        yield Case(
+            row=row, problems=gradient_problems(make), reference=reference, tolerance=dict.fromkeys(outputs, "norm"),
+            plain="plain", large="blocks", bad=bad_calls(BACKWARD, ("dy", "x", "saved_mean", "saved_rstd", "dx")),
+            idle=idle_calls(("dgamma", "dbeta")),
+        )  # fmt: skip
+
+
+PARAM = (*FEW, "plain_2", "plain_4", "square_2", "square_16", "no_spatial_12", "short_lines_8")
+ROUNDED = tuple(cases())
+CASES = (
+    *ROUNDED, *wide_cases(),
+    *(with_numbers(case, case.row.replace("{T}", "param_{T}"), PARAM, eps=0.1)
+      for case in ROUNDED if case.row in ("batch_norm_{T}", "group_norm_{T}")),
+)  # fmt: skip

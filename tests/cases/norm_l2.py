@@ -6,9 +6,9 @@ from tools.oracle.numerics import COMPUTE, LARGEST, round_to
 
 from .model import Bad, Case, Expected, Problem
 from .norm_add import hosts_of, rows_of
-from .norm_rows import axes_of, bad_calls, floats, idle_calls, problems, scalars_of
+from .norm_rows import axes_of, bad_calls, floats, idle_calls, problems, scalars_of, with_numbers
 
-EPS = 1e-12
+EPS = float(np.float32(1e-12))  # rows whose eps is a float take it as it is
 
 
 def values(draw, shape, kind, strides):
@@ -51,7 +51,7 @@ def forward_reference(names):
     def reference(problem):
         x, n = problem.arrays[x_name].values, problem.scalars["norm_total_extent"]
         norm = lengths(problem, x)
-        eps = np.float64(np.float32(problem.scalars.get("eps", 0.0)))
+        eps = problem.scalars.get("eps", 0.0)
         with np.errstate(all="ignore"):
             g = problem.arrays[gain[0]].values.reshape(norm.shape) if gain else 1.0
             y = x * (g / np.where(norm < eps, eps, norm))
@@ -87,7 +87,7 @@ def backward_reference(names):
     def reference(problem):
         dy, x = (problem.arrays[name].values for name in (dy_name, x_name))
         axes, n = axes_of(problem), problem.scalars["norm_total_extent"]
-        norm, eps = lengths(problem, x), np.float64(np.float32(problem.scalars.get("eps", 0.0)))
+        norm, eps = lengths(problem, x), problem.scalars.get("eps", 0.0)
         with np.errstate(all="ignore"):
             g = problem.arrays[gain[0]].values.reshape(norm.shape) if gain else np.float64(1)
             clamped = norm < eps
@@ -137,7 +137,10 @@ def cases(name, fresh, gradient):
         )  # fmt: skip
 
 
+LENGTHS = tuple(cases("l2_normalize", ("x", "y"), ("dy", "x", "dx")))
 CASES = (
-    *cases("l2_normalize", ("x", "y"), ("dy", "x", "dx")),
+    *LENGTHS,  # every row of which is shorter than the eps of the rows that take it in f64
+    *(with_numbers(case, case.row.replace("normalize_", "normalize_param_"), ("two_axes", "n129"), eps=1e3 + 0.1)
+      for case in LENGTHS),
     *cases("weight_norm", ("v", "w", "g"), ("dw", "v", "dv", "g", "dg")),
-)
+)  # fmt: skip

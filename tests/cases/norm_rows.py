@@ -1,12 +1,27 @@
 """RMS and layer norm of any axes, and their gradients."""
 
+import dataclasses
+import functools
+
 import numpy as np
 
 from tools.oracle.numerics import round_to
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 
-EPS = 1e-5
+EPS = float(np.float32(1e-5))  # rows whose eps is a float take it as it is
+
+
+def with_numbers(case, row, names, **numbers):
+    """The case of a row whose numbers are f64: given ones that no float is."""
+
+    def replaced(make, draw):
+        problem = make(draw)
+        return dataclasses.replace(problem, scalars=problem.scalars | numbers)
+
+    wanted = {*names, case.plain, case.large, *(bad.of for bad in case.bad if bad.of)}
+    problems = {n: functools.partial(replaced, case.problems[n]) for n in case.problems if n in wanted}
+    return dataclasses.replace(case, row=row, problems=problems)
 
 
 def axes_of(problem):
@@ -87,7 +102,7 @@ def statistics(x, axes, eps, centered):
     """(mean, variance or mean square with eps, and the error of it in units of roundings)"""
     with np.errstate(all="ignore"):
         mean = x.mean(axes, keepdims=True) if centered else np.zeros_like(x.mean(axes, keepdims=True))
-        square = np.square(x - mean).mean(axes, keepdims=True) + np.float64(np.float32(eps))
+        square = np.square(x - mean).mean(axes, keepdims=True) + np.float64(eps)
         size = np.abs(x).mean(axes, keepdims=True)
         lost = (np.abs(x - mean) * (np.abs(x) + size)).mean(axes, keepdims=True) if centered else square
         return mean, square, size, 1 + lost / square
@@ -161,6 +176,19 @@ def backward_reference(problem):
     if not centered:
         del expected["dbeta"]
     return {name: e for name, e in expected.items() if name not in problem.null}
+
+
+def gradient_of_x(dy, x, gamma, size_of_gamma, axes, eps, centered):
+    """gradient() by the statistics that x has, and each magnitude of terms with their errors: (mean, its terms), (1 /
+    deviation, its terms), dx, its terms, xh, its terms. `size_of_gamma` is the magnitude of gamma's terms."""
+    mean, square, size, lost = statistics(x, axes, eps, centered)
+    rstd = 1 / np.sqrt(square)
+    dx, _, xh, _ = gradient(dy, x, mean, rstd, gamma, axes, centered)
+    of_xh = rstd * (np.abs(x) + size) * lost
+    h = np.abs(dy) * size_of_gamma
+    of_product = (h * of_xh).mean(axes, keepdims=True)
+    terms = rstd * lost * (h + centered * h.mean(axes, keepdims=True) + of_xh * of_product)
+    return (mean, size), (rstd, rstd * lost), dx, terms, xh, of_xh
 
 
 def of_columns(dy, xh, size, axes):
@@ -335,9 +363,14 @@ def case(name, table, reference, outputs, bad, idle):
 
 
 BRIEF = ("plain", "two_axes", "tall", "mixed_strides", "without_gamma")
-CASES = (
+ROWS = (
     *forward_case("rms_norm", centered=False),
     *backward_case("rms_norm_backward", centered=False),
     *forward_case("layer_norm", centered=True),
     *backward_case("layer_norm_backward", centered=True),
 )
+CASES = (
+    *ROWS,
+    *(with_numbers(case, case.row.replace("{T}", "param_{T}"), BRIEF, eps=0.1)
+      for case in ROWS if case.row in ("rms_norm_{T}", "layer_norm_{T}")),
+)  # fmt: skip

@@ -64,7 +64,7 @@ def alternating(draw, shape):
     return round_to(size * (1 - 2 * (np.indices(shape).sum(0) % 2)), draw.dtype)
 
 
-def along(draw, shape, axis, kind="normal", x=None, y=None, null=(), output="", **scalars):
+def along(draw, shape, axis, kind="normal", x=None, y=None, null=(), output="", function="", **scalars):
     """A reduction along one axis; x and y are options of strides_for."""
     out = tuple(1 if a == axis else e for a, e in enumerate(shape))
     sx, sy = strides_for(shape, **x or {}), strides_for(out, **y or {})
@@ -74,7 +74,7 @@ def along(draw, shape, axis, kind="normal", x=None, y=None, null=(), output="", 
         "reduce_stride_x": sx[axis], **scalars,
     }  # fmt: skip
     arrays = {"x": values(draw, shape, kind, sx), "y": draw.output(out, sy, draw.other if output == "U" else output)}
-    return Problem(given, arrays, host, null, draw.function or "count_nonzero")
+    return Problem(given, arrays, host, null, draw.function or function or "count_nonzero")
 
 
 def along_reference(problem):
@@ -305,11 +305,15 @@ CASES = (
          full=lambda slots: False),
     case("reduce_{F}_{T} truth", "sparse", output="bool", more=MORE),
     case("reduce_count_nonzero_{T}", "sparse", output="i64", more=MORE),
+    case("reduce_{F}_{T} bool", "sparse", output="bool", more=MORE, full=lambda slots: slots["F"] == "max"),
+    case("reduce_sum_{T}", "sparse", output="i64", more=MORE, function="sum"),
     to_case("reduce_{F}_to_{T}"),
     to_case("reduce_{F}_to_{T} integers", full=lambda slots: slots == {"F": "sum", "T": "i32"}),
     to_case("reduce_{F}_to_{T} numbers", full=lambda slots: slots == {"F": "fmax", "T": "f32"}),
     to_case("reduce_{F}_to_{T} truth", "sparse", output="bool"),
     to_case("reduce_count_nonzero_to_{T}", "sparse", output="i64", function="count_nonzero"),
+    to_case("reduce_{F}_to_{T} bool", "sparse", output="bool", full=lambda slots: slots["F"] == "max"),
+    to_case("reduce_sum_to_{T}", "sparse", output="i64", function="sum"),
     to_case("reduce_norm_p_to_{T}", "normal", function="norm_p", p=3.0, bad=BAD_POWERS, more={
         f"p_{p}".replace(".", "_"): ((9, 5, 64), (9, 1, 1), {"p": p}) for p in (0.0, 0.5, 1.0, 2.0, math.inf)
     }),

@@ -182,4 +182,6 @@ CASES = (
          full=lambda slots: slots == {"F": "argmax", "T": "f32", "U": "i64"}),
     case("reduce_{F}_axes_{T} truth", {"y": "bool"}, "sparse"),
     case("reduce_count_nonzero_axes_{T}", {"y": "i64"}, "sparse", reference=forward("count_nonzero")),
+    case("reduce_{F}_axes_{T} bool", {"y": "bool"}, "sparse", full=lambda slots: slots["F"] == "max"),
+    case("reduce_sum_axes_{T}", {"y": "i64"}, "sparse", reference=forward("sum")),
 )  # fmt: skip

@@ -148,6 +148,14 @@ def truth(name, x, axes):
     return Expected((nonzero > 0 if name == "any" else nonzero == count_of(x, axes)).astype(np.uint8))
 
 
+def of_bools(name, x, axes):
+    """What NumPy has of bools: sums are counts, of nothing the greatest is False and the least True."""
+    if name == "sum":
+        return Expected((x != 0).sum(axes, np.int64, keepdims=True))
+    found = {"max": np.logical_or, "min": np.logical_and}[name].reduce(x != 0, axis=axes, keepdims=True)
+    return Expected(found.astype(np.uint8))
+
+
 def place(name, x, axes):
     """NumPy's: the first extreme, and of NaNs the first, of the elements in row-major order along the axes."""
     others = [a for a in range(x.ndim) if a not in axes]
@@ -162,6 +170,8 @@ def reduced(name, x, axes, dtype, **parameters):
         return truth(name, x, axes)
     if name in ("argmax", "argmin"):
         return place(name, x, axes)
+    if dtype == "bool":
+        return of_bools(name, x, axes)
     if not is_float(dtype) and name == "mean":
         return mean_of_integers(x, axes)
     if not is_float(dtype):

@@ -22,12 +22,20 @@ def pad(draw, shape, low, high, x=None, y=None, kind="normal", value=None):
     }  # fmt: skip
     scalars = {"output_numel": math.prod(out), "rank": len(shape)}
     if value is not None:
-        scalars["value"] = value_of(draw, value)
+        scalars |= halves_of(draw, value) if draw.dtype == "c64" else {"value": value_of(draw, value)}
     return Problem(scalars, {"x": draw.values(shape, kind, x), "y": draw.output(out, y)}, host)
+
+
+def halves_of(draw, kind):
+    """The bits of the parts of a random value, or of one with special parts."""
+    bits = draw.values((1,), "normal" if kind == "normal" else "special").bits()
+    return dict(zip(("value", "value_high"), np.frombuffer(bits.tobytes(), np.uint64).tolist()))
 
 
 def value_in(problem):
     value, dtype = np.asarray(problem.scalars["value"]), problem.arrays["x"].dtype
+    if dtype == "c64":
+        return np.array([problem.scalars[name] for name in ("value", "value_high")], np.uint64).view(np.complex128)[0]
     if dtype == "c32":
         return decode(value.astype(np.uint64), dtype)
     if dtype in BYTES_OR_BITS:
@@ -130,7 +138,7 @@ def idle_calls(**host):
     return (Idle("count_0", {"output_numel": 0}, shapes),)
 
 
-def case(mode):
+def case(mode, form=""):
     extra = {"value": "normal"} if mode == "constant" else {}
     problems = {
         n: lambda d, s=s, lo=lo, hi=hi, k=k: pad(d, s, lo, hi, **k, **extra) for n, (s, lo, hi, k) in PADS.items()
@@ -149,8 +157,9 @@ def case(mode):
     if mode != "constant":
         own.append(Bad("no_source", 2, r"input_shape\[1\] is 0", host={"input_shape": (3, 0, 7)}, can=2))
     return Case(
-        row=f"pad_{mode}_{{T}}", problems=problems, reference=reference(mode), tolerance={"y": "exact"}, plain="plain",
-        large="large", brief=MOVE_BRIEF, full=of_each_width, bad=(*bad, *own), idle=idle_calls(),
+        row=f"pad_{mode}_{{T}}{form}", problems=problems, reference=reference(mode), tolerance={"y": "exact"},
+        plain="plain", large="large", brief=MOVE_BRIEF, bad=(*bad, *own), idle=idle_calls(),
+        full=lambda slots: bool(form) or of_each_width(slots),
     )  # fmt: skip
 
 
@@ -193,6 +202,7 @@ def backward_case(mode):
 
 CASES = (
     *[case(mode) for mode in ("constant", "reflect", "replicate", "circular")],
+    case("constant", " halves"),
     *[backward_case(mode) for mode in ("reflect", "replicate", "circular")],
     Case(
         row="pad_constant_backward_{T}",

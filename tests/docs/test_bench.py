@@ -10,6 +10,8 @@ import pytest
 from tools.accuracy import ops
 from tools.bench import __main__ as program
 from tools.bench import problems, run
+from tools.bench.data import Data
+from tools.bench.problem import COMPILED, Problem
 from tools.bench.problems.segment import check_fold, in_order, made
 from tools.bench.record import Bound, row_named
 
@@ -163,3 +165,34 @@ def test_errors_of_ops(library):
     assert row["op"] == "softmax_f32" and not row["wrong"] and row["torch"] is None
     assert 0 < row["error"] < 8
     assert not ops.measure(library, None, "flip, outer", ("f32",), ("shape_layout",))
+
+
+class FakeTorch:
+    """What the problems ask of PyTorch: a tensor is its array."""
+
+    def __init__(self):
+        self.compiled = []
+
+    def compile(self, call, *, dynamic):
+        assert not dynamic
+        self.compiled.append(call)
+        return call
+
+
+@pytest.mark.parametrize("family", ["softmax", "segment"])
+def test_compiled_peers(library, family):
+    """torch.compile has a row of its own in the families that it is asked of; the bound is judged by eager calls."""
+    bench = dataclasses.replace(GOOD, torch=(lambda torch, t, scalars: lambda: None,))
+    data, torch = Data(library, None, 0, compiles=True), FakeTorch()
+    found = Problem(data, bench, "f32")
+    data.torch, found.tensors = torch, {}
+    found.row = dataclasses.replace(found.row, family=family)
+    names = [name for name, _ in found.peers(on_gpu=False)]
+    assert names == (["torch", COMPILED] if family == "softmax" else ["torch"])
+    assert len(torch.compiled) == len(names) - 1
+    row = {"ours_us": {"median": 2.0}, "peer_us": {"median": 6.0}, "peers_us": {"torch": 6.0, COMPILED: 3.0}}
+    row |= {"bytes": 1, "bounds": [{"kind": "peer", "value": 2.0, "other": ""}]}
+    run.judge(row, [row], None, "median")
+    assert row["times_compiled"] == 1.5
+    assert row["times_peer"] == 3.0
+    assert row["met"] is True

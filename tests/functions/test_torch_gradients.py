@@ -84,3 +84,16 @@ def test_gradient_of_a_grid():
         theta = torch.rand(shape, dtype=torch.float64, requires_grad=True)
         bt.affine_grid(theta, *extents).sum().backward()
         assert theta.grad.eq(0).all() and theta.grad.shape == shape
+
+
+@pytest.mark.parametrize("name", ["group_norm", "instance_norm"])
+def test_statistics_of_16_bits(name):
+    """What a gradient reads of data far from 0 is not rounded: a mean of 200 could be off by half a deviation."""
+    x, dy = 200.3 + torch.randn(2, 4, 64), torch.randn(2, 4, 64)
+    gradients = {}
+    groups = () if name == "instance_norm" else (2,)
+    for dtype in (torch.bfloat16, torch.float64):
+        given = x.bfloat16().to(dtype).requires_grad_()
+        getattr(bt, name)(given, *groups).backward(dy.bfloat16().to(dtype))
+        gradients[dtype] = given.grad.double()
+    torch.testing.assert_close(gradients[torch.bfloat16], gradients[torch.float64], rtol=0.02, atol=0.02)

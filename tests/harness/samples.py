@@ -62,6 +62,8 @@ STATISTICS = {
     "batch_norm_training_backward": (4,),
     "group_norm_backward": (2, 2),
     "instance_norm_backward": (2, 4),
+    "group_norm_wide_backward": (2, 2),
+    "instance_norm_wide_backward": (2, 4),
     "group_norm_channels_last_backward": (2, 2),
     "instance_norm_channels_last_backward": (2, 4),
 }

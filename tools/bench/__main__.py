@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch = None if options.no_torch else import_torch(library.backend)
     on_gpu = library.backend == "cuda"
     size = "cuda" if on_gpu and not options.quick else "cpu"
-    data = Data(library, torch, make_stream(torch) if on_gpu else 0)
+    data = Data(library, torch, make_stream(torch) if on_gpu else 0, compiles=options.compile)
     facts = environment(library, torch)
     if options.threads and not on_gpu:
         facts["threads"] = options.threads
@@ -124,6 +124,8 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--numel", type=int, help="elements of the elementwise problems")
     parser.add_argument("--seconds", type=float, help="begin no problem after so many (default: measure all)")
     parser.add_argument("--each", type=float, default=0.3, help="seconds to spend on a measurement (default: 0.3)")
+    parser.add_argument("--compile", action="store_true", help="of softmax, norms and losses also what "
+                        "torch.compile makes of PyTorch's function, in a column of its own: seconds each")  # fmt: skip
     parser.add_argument("--no-torch", action="store_true", help="without PyTorch even where it is installed")
     return parser.parse_args(arguments)
 

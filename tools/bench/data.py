@@ -57,7 +57,7 @@ class Buffer:
 
 
 class Data:
-    """Allocates on the backend of `library`; `torch` is the module, or None."""
+    """Allocates on the backend of `library`; `torch` is the module, or None; `compiles`: torch.compile is a peer."""
 
     def __init__(
         self,
@@ -66,8 +66,11 @@ class Data:
         stream: int,
         seed: int = 20,
         fills: Mapping[str, Callable[[Any], Any]] = FILLS,
+        *,
+        compiles: bool = False,
     ) -> None:
         self.library = library
+        self.compiles = compiles
         self.torch = torch
         self.stream = stream
         self.fills = fills

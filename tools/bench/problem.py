@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,11 @@ import numpy as np
 import baracuda as bk
 from baracuda import memory
 from tools.bench.data import Buffer, Data, bytes_view
-from tools.bench.record import Bench, Call
+from tools.bench.record import Bench, Call, TorchPeer
 from tools.oracle.numerics import PACKED, itemsize
+
+COMPILED = "torch.compile"  # what its peer is called
+COMPILED_FAMILIES = ("softmax", "norm", "loss")
 
 
 class Problem:
@@ -108,6 +111,9 @@ class Problem:
         if torch is not None:
             for make in bench.torch[:1] if on_gpu else bench.torch:
                 named.append(("torch", functools.partial(make, torch, self.tensors, bench.scalars)))
+            if self.data.compiles and self.row.family in COMPILED_FAMILIES:
+                make = functools.partial(_compiled, bench.torch[:1], torch, self.tensors, bench.scalars)
+                named.append((COMPILED, make))
         arrays = {name: buffer.numpy for name, buffer in self.buffers.items()}
         if not on_gpu and all(array is not None for array in arrays.values()):
             named += [("NumPy", functools.partial(make, arrays, bench.scalars)) for make in bench.numpy]
@@ -118,6 +124,13 @@ class Problem:
         """What torch gets: the same memory, index arrays as int64."""
         torch = self.data.torch
         return {n: b.torch.to(torch.int64) if n in self.indices else b.torch for n, b in self.buffers.items()}
+
+
+def _compiled(peers: Sequence[TorchPeer], torch: Any, tensors: dict[str, Any], scalars: Mapping[str, Any]) -> Call:
+    """What torch.compile makes of the first peer, which compiles when it is first called."""
+    if not peers:
+        raise NotImplementedError("PyTorch has no such function")
+    return torch.compile(peers[0](torch, tensors, scalars), dynamic=False)
 
 
 def _made(make: Callable[[], Call]) -> list[Call]:

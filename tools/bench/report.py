@@ -12,13 +12,16 @@ _MET = {True: "yes", False: "NO", None: "-"}
 
 def render(rows: Sequence[dict[str, Any]]) -> str:
     """The table; times in microseconds."""
-    head = ["problem", "dtype", "p20", "median", "p80", "peer", "peer us", "x peer", "of copy", "bound", "met"]
+    compiled = any(row.get("times_compiled") for row in rows)
+    head = ["problem", "dtype", "p20", "median", "p80", "peer", "peer us", "x peer"]
+    head += [*(["x compiled"] if compiled else []), "of copy", "bound", "met"]
     body = []
     for row in rows:
         ours, peer = row["ours_us"], row["peer_us"]
         cells = [row["name"], row["dtype"]]
         cells += [f"{v:.1f}" for v in (ours["p20"], ours["median"], ours["p80"])] if ours else ["FAILED", "-", "-"]
         cells += [row["peer"] or "-", f"{peer['median']:.1f}" if peer else "-", _number(row["times_peer"])]
+        cells += [_number(row.get("times_compiled"))] if compiled else []
         cells += [_number(row["of_copy"]), ", ".join(map(_bound, row["bounds"])) or "-", _MET[row["met"]]]
         body.append(cells)
     return table(head, body)

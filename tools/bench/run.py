@@ -12,7 +12,7 @@ from baracuda._lib import symbol_name
 from tools.bench import report
 from tools.bench.data import Data
 from tools.bench.host import host_costs
-from tools.bench.problem import Problem
+from tools.bench.problem import COMPILED, Problem
 from tools.bench.record import Bench, Operand
 from tools.bench.timing import Call
 
@@ -172,7 +172,8 @@ def measure(problem: Problem, clock: Any) -> Row:
     others = problem.peers(problem.data.device == "cuda")
     times = clock.measure([ours, *(call for _, call in others)])
     named = [(name, time) for (name, _), time in zip(others, times[1:])]
-    peer = min(named, key=lambda item: getattr(item[1], clock.figure), default=None)
+    eager = [each for each in named if each[0] != COMPILED]
+    peer = min(eager, key=lambda item: getattr(item[1], clock.figure), default=None)
     return {
         **named_row(bench, dtype), "bytes": problem.nbytes,
         "workspace_bytes": problem.workspace.nbytes if problem.workspace else 0, "ours_us": vars(times[0]),
@@ -211,6 +212,8 @@ def judge(row: Row, rows: Iterable[Row], ceiling: float | None, figure: str) -> 
     """Add the ratios, and whether every bound is met; None where one cannot be told."""
     ours = row["ours_us"][figure] if row["ours_us"] else None
     row["times_peer"] = row["peer_us"][figure] / ours if ours and row["peer_us"] else None
+    compiled = (row["peers_us"] or {}).get(COMPILED)
+    row["times_compiled"] = compiled / ours if ours and compiled else None
     row["of_copy"] = row["bytes"] / (ours * 1e-6) / ceiling if ours and ceiling else None
     verdicts = []
     for bound in row["bounds"]:

@@ -21,6 +21,7 @@
 #include "core/abi/workspace.h"
 #include "core/math/fastdiv.h"
 #include "core/pointwise/layout.h"
+#include "core/types/complex.h"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -31,12 +32,12 @@ struct DenseTruth {
     static constexpr int kLanes = kVectorLanes<Bits>;
     const Bits* x;
     Bits mask;
-    BK_HD bool at(int64_t place) const { return (x[place] & mask) != 0; }
+    BK_HD bool at(int64_t place) const { return has_bit(x[place], mask); }
     BK_HD uint32_t operator()(int64_t place, int exist) const {
         uint32_t bits = 0;
         if (exist == kLanes) {
             const Vec<Bits, kLanes> found = load<kLanes>(x + place);
-            for (int k = 0; k < kLanes; ++k) bits |= static_cast<uint32_t>((found.lane[k] & mask) != 0) << k;
+            for (int k = 0; k < kLanes; ++k) bits |= static_cast<uint32_t>(has_bit(found.lane[k], mask)) << k;
         } else {
             for (int k = 0; k < exist; ++k) bits |= static_cast<uint32_t>(at(place + k)) << k;
         }
@@ -96,7 +97,7 @@ struct StridedTruth {
     BK_HD bool at(int64_t place) const {
         int64_t offset = 0;
         digits(place, [&](int d, int64_t coordinate) { offset += coordinate * stride[d]; });
-        return (x[offset] & mask) != 0;
+        return has_bit(x[offset], mask);
     }
     BK_HD uint32_t operator()(int64_t place, int) const { return at(place); }
 };

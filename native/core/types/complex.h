@@ -26,6 +26,15 @@ struct BitsOfSize<16> {
     using type = Word16;
 };
 
+// Whether x has a bit of the mask.
+template <class Bits>
+BK_HD bool has_bit(const Bits& x, const Bits& mask) {
+    if constexpr (std::is_integral_v<Bits>)
+        return (x & mask) != 0;
+    else
+        return ((x.half[0] & mask.half[0]) | (x.half[1] & mask.half[1])) != 0;
+}
+
 // Of kernels that take rows of any length an element of 16 bytes is two words of 8, so that it needs none of its own.
 template <class T>
 using word_t = typename BitsOfSize<(sizeof(T) < 8 ? sizeof(T) : 8)>::type;

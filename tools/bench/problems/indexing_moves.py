@@ -352,6 +352,9 @@ def others(backend, of):
 UNMEASURED = {
     f"{name}_{{T}}_strided": "the pointwise skeleton's loops, which the strided ops of elementwise measure"
     for name in ("masked_fill", "masked_fill_backward")
+} | {
+    "masked_fill_{T} halves": "the loop of masked_fill, of one element a vector",
+    "masked_fill_{T}_strided halves": "the pointwise skeleton's loops, which the strided ops of elementwise measure",
 }
 
 

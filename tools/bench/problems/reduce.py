@@ -19,6 +19,11 @@ NUMPY = {
     "norm2": lambda x, axis: np.linalg.norm(x, axis=axis),
     "logsumexp": lambda x, axis: np.logaddexp.reduce(x, axis), "p3": lambda x, axis: np.linalg.norm(x, 3, axis),
 }  # fmt: skip
+UNMEASURED = {
+    f"reduce_{name}{form}_{{T}}{word}": f"the kernels of {kernel}"
+    for form in ("", "_axes", "_to")
+    for name, word, kernel in (("{F}", " bool", "any and all"), ("sum", "", "count_nonzero"))
+}
 FLOATS = ("f32", "f16", "bf16", "f64")
 PLAIN = ("sum", "mean", "max", "min", "prod")
 MOMENTS = ("var", "std")

@@ -18,6 +18,7 @@ UNMEASURED = {
     **{f"{name}_{{T}}_strided": f"the kernel of {name}_{{T}}" for name in ("triu", "tril")},
     **{f"{op}_b{width}": f"{op}_b4, of another width" for op in ("contiguize", "write_slice") for width in (1, 8, 16)},
     **{f"write_slice_b{width}_doff": "write_slice_b4_doff, of another width" for width in (1, 2, 8, 16)},
+    "pad_constant_{T} halves": "the kernel of pad_constant_{T}, for one half of the elements after the other",
     "write_slice_nibble": "write_slice_b1 of half the elements",
 }
 
