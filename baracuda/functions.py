@@ -176,15 +176,14 @@ def _notes(spec: Spec, text: str) -> list[str]:
     row, words = spec.row, set(re.findall(r"\w+", text))
     names = {theirs: ours for theirs, ours in spec.names.items() if theirs not in ("", "out", ours)}
     renamed = [f"{ours} is {theirs}" for theirs, ours in names.items() if not row.calls or theirs in words]
-    dtypes = " ".join(
-        dict.fromkeys(d for s in (spec, *spec.others) for r in s.rows for d in r.slots["T"] if d not in ("s4", "u4"))
-    )
+    several = ", ".join([output.name for output in spec.outputs])
+    results = f"Results: {several}. out is a tuple of them." if len(spec.outputs) > 1 else "out takes the result."
     accumulates = f"{spec.names[row.accumulates]} is added to where it is given as out." if row.accumulates else ""
     return [
         f"In the formulas {', '.join(renamed)}." if renamed else "",
-        f"dtypes: {dtypes}. {_SHAPES[spec.layout]}",
+        f"dtypes: {' '.join(spec.dtypes)}. {_SHAPES[spec.layout]}",
         "needs says which results are wanted, all by default; the others are None." if spec.is_partial else "",
-        f"out {'takes the result' if len(spec.outputs) == 1 else 'is a tuple of the results'}. {accumulates}".rstrip(),
+        f"{results} {accumulates}".rstrip(),
         "Deterministic: the same bits on every launch.",
         "InvalidProblemError for arguments that do not fit together, UnsupportedError for a dtype that is not served.",
     ]
@@ -193,6 +192,7 @@ def _notes(spec: Spec, text: str) -> list[str]:
 _SHAPES = {
     "pointwise": "Arrays broadcast as in NumPy; a gradient has the shape of its operand.",
     "named": "Shapes are those of the formula.",
+    "rows_of_indices": "indices have any shape, and what is a row for each has that shape and embedding_dim behind it.",
     "gated": "x has twice the extent of the result along axis; negative axes count from the last.",
     "prelu": "weight has one element, or one for each channel along axis.",
     "repeat": "repeats has a number for each axis, as numpy.tile has it.",

@@ -143,7 +143,7 @@ READ_ONLY.flags.writeable = False
 INVALID, UNSUPPORTED = bk.InvalidProblemError, bk.UnsupportedError
 ERRORS = [
     (lambda: bk.add(F32, F32.astype(np.float64)), INVALID, "add: b has dtype f64, expected f32"),
-    (lambda: bk.gelu(np.ones(3, np.int32)), UNSUPPORTED, "gelu: x has dtype i32, must be one of f16, bf16, f32, f64"),
+    (lambda: bk.gelu(np.ones(3, np.int32)), UNSUPPORTED, "gelu: x has dtype i32, must be one of f32, f16, bf16, f64"),
     (lambda: bk.gelu(np.ones(3, np.complex64)), UNSUPPORTED, "gelu: x has dtype c32"),
     (lambda: bk.gelu(np.ones(3, ">f4")), UNSUPPORTED, "gelu: x: dtype is '>f4'"),
     (lambda: bk.add(F32, np.ones(3, np.float32)), INVALID, r"add: shapes do not broadcast: a \(3, 4\), b \(3,\)"),
@@ -185,6 +185,18 @@ ERRORS = [
     ),
     (lambda: bk.tile(F32, 0), INVALID, r"repeats\[0\] is 0"),
     (lambda: bk.tile_backward(F32, 3), INVALID, "must be a multiple of repeats"),
+    (lambda: bk.tile(F32, 1.5), INVALID, "tile: repeats is 1.5, must be a sequence of at most 64 numbers"),
+    (lambda: bk.roll(F32, 1.5), INVALID, "roll: shifts is 1.5, must be an integer"),
+    (lambda: bk.concatenate(np.ones((3, 3, 9))), INVALID, r"concatenate: arrays is .{80}\.\.\., must be a list"),
+    (lambda: bk.gelu(F32, out=1.0), INVALID, "gelu: out is 1.0, must be an array"),
+    (lambda: bk.mean(np.ones(3, np.int8), 7), INVALID, "mean: axis is 7, must be <= 0"),
+    (lambda: bk.add(np.ones(2, np.int8), F32), INVALID, "add: b has dtype f32, expected i8, that of a"),
+    (lambda: bk.matmul(np.ones((2, 2), np.int8), np.ones((2, 2), np.int8)), UNSUPPORTED, "f32, f64, f16, bf16$"),
+    (
+        lambda: bk.embedding_backward(F32, np.zeros((3, 4), np.int32), 5),
+        INVALID,
+        r"dout has shape \(3, 4\), expected that of indices, \(3, 4\), and embedding_dim",
+    ),
     (lambda: bk.powi(F32, 1.5), INVALID, "powi: n is 1.5, must be an integer"),
     (lambda: bk.affine(np.ones(2, np.int8), 300), INVALID, "scale is 300, must be <= 127"),
     (lambda: bk.gelu(np.ma.masked_array([1.0], [True])), UNSUPPORTED, "masked array"),
