@@ -80,6 +80,7 @@ class Row:
     is_bare: bool  # no workspace stands before the stream in `_run`
     # (function, (number, "" or "-" or "inverse", which of ours)): the gradient of that of `calls`; or empty
     gradient: tuple[Any, ...]
+    about: str  # what the function on arrays is, where `doc` is about C alone: a first line, and more
     indexes: Mapping[str, Index]  # the operands that are indices
     calls: tuple[CallRow, ...]  # functions on arrays, where they do not follow from the parameters
 

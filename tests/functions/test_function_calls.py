@@ -8,6 +8,7 @@ import itertools
 import math
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 
@@ -239,6 +240,27 @@ def test_many_shapes_are_forgotten():
     for k in range(dispatch._MOST + 5):
         dispatch._keep(store, k, k)
     assert len(store) <= dispatch._MOST
+
+
+@pytest.mark.parametrize("name", dir(functions))
+def test_what_is_said_of_a_function_is_not_about_c(name):
+    """Names of C's parameters are no words of a function, unless it has them or arrays have them as extents."""
+    spec = specs()[name]
+    known = {a.name for each in specs().values() for a in (*each.arrays, *each.numbers, *each.outputs)}
+    known |= {word for param in spec.row.pointers for word in re.findall(r"\w+", param.shape)}
+    of_c = {param.name for row in rows() for param in row.params if "_" in param.name} - known
+    words = set(re.findall(r"\w+", functions.documentation(spec)))
+    assert not words & (of_c | {"NULL", "workspace"})
+    assert not any(re.match(r"(loss|reduce|unary|binary|gated)_", word) for word in words - set(specs()))
+
+
+def test_what_is_said_of_a_function():
+    of = {name: functions.documentation(spec).splitlines() for name, spec in specs().items()}
+    assert of["prelu"][0] == "x for x > 0, else w x (He et al. 2015), w the one weight or that of the channel."
+    assert "Results: y, mean. out is a tuple of them." in of["var_mean"]
+    assert of["cross_entropy"][0].startswith("Cross entropy of logits x, (N, C) or (N, C, d...), with target")
+    assert of["sum"][0] == "sum of x"
+    assert not any("In the formulas" in line for line in of["logit"])
 
 
 def test_the_stub_has_every_signature(tmp_path):
