@@ -234,7 +234,8 @@ class Function:
                     return call
                 served = served or call
             if served is None:  # a row that has the dtypes knows more of what is wrong than one that has not
-                raise next((error for error in wrong if isinstance(error, InvalidProblemError)), wrong[0])
+                telling = [e for kind in (Scattered, InvalidProblemError) for e in wrong if isinstance(e, kind)]
+                raise (telling or wrong)[0]
             return served
 
 
@@ -517,9 +518,10 @@ class _Preparation:
                 views[name] = None
                 continue
             extents, see = layout.extents[pointer.name], layout.seen.get(pointer.name)
+            strided = form.is_strided(pointer)
             if see is None:
                 padded = of_rank(view, len(extents))
-                seen = None if form.strided is None and not padded.is_dense else padded
+                seen = padded if strided or padded.is_dense else None
             else:
                 padded, seen = view, see(view)
             if seen is None and pointer.is_output:
@@ -534,7 +536,7 @@ class _Preparation:
                 seen = dense if see is None else whole if pointer.name in layout.orders else see(dense)
                 assert seen is not None
             padded = seen
-            if not self._matches(padded, extents, form.strided is not None):
+            if not self._matches(padded, extents, strided):
                 raise InvalidProblemError(f"{argument.name} has shape {view.shape}, expected {extents}")
             views[name] = padded
         return views
