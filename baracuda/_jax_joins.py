@@ -16,7 +16,7 @@ from baracuda._functions.layout import axis_of
 from baracuda._jax_calls import HOST, INTEGER, LIST, OPERAND, STREAM, libraries
 from baracuda._lib import symbol_name
 from baracuda._optable import ops
-from baracuda._scalars import INT32_MAX
+from baracuda._scalars import INT32_MAX, shown
 from baracuda.dtypes import as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import contiguous_stride
@@ -62,7 +62,7 @@ def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any,
 
 def _promoted(arrays: Sequence[Any]) -> list[Any]:
     if not isinstance(arrays, (list, tuple)) or not arrays:
-        raise InvalidProblemError(f"arrays is {arrays!r}, must be a list or tuple of one array or more")
+        raise InvalidProblemError(f"arrays is {shown(arrays)}, must be a list or tuple of one array or more")
     dtype = jnp.result_type(*arrays)
     return [jnp.asarray(array).astype(dtype) for array in arrays]
 

@@ -81,6 +81,7 @@ class Row:
     # (function, (number, "" or "-" or "inverse", which of ours)): the gradient of that of `calls`; or empty
     gradient: tuple[Any, ...]
     points: Mapping[str, tuple[str, str]]  # operand of addresses -> (in, out or inout, name of what they are of)
+    about: str  # what the function on arrays is, where `doc` is about C alone: a first line, and more
     indexes: Mapping[str, Index]  # the operands that are indices
     calls: tuple[CallRow, ...]  # functions on arrays, where they do not follow from the parameters
 

@@ -16,6 +16,7 @@ INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UINT64_MAX = 2**64 - 1
 _LONGEST = 64  # no shape has more axes; keeps endless iterators out
+_WIDEST = 80
 
 
 def is_integer(value: object) -> bool:
@@ -23,8 +24,13 @@ def is_integer(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value in a message: enumerators by name, which str() of an IntEnum does not give in every Python."""
-    return f"{type(value).__name__}.{value.name}" if isinstance(value, enum.Enum) else repr(value)
+    """A value in a message, in one line that is not long; enumerators by name, which str() of an IntEnum does not give
+    in every Python.
+    """
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    line = " ".join(repr(value).split())
+    return line if len(line) <= _WIDEST else f"{line[:_WIDEST]}..."
 
 
 def as_integer(name: str, value: object, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
@@ -50,7 +56,7 @@ def as_items(name: str, values: object) -> tuple[Any, ...]:
     except TypeError:
         items = None
     if items is None or len(items) > _LONGEST:
-        raise InvalidProblemError(f"{name} is {values!r}, must be a short sequence of numbers")
+        raise InvalidProblemError(f"{name} is {shown(values)}, must be a sequence of at most {_LONGEST} numbers")
     return items
 
 

@@ -10,6 +10,7 @@ import torch
 
 from baracuda import joins
 from baracuda._functions.layout import axis_of
+from baracuda._scalars import shown
 from baracuda.errors import InvalidProblemError
 
 SCHEMAS = {
@@ -58,7 +59,7 @@ def made(name: str, operator: Operator, promoted: Callable[..., list[Any]]) -> A
 
 def _listed(arrays: object) -> Sequence[Any]:
     if not isinstance(arrays, (list, tuple)) or not arrays:
-        raise InvalidProblemError(f"arrays is {arrays!r}, must be a list or tuple of one tensor or more")
+        raise InvalidProblemError(f"arrays is {shown(arrays)}, must be a list or tuple of one tensor or more")
     return arrays
 
 

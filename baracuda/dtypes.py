@@ -99,8 +99,8 @@ class ElementKind(IntEnum):
         return (count * self.bits + 7) // 8
 
     def __str__(self) -> str:
-        """In messages: the token, but for F32_STRICT, whose token is that of F32."""
-        return "f32_strict" if self is ElementKind.F32_STRICT else self.token
+        """In messages: as C symbols and the documentation spell it, but for F32_STRICT, which C knows as f32."""
+        return "f32_strict" if self is ElementKind.F32_STRICT else self.symbol
 
 
 # token, bits, NumPy name, DLPack (type code, bits) where it has one

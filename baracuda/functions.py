@@ -11,6 +11,7 @@ tools/gen_stub.py writes it.
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 import textwrap
@@ -124,40 +125,62 @@ _ANNOTATIONS = {
 
 def summary(spec: Spec) -> str:
     """What a function computes, in a line or so."""
-    formula = spec.row.functions.get(spec.function, "")
-    return _renamed(spec, formula) if formula else _sentences(spec)[0]
+    return _described(spec)[0]
 
 
 def documentation(spec: Spec) -> str:
     """The formula, arguments, dtypes, guarantee and errors, from the row."""
-    first, sentences = summary(spec), _sentences(spec)
-    text = " ".join(sentences if spec.row.functions and not spec.row.calls else sentences[1:])
+    first, text = _described(spec)
     notes = _notes(spec, f"{first} {text}")
     paragraphs = [first, *["\n".join(textwrap.wrap(each, 96)) for each in (text, *notes) if each]]
     return "\n\n".join(paragraphs) + "\n"
 
 
+def _described(spec: Spec) -> tuple[str, str]:
+    """The first line of what is said of a function, and the rest."""
+    row = spec.row
+    if row.about:
+        formula = row.functions.get(spec.function, "")
+        first, _, rest = row.about.replace("{F}", spec.function).replace("{f}", formula).partition("\n")
+        return first, " ".join(rest.split())
+    first, *rest = _sentences(spec)
+    if row.functions.get(spec.function):
+        if not row.calls:
+            rest.insert(0, first)
+        first = _renamed(spec, row.functions[spec.function])
+    return first, " ".join(rest)
+
+
 def _sentences(spec: Spec) -> list[str]:
-    """What the row says. Where it names its functions, without what is about C's arguments that they lack."""
+    """What the row says of C, without what is about arguments that the function has not."""
     row = spec.row
     while twin := re.match(r"Another name of (\S+?)[.:]", row.doc):
         row = next(other for other in rows() if other.name == twin[1])
-    first, _, rest = row.doc.replace("{F}", spec.function).partition(". ")
-    first = first.rstrip(".") + "."
-    if not row.calls:
-        return [first, rest] if rest else [first]
-    own = {argument.name for argument in (*spec.arrays, *spec.numbers, *spec.outputs)}
-    foreign = {param.name for param in row.params} - own - {"input"} | {"NULL", "results"}
-    kept = [each for each in re.split(r"(?<=\.) ", rest) if each and not foreign.intersection(re.findall(r"\w+", each))]
-    return [_renamed(spec, first), *kept]
+    doc = row.doc.replace("{F}", spec.function)
+    first, *rest = re.split(r"(?<=\.) (?<!\bal\. )", doc if doc.endswith(".") else f"{doc}.")
+    foreign = {param.name for param in row.params} - {"input"}
+    if not row.calls:  # a name of C may be a letter or a word of the formula, and an extent one of the function
+        extents = {word for param in row.pointers for word in re.findall(r"\w+", param.shape)}
+        foreign = {name for name in foreign if "_" in name} - {*spec.names} - extents
+    foreign -= {argument.name for argument in (*spec.arrays, *spec.numbers, *spec.outputs)}
+    foreign |= {"NULL", "results", "workspace", "stride"}
+
+    def kept(sentence: str, whole: bool) -> str:
+        clauses = re.split(r"; (?![^(]*\))", sentence)  # of none in brackets
+        fine = [(k == 0 and whole) or not foreign.intersection(re.findall(r"\w+", c)) for k, c in enumerate(clauses)]
+        text = "; ".join([clause for clause, is_fine in zip(clauses, fine) if is_fine]) if fine[0] else ""
+        return _renamed(spec, text.rstrip(".") + "." if text else "")
+
+    return [kept(first, True), *filter(None, [kept(each, False) for each in rest])]
 
 
 def _renamed(spec: Spec, text: str) -> str:
     """A formula in the names of the function."""
     numbers = {number.number for number in spec.numbers}
     for theirs, ours in spec.names.items():
-        if theirs in numbers or (spec.row.calls and theirs not in ("", "out")):
-            text = re.sub(rf"\b{theirs}\b", f"({ours})^-1" if theirs == "inv_tau" else ours, text)
+        is_name = theirs not in ("", "out") if spec.row.calls else "_" in theirs
+        if is_name or (theirs in numbers and len(theirs) > 1):
+            text = re.sub(rf"(?<!an )\b{theirs}\b", f"({ours})^-1" if theirs == "inv_tau" else ours, text)
     for name, value in spec.fixed.items():  # a factor of 1, a term of 0
         text = re.sub(
             rf"\b{name} (?=\w)|; with {name}[^;.]*"
@@ -166,33 +189,74 @@ def _renamed(spec: Spec, text: str) -> str:
             "",
             text,
         )
+    for number in spec.numbers:
+        if isinstance(number.default, bool):  # which C has as 0 and 1
+            text = re.sub(rf"\b{number.name} (is not 0|!= 0|= 1)(?!\d)", number.name, text)
+        elif number.name in ("mode", "reduce"):
+            text = re.sub(rf" \(({number.name} )?\d\)", "", text)
     if spec.row.calls:
         text = re.sub(r"[:;,] (stride_\w+|NULL)\b[^;.]*", "", text)
         text = text.replace("the axes in axis", "axis").replace("of x x,", "of logits x,")
-    return text
+        text = (
+            text.replace("class_extent", "C")
+            .replace("full_flag", "full")
+            .replace("in input_shape", "in the shape of x")
+        )
+    return re.sub(r"\b\w+_\w+\b", lambda word: _functions_of_ops().get(word[0], word[0]), text)
+
+
+@functools.cache
+def _functions_of_ops() -> dict[str, str]:
+    """The functions that stand for ops, and of several the shortest name: "loss_nll_weighted" -> "nll_loss"."""
+    by_length = sorted(specs().values(), key=lambda spec: -len(spec.name))
+    named = [(op, spec.name) for spec in by_length for each in (spec, *spec.others) for op in each.patterns]
+    return {re.sub(r"(\{[IO]\})*_\{T\}.*|_param\b|_param(?=_)", "", op): name for op, name in named}
 
 
 def _notes(spec: Spec, text: str) -> list[str]:
     row, words = spec.row, set(re.findall(r"\w+", text))
     names = {theirs: ours for theirs, ours in spec.names.items() if theirs not in ("", "out", ours)}
-    renamed = [f"{ours} is {theirs}" for theirs, ours in names.items() if not row.calls or theirs in words]
-    dtypes = " ".join(
-        dict.fromkeys(d for s in (spec, *spec.others) for r in s.rows for d in r.slots["T"] if d not in ("s4", "u4"))
-    )
+    renamed = [f"{ours} is {theirs}" for theirs, ours in names.items() if theirs in words and not row.about]
+    several = ", ".join([output.name for output in spec.outputs])
+    results = f"Results: {several}. out is a tuple of them." if len(spec.outputs) > 1 else "out takes the result."
     accumulates = f"{spec.names[row.accumulates]} is added to where it is given as out." if row.accumulates else ""
     return [
         f"In the formulas {', '.join(renamed)}." if renamed else "",
-        f"dtypes: {dtypes}. {_SHAPES[spec.layout]}",
+        f"dtypes: {' '.join(spec.dtypes)}. {_shapes(spec)}".rstrip(),
         "needs says which results are wanted, all by default; the others are None." if spec.is_partial else "",
-        f"out {'takes the result' if len(spec.outputs) == 1 else 'is a tuple of the results'}. {accumulates}".rstrip(),
+        f"{results} {accumulates}".rstrip(),
         "Deterministic: the same bits on every launch.",
         "InvalidProblemError for arguments that do not fit together, UnsupportedError for a dtype that is not served.",
     ]
 
 
+def _shapes(spec: Spec) -> str:
+    if spec.layout == "pointwise" and len(spec.arrays) == 1:
+        return ""
+    names = {argument.name for argument in (*spec.arrays, *spec.outputs)}
+    more = [text for (layout, name), text in _OF_ARGUMENTS.items() if layout == spec.layout and name in names]
+    return " ".join([_SHAPES[spec.layout], *dict.fromkeys(more)])
+
+
+_STATISTICS = "Statistics have the shape of x, with extents of 1 along axis."
+# What shapes are where a function has an argument or a result of a name.
+_OF_ARGUMENTS = {
+    ("pointwise", "dy"): "A gradient has the shape of its operand.",
+    ("softmax", "mask"): "mask and bias broadcast to the shape of x.",
+    ("norm", "gamma"): "gamma and beta have the extents of axis.",
+    **{("norm", name): _STATISTICS for name in ("mean", "rms", "norm")},
+    ("loss", "x"): (
+        "Operands have the shape of x, (N, C) of C classes, targets one element a row where they are classes, results "
+        "one a term, or rank 0."
+    ),
+    ("loss", "anchor"): "anchor, positive and negative are (N, D).",
+    ("loss", "log_probs"): "log_probs is (T, N, C), targets (N, S) or those of all samples in one axis, lengths (N,).",
+    ("loss", "dy"): "In the formula s is dy, of a mean dy over the number of terms.",
+}
 _SHAPES = {
-    "pointwise": "Arrays broadcast as in NumPy; a gradient has the shape of its operand.",
+    "pointwise": "Arrays broadcast as in NumPy.",
     "named": "Shapes are those of the formula.",
+    "rows_of_indices": "indices have any shape, and what is a row for each has that shape and embedding_dim behind it.",
     "gated": "x has twice the extent of the result along axis; negative axes count from the last.",
     "prelu": "weight has one element, or one for each channel along axis.",
     "repeat": "repeats has a number for each axis, as numpy.tile has it.",
@@ -218,11 +282,8 @@ _SHAPES = {
     "are taken in row-major order and the result has one axis.",
     "trace": "x has two axes; the diagonal begins at its first element.",
     "trace_backward": "x has two axes, of which only the extents are read; dy has one element.",
-    "norm": "axis is one, or a tuple of them; gamma and beta have their extents, statistics the shape of x with 1 "
-    "there.",
-    "loss": "reduction is none, mean or sum, a gradient's that of its function. Operands have the shape of x, targets "
-    "one element a row where they are classes, results one a term, or rank 0. In a gradient s is dy, for the mean over "
-    "the number of terms.",
+    "norm": "axis is one, or a tuple of them.",
+    "loss": "reduction is none, mean or sum, a gradient's that of its function.",
     "matmul": "As numpy.matmul: of arrays of more axes the last two are matrices; leading axes are equal, or there is "
     "one matrix.",
     "rope": "x is (..., seq, head_dim) of at most four axes, positions (seq,), or (batch, seq) beside (batch, heads, "

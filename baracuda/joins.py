@@ -17,13 +17,14 @@ from baracuda._functions.dispatch import canonical, keep
 from baracuda._functions.layout import Shape, axis_of
 from baracuda._lib import symbol_name
 from baracuda._optable import ops
-from baracuda._scalars import INT32_MAX, as_integer, as_integers
+from baracuda._scalars import INT32_MAX, as_integer, as_integers, shown
 from baracuda.dtypes import ElementKind
-from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.shape.slices import ContiguizeArgs, ContiguizeDescriptor, ContiguizePlan
 from baracuda.tensor import TensorRef, tensor
 
 
+@naming("concatenate")
 def concatenate(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
     """Arrays one behind the other along an axis, along the others of which they have equal extents, in one call.
 
@@ -32,6 +33,7 @@ def concatenate(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any
     return _joined(arrays, axis, out, _concatenated)
 
 
+@naming("stack")
 def stack(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
     """Arrays of one shape along a new axis, which is `axis` of the result, in one call.
 
@@ -40,6 +42,7 @@ def stack(arrays: Sequence[Any], *, axis: int = 0, out: Any = None) -> Any:
     return _joined(arrays, axis, out, _stacked)
 
 
+@naming("split")
 def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
     """Copies of the parts of x along an axis, by one call: as many equal ones as `sections` says, or those between the
     indices in it, as numpy.split has them.
@@ -74,6 +77,7 @@ def extents_of(shape: Shape, sections: int | Sequence[int], axis: int) -> list[i
     return extents
 
 
+@naming("meshgrid")
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     """Coordinates of a grid, of arrays of one axis, or of none, which is one of one element. Result k has arrays[k]
     along axis k and repeats it along all others; with indexing "xy" the first two axes change places, with "ij" they
@@ -104,6 +108,7 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
     return tuple(results)
 
 
+@naming("as_strided")
 def as_strided(x: Any, shape: Sequence[int], strides: Sequence[int], *, offset: int = 0, out: Any = None) -> Any:
     """A copy of the elements offset + sum of c[d] * strides[d] of x, which is in row-major order: result[c]. Strides
     have any sign and may be 0, and elements may be taken more than once.
@@ -129,6 +134,7 @@ def as_strided(x: Any, shape: Sequence[int], strides: Sequence[int], *, offset: 
     return result.finished()
 
 
+@naming("repeat_interleave_counts")
 def repeat_interleave_counts(x: Any, counts: Any, output_length: int, *, axis: int = 0) -> Any:
     """Element k along an axis, counts[k] times, before element k + 1, output_length elements in all: what the counts
     leave is the last element again, and what is too much is cut off, since the counts, i32 or i64 and none negative,
@@ -142,6 +148,7 @@ def repeat_interleave_counts(x: Any, counts: Any, output_length: int, *, axis: i
     return functions.index_select(x, places, axis=axis)
 
 
+@naming("repeat_interleave_counts_backward")
 def repeat_interleave_counts_backward(dy: Any, counts: Any, *, axis: int = 0) -> Any:
     """dx[k] along an axis is the sum of the elements of dy that are x[k] in repeat_interleave_counts: index_add by the
     same places.
@@ -254,7 +261,7 @@ class _Result:
 def _several(arrays: Sequence[Any]) -> tuple[list[Any], list[TensorRef]]:
     """The arrays as functions take them, and views of them."""
     if not isinstance(arrays, (list, tuple)) or not arrays:
-        raise InvalidProblemError(f"arrays is {arrays!r}, must be a list or tuple of one array or more")
+        raise InvalidProblemError(f"arrays is {shown(arrays)}, must be a list or tuple of one array or more")
     given = [known(array, f"arrays[{k}]") for k, array in enumerate(arrays)]
     views = [tensor(array, f"arrays[{k}]") for k, array in enumerate(given)]
     for k, view in enumerate(views):

@@ -178,7 +178,7 @@ def _as_array(obj: object) -> Array:
     try:
         return np.asarray(obj)
     except Exception as error:  # whatever has an __array__ raises what it likes
-        raise InvalidProblemError(f"array cannot be one: {type(error).__name__}: {error}") from error
+        raise InvalidProblemError(f"array cannot be read: {type(error).__name__}: {error}") from error
 
 
 def _as_storage(host: Array, kind: ElementKind) -> Array:

@@ -74,7 +74,7 @@ def check_view(operand: Operand, view: TensorRef, backend: str) -> None:
     """Raise unless `view` can be passed for `operand`."""
     name = operand.name
     if view.dtype not in operand.dtypes:
-        wanted = " or ".join([kind.token for kind in operand.dtypes])
+        wanted = " or ".join(dict.fromkeys(kind.symbol for kind in operand.dtypes))
         raise InvalidProblemError(f"{name} has dtype {view.dtype}, expected {wanted}")
     if view.shape != (operand.exact or operand.extents):
         _check_shape(operand, view)

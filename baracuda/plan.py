@@ -308,7 +308,7 @@ class Plan:
         kind, output = (getattr(self.descriptor, name, None) for name in ("kind", "output_element"))
         if found := self.served(kind, self.descriptor.element, output):
             return found
-        tokens = [element.token for element in ElementKind if self.served(kind, element, output)]
+        tokens = [element.symbol for element in ElementKind if self.served(kind, element, output)]
         what = f"element is {self.descriptor.element}, must be one of {', '.join(dict.fromkeys(tokens))}"
         no_op = f"{self.name} is no op of this library" if kind is None else f"kind is {kind.name}: no such op"
         raise UnsupportedError(what if tokens else no_op)

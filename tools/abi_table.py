@@ -84,6 +84,8 @@ call           functions on arrays, one a line, for rows of families whose funct
 gradient       the gradient of the function of `call` by its first array, where that is a function of its own: `name(dy,
                number, number = -number, number = inverse number)`, of the same numbers, negated ones, or of the inverse
                of a permutation of axes
+about          what the function on arrays is, in its own words, where `doc` speaks of C's arguments: the first line
+               says what it computes, in which `{f}` is what F says of the function, those below it the rest
 doc            one paragraph for the header and the op list; that of a strided form that follows from `pointwise` is
                written by the generator
 """
@@ -107,9 +109,9 @@ CLASSES = ("functor", "template")
 KEYS = {
     "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES,
     "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "points", "indexes",
-    "call", "gradient", "doc",
+    "call", "gradient", "about", "doc",
 }  # fmt: skip
-OWN = {"workspace", "can_implement", "like", "call", "gradient"}  # keys that a row does not take from another
+OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # keys that a row does not take from another
 MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
@@ -499,7 +501,7 @@ class Section:
             points=parse_points(section.get("points", ""), params),
             indexes=parse_indexes(section.get("indexes", ""), params),
             calls=(calls := parse_calls(section.get("call", ""), params)),
-            gradient=parse_gradient(section.get("gradient", ""), calls),
+            gradient=parse_gradient(section.get("gradient", ""), calls), about=section.get("about", "").strip(),
         )  # fmt: skip
 
 

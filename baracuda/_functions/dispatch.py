@@ -35,6 +35,7 @@ from baracuda._functions.layouts import parameters, solve
 from baracuda._functions.spec import Argument, Spec
 from baracuda._lib import Library, symbol_name
 from baracuda._optable import Op, Row
+from baracuda._scalars import shown
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.operands import Operand, check_overlaps, check_view, effective_strides, identical
@@ -193,7 +194,7 @@ class Function:
         if not isinstance(out, (tuple, list)) or len(out) != len(self.spec.outputs):
             names = ", ".join(output.name for output in self.spec.outputs)
             with naming(self.spec.name):
-                raise InvalidProblemError(f"out is {out!r:.80}, must be a tuple of ({names})")
+                raise InvalidProblemError(f"out is {shown(out)}, must be a tuple of ({names})")
         return tuple(out)
 
     def _unusual(self, arrays: tuple[Any, ...], numbers: tuple[Any, ...], out: Any, needs: Any) -> Any:
@@ -222,19 +223,19 @@ class Function:
                 return _Preparation(self.spec, given, numbers, has_out, needs, kind).prepared()
             values = {a.name: value for a, value in zip(self.spec.arrays, given)}
             values |= {n.name: value for n, value in zip(self.spec.numbers, numbers)}
-            served, wrong = None, None
+            served, wrong = None, []
             for spec in self.spec.serving(values):
                 try:
                     call = _Preparation(spec, given, numbers, has_out, needs, kind).prepared()
                 except (InvalidProblemError, UnsupportedError) as error:
-                    wrong = error if spec is self.spec else wrong
+                    wrong.insert(0 if spec is self.spec else len(wrong), error)
                     continue
                 if not call.copies:
                     return call
                 served = served or call
-            if served is None:
-                assert wrong is not None
-                raise wrong
+            if served is None:  # a row that has the dtypes knows more of what is wrong than one that has not
+                telling = [e for kind in (Scattered, InvalidProblemError) for e in wrong if isinstance(e, kind)]
+                raise (telling or wrong)[0]
             return served
 
 
@@ -353,7 +354,7 @@ class _Preparation:
         wanted = [out is not None for out in self.outs]
         if needs is not None:
             if not isinstance(needs, (tuple, list)) or len(needs) != len(outputs):
-                raise InvalidProblemError(f"needs is {needs!r}, must be {len(outputs)} bools")
+                raise InvalidProblemError(f"needs is {shown(needs)}, must be {len(outputs)} bools")
             wanted = [bool(need) and there for need, there in zip(needs, wanted)]
         if not any(wanted):
             raise InvalidProblemError("no result is wanted")
@@ -401,19 +402,14 @@ class _Preparation:
             output = as_element(self.numbers["dtype"], "dtype")
         if self.element in _PACKED or output in _PACKED:
             raise UnsupportedError("4-bit types have no arrays: use CastSubBytePlan")
-        for element in (self.element,) if self.element is not ElementKind.F32_STRICT else ():
-            if found := op_names(spec.patterns, "", element.symbol, output.symbol):
-                return found
-        targets = [(s.patterns, output_of(s.row).symbol if s.row.calls else "f32") for s in (spec, *spec.others)]
-        known_kinds = [
-            k for k in ElementKind
-            if k not in _PACKED and any(op_names(patterns, "", k.symbol, target) for patterns, target in targets)
-        ]  # fmt: skip
-        tokens = ", ".join(dict.fromkeys(k.token for k in known_kinds))
-        if is_chosen and self.element in known_kinds:
-            raise UnsupportedError(f"dtype is {output}, must be one of {tokens}")
+        symbol = str(self.element)
+        if symbol in spec.own_dtypes and (found := op_names(spec.patterns, "", symbol, output.symbol)):
+            return found
+        if is_chosen and symbol in spec.own_dtypes:
+            targets = [d for d in spec.row.slots["U"] if op_names(spec.patterns, "", symbol, d)]
+            raise UnsupportedError(f"dtype is {output}, must be one of {', '.join(targets)}")
         name = next((f"{a.name} has dtype" for a in spec.arrays if self._slot(a) == "T"), "dtype is")
-        raise UnsupportedError(f"{name} {self.element}, must be one of {tokens}")
+        raise UnsupportedError(f"{name} {symbol}, must be one of {', '.join(spec.dtypes)}")
 
     def _written(self) -> list[Argument]:
         """What C writes: the results that are wanted, and what it must write besides."""
@@ -435,7 +431,7 @@ class _Preparation:
         for argument in self.spec.arrays:
             view = self.views[argument.name]
             if argument.pointer and view is not None and view.dtype not in self._kinds(argument):
-                wanted = " or ".join(kind.token for kind in self._kinds(argument))
+                wanted = " or ".join(map(str, self._kinds(argument)))
                 first = self._typed() if self._slot(argument) == "T" else ""
                 of = f", that of {first}: bk.cast converts" if first not in ("", argument.name) else ""
                 raise InvalidProblemError(f"{argument.name} has dtype {view.dtype}, expected {wanted}{of}")
@@ -465,6 +461,8 @@ class _Preparation:
                 found.append(None)
             elif out is _SOME or not wanted:
                 found.append(TensorRef(EMPTY_ADDRESS, shape, form.kinds(field)[0]))
+            elif type(out) in SCALARS:
+                raise InvalidProblemError(f"out is {out!r}, must be an array")
             else:
                 view, name = _kind(out).view(out, "out"), "out" if len(self.spec.outputs) == 1 else output.name
                 strided = form.is_strided(form.pointers[field])
@@ -520,9 +518,10 @@ class _Preparation:
                 views[name] = None
                 continue
             extents, see = layout.extents[pointer.name], layout.seen.get(pointer.name)
+            strided = form.is_strided(pointer)
             if see is None:
                 padded = of_rank(view, len(extents))
-                seen = None if form.strided is None and not padded.is_dense else padded
+                seen = padded if strided or padded.is_dense else None
             else:
                 padded, seen = view, see(view)
             if seen is None and pointer.is_output:
@@ -537,7 +536,7 @@ class _Preparation:
                 seen = dense if see is None else whole if pointer.name in layout.orders else see(dense)
                 assert seen is not None
             padded = seen
-            if not self._matches(padded, extents, form.strided is not None):
+            if not self._matches(padded, extents, strided):
                 raise InvalidProblemError(f"{argument.name} has shape {view.shape}, expected {extents}")
             views[name] = padded
         return views

@@ -8,7 +8,7 @@ from typing import Any
 
 from baracuda._scalars import as_integer
 from baracuda.errors import InvalidProblemError, UnsupportedError
-from baracuda.tensor import TensorRef
+from baracuda.tensor import TensorRef, contiguous_stride
 
 Shape = tuple[int, ...]
 See = Callable[[TensorRef], "TensorRef | None"]
@@ -85,6 +85,11 @@ def of_rank(view: TensorRef, rank: int) -> TensorRef:
 def contiguous(view: TensorRef) -> TensorRef | None:
     """What an op sees that takes an operand in row-major order alone."""
     return view if view.is_dense else None
+
+
+def dense_as(shape: Shape, view: TensorRef) -> TensorRef | None:
+    """The elements of a view in row-major order, in another shape; None of one that is not so."""
+    return viewed(view, shape, contiguous_stride(shape)) if view.is_dense else None
 
 
 def check_shape(name: str, have: Shape, expected: Shape) -> None:

@@ -25,7 +25,7 @@ from baracuda._functions import (
     reductions,
     rotary,
 )
-from baracuda._functions.layout import Layout, Shape, axis_of, contiguous
+from baracuda._functions.layout import Layout, Shape, axis_of, contiguous, dense_as
 from baracuda._functions.spec import Spec
 from baracuda._optable import Row
 from baracuda._scalars import INT32_MAX, INT32_MIN, UINT64_MAX, as_integer, as_integers, as_real
@@ -116,6 +116,29 @@ def _named(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
+def _rows_of_indices(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+    """Indices of any shape, each with a row, which C sees along one axis."""
+    index = shapes["indices"]
+    if len(index) == 1:
+        return _named(spec, shapes, numbers)
+    flat = {**shapes, "indices": (math.prod(index),)}
+    if "dout" in shapes:
+        if shapes["dout"][:-1] != index or not shapes["dout"]:
+            raise InvalidProblemError(
+                f"dout has shape {shapes['dout']}, expected that of indices, {index}, and embedding_dim"
+            )
+        flat["dout"] = (math.prod(index), shapes["dout"][-1])
+    layout = _named(spec, flat, numbers)
+    if spec.name == "embedding":
+        layout.shapes["out"] = (*index, layout.values["embedding_dim"])
+    layout.seen = {
+        name: functools.partial(dense_as, layout.extents[name])
+        for name in ("indices", "dout", "out")
+        if name in layout.extents
+    }
+    return layout
+
+
 def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     whole = shapes["x"]
     axis = axis_of("axis", numbers["axis"], whole)
@@ -186,7 +209,8 @@ def _loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -
 
 
 _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
-    "pointwise": _pointwise, "named": _named, "gated": _gated, "prelu": _prelu, "repeat": _repeat,
+    "pointwise": _pointwise, "named": _named, "rows_of_indices": _rows_of_indices, "gated": _gated, "prelu": _prelu,
+    "repeat": _repeat,
     "scan": _along_axis, "softmax": _along_axis, "norm": normalization.rows, "channels": normalization.channels,
     "reduce": reductions.along_axes, "reduce_axes": reductions.over_axes,
     "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape,

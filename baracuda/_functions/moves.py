@@ -192,7 +192,10 @@ def _whole(shape: Shape, values: dict[str, Any]) -> Layout:
 
 
 def _several(name: str, given: object, low: int) -> tuple[int, ...]:
-    return as_integers(name, (given,) if isinstance(given, (int, np.integer)) else given, low, INT32_MAX)
+    """A number, or a sequence of them."""
+    if isinstance(given, (tuple, list, np.ndarray)):
+        return as_integers(name, given, low, INT32_MAX)
+    return (as_integer(name, given, low, INT32_MAX),)
 
 
 def _each(name: str, given: object, low: int, count: int) -> tuple[int, ...]:

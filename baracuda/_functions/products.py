@@ -88,8 +88,11 @@ def linear(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
 
 
 def linear_gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """The same with two weights."""
-    return _linear(spec, shapes, {"weight": "b1", "up_weight": "b2"}, {"bias": "bias1", "up_bias": "bias2"})
+    """linear with two weights, whose rows C takes to lie equally far apart."""
+    weights = {"weight": "b1", "up_weight": "b2"}
+    layout = _linear(spec, shapes, weights, {"bias": "bias1", "up_bias": "bias2"})
+    layout.seen = {**layout.seen, **dict.fromkeys(weights.values(), contiguous)}
+    return layout
 
 
 def _linear(spec: Spec, shapes: Mapping[str, Shape], weights: Mapping[str, str], biases: Mapping[str, str]) -> Layout:

@@ -134,6 +134,15 @@ class Spec:
         own = [other for other in equal if set(other.row.slots.get("T", ())) < set(self.row.slots.get("T", ()))]
         return [*less, *own, self, *[other for other in equal if other not in own]]
 
+    @functools.cached_property
+    def dtypes(self) -> tuple[str, ...]:
+        """What T stands for in its rows and in those of others, in their order, as C symbols have it."""
+        return tuple(dict.fromkeys([*self.own_dtypes, *[d for other in self.others for d in other.own_dtypes]]))
+
+    @functools.cached_property
+    def own_dtypes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(d for row in self.rows for d in row.slots["T"] if d not in ("s4", "u4")))
+
     @property
     def is_partial(self) -> bool:
         """Whether a caller may choose which outputs there are."""
@@ -223,6 +232,8 @@ def _layout(row: Row) -> str:
         return "prelu"
     if "input_shape" in names:
         return "repeat"
+    if "num_indices" in names:
+        return "rows_of_indices"
     return "pointwise" if "numel" in names else "named"
 
 
@@ -265,7 +276,8 @@ def _free_numbers(row: Row, layout: str) -> list[str]:
     known = {"repeat": ("input_shape", "output_shape", "repeats"), "prelu": ("scalar_weight",)}.get(layout, ())
     bound = {word for param in row.params if param.direction == "in" for word in param.shape.split(", ")}
     free = [p for p in row.params if p.role in ("parameter", "mode", "axis") and p.name not in known]
-    extents = [p for p in row.params if layout == "named" and p.role == "extent" and p.name not in bound]
+    by_name = layout in ("named", "rows_of_indices")
+    extents = [p for p in row.params if by_name and p.role == "extent" and p.name not in bound]
     extra = {"repeat": ["repeats"], "prelu": ["axis"]}.get(layout, [])
     return [*(["dtype"] if "U" in row.slots else []), *[p.name for p in extents], *extra, *[p.name for p in free]]
 

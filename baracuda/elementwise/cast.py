@@ -79,7 +79,7 @@ class CastPlan(Plan):
         targets = [kind for kind in ElementKind if f"cast_f32_{kind.symbol}" in ops()]
         if target in targets and target is not ElementKind.F32_STRICT:
             return ""
-        return f"output_element is {target}, must be one of {', '.join(dict.fromkeys(kind.token for kind in targets))}"
+        return f"output_element is {target}, must be one of {', '.join(dict.fromkeys(kind.symbol for kind in targets))}"
 
 
 class CastSubBytePlan(CastPlan):

@@ -219,3 +219,5 @@ def test_formulas():
         assert typeset(text) == f"<math>{markup}</math>"
     assert typeset("a quotient of a and b").count("<math>") == 2  # not the article
     assert "msup" not in typeset("a ^ b")  # C's operator
+    assert "<math>" not in typeset("the other modes do not read it")
+    assert "<mo>&#41;</mo>" not in typeset("e / c (p[c] (sum of w) - w[c])")  # as high as the fraction

@@ -8,6 +8,7 @@ import itertools
 import math
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 
@@ -143,7 +144,7 @@ READ_ONLY.flags.writeable = False
 INVALID, UNSUPPORTED = bk.InvalidProblemError, bk.UnsupportedError
 ERRORS = [
     (lambda: bk.add(F32, F32.astype(np.float64)), INVALID, "add: b has dtype f64, expected f32"),
-    (lambda: bk.gelu(np.ones(3, np.int32)), UNSUPPORTED, "gelu: x has dtype i32, must be one of f16, bf16, f32, f64"),
+    (lambda: bk.gelu(np.ones(3, np.int32)), UNSUPPORTED, "gelu: x has dtype i32, must be one of f32, f16, bf16, f64"),
     (lambda: bk.gelu(np.ones(3, np.complex64)), UNSUPPORTED, "gelu: x has dtype c32"),
     (lambda: bk.gelu(np.ones(3, ">f4")), UNSUPPORTED, "gelu: x: dtype is '>f4'"),
     (lambda: bk.add(F32, np.ones(3, np.float32)), INVALID, r"add: shapes do not broadcast: a \(3, 4\), b \(3,\)"),
@@ -185,6 +186,18 @@ ERRORS = [
     ),
     (lambda: bk.tile(F32, 0), INVALID, r"repeats\[0\] is 0"),
     (lambda: bk.tile_backward(F32, 3), INVALID, "must be a multiple of repeats"),
+    (lambda: bk.tile(F32, 1.5), INVALID, "tile: repeats is 1.5, must be a sequence of at most 64 numbers"),
+    (lambda: bk.roll(F32, 1.5), INVALID, "roll: shifts is 1.5, must be an integer"),
+    (lambda: bk.concatenate(np.ones((3, 3, 9))), INVALID, r"concatenate: arrays is .{80}\.\.\., must be a list"),
+    (lambda: bk.gelu(F32, out=1.0), INVALID, "gelu: out is 1.0, must be an array"),
+    (lambda: bk.mean(np.ones(3, np.int8), 7), INVALID, "mean: axis is 7, must be <= 0"),
+    (lambda: bk.add(np.ones(2, np.int8), F32), INVALID, "add: b has dtype f32, expected i8, that of a"),
+    (lambda: bk.matmul(np.ones((2, 2), np.int8), np.ones((2, 2), np.int8)), UNSUPPORTED, "f32, f64, f16, bf16$"),
+    (
+        lambda: bk.embedding_backward(F32, np.zeros((3, 4), np.int32), 5),
+        INVALID,
+        r"dout has shape \(3, 4\), expected that of indices, \(3, 4\), and embedding_dim",
+    ),
     (lambda: bk.powi(F32, 1.5), INVALID, "powi: n is 1.5, must be an integer"),
     (lambda: bk.affine(np.ones(2, np.int8), 300), INVALID, "scale is 300, must be <= 127"),
     (lambda: bk.gelu(np.ma.masked_array([1.0], [True])), UNSUPPORTED, "masked array"),
@@ -227,6 +240,27 @@ def test_many_shapes_are_forgotten():
     for k in range(dispatch._MOST + 5):
         dispatch._keep(store, k, k)
     assert len(store) <= dispatch._MOST
+
+
+@pytest.mark.parametrize("name", dir(functions))
+def test_what_is_said_of_a_function_is_not_about_c(name):
+    """Names of C's parameters are no words of a function, unless it has them or arrays have them as extents."""
+    spec = specs()[name]
+    known = {a.name for each in specs().values() for a in (*each.arrays, *each.numbers, *each.outputs)}
+    known |= {word for param in spec.row.pointers for word in re.findall(r"\w+", param.shape)}
+    of_c = {param.name for row in rows() for param in row.params if "_" in param.name} - known
+    words = set(re.findall(r"\w+", functions.documentation(spec)))
+    assert not words & (of_c | {"NULL", "workspace"})
+    assert not any(re.match(r"(loss|reduce|unary|binary|gated)_", word) for word in words - set(specs()))
+
+
+def test_what_is_said_of_a_function():
+    of = {name: functions.documentation(spec).splitlines() for name, spec in specs().items()}
+    assert of["prelu"][0] == "x for x > 0, else w x (He et al. 2015), w the one weight or that of the channel."
+    assert "Results: y, mean. out is a tuple of them." in of["var_mean"]
+    assert of["cross_entropy"][0].startswith("Cross entropy of logits x, (N, C) or (N, C, d...), with target")
+    assert of["sum"][0] == "sum of x"
+    assert not any("In the formulas" in line for line in of["logit"])
 
 
 def test_the_stub_has_every_signature(tmp_path):

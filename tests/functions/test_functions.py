@@ -342,6 +342,10 @@ def embedding(rng, call):
         indices = np.array([1, 9, 2, 2, 5, 1, 0], index)
         expected = np.where((indices == 5)[:, None] & (padding is not None), 0, weight[indices])
         close(call(indices, LAYOUTS["columns"](weight), padding_idx=padding), expected)
+    for shape in ((), (2, 3), (0, 2)):
+        indices = rng.integers(0, 10, shape)
+        close(call(indices, weight), weight[indices])
+        close(call(indices.T, weight, out=np.empty((*shape[::-1], 8))[..., ::2]), weight[indices.T])
 
 
 def embedding_renorm(rng, call):
@@ -362,6 +366,8 @@ def embedding_backward(rng, call):
     close(call(dout, indices, 10, padding_idx=5), np.where(np.arange(10)[:, None] == 5, 0, expected), 10)
     call(dout, indices, 10, out=out)
     close(out, expected + 1, 10)
+    table = np.array([[3, 1], [9, 3]])
+    close(call(dout[:4].reshape(2, 2, 4), table, 10), call(dout[:4], table.reshape(4), 10))
 
 
 def embedding_dense_backward(rng, call):

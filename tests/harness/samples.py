@@ -203,7 +203,7 @@ def shape_of(spec, position):
     if "channels_last" in spec.name and name in ("x", "dy"):
         return shapes[name][0], *shapes[name][2:], shapes[name][1]
     own = NAMED.get(spec.name, ({}, {}))[0]
-    return own[name] if spec.layout == "named" or name in own else shapes[name]
+    return own[name] if spec.layout in ("named", "rows_of_indices") or name in own else shapes[name]
 
 
 def grouped_products(rng) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -62,7 +62,7 @@ ALWAYS = {"ln", "scale", "width", "sqrt"}
 PLAIN = {
     "for", "if", "where", "and", "or", "to", "towards", "else", "over", "of", "in", "is", "are", "may", "be", "at",
     "the", "with", "from", "gives", "give", "than", "before", "beside", "as", "NaN", "equals", "count", "means", "one",
-    "each", "not", "only", "changed", "it", "so", "then", "sum", "sums", "when", "stays", "has",
+    "each", "not", "only", "changed", "it", "so", "then", "sum", "sums", "when", "stays", "has", "do",
 }  # fmt: skip
 # What follows the variable a; before any other word "a" is the article.
 AFTER_VARIABLE = PLAIN - {"sum", "one", "count"}
@@ -255,7 +255,7 @@ class Parser:
         while self.at < len(self.tokens):
             parts.append(self.sum())
             if self.at < len(self.tokens):  # a parenthesis whose other one stands in another run
-                parts.append(sign(self.take().text))
+                parts.append(sign(self.take().text, tall=False))
         return "".join(parts)
 
     def sum(self, closing: str = "") -> str:
