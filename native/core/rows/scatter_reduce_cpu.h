@@ -94,7 +94,7 @@ Status scatter_in_place(const Op& op, const ScatterLayout& given, const T* updat
 
 // --- Brought together ------------------------------------------------------------------------------------------------
 
-// Updates and targets as rows of more than one column, if they are; their positions are kept in 32 bits.
+// Updates and targets as rows of more than one column, if they are, and few enough for positions of 32 bits.
 struct ScatterGroups {
     Grouping by_target;
     int64_t rows, targets, columns;
@@ -105,7 +105,7 @@ struct ScatterGroups {
         targets = r.blocks * s.targets;
         columns = r.columns;
     }
-    bool exist() const { return columns > 1; }
+    bool exist() const { return columns > 1 && rows < int64_t{1} << 31; }
     void carve(Carver* carver) {
         by_target.values = carver->take<int32_t>(rows);
         by_target.start = carver->take<int64_t>(targets + 1);
