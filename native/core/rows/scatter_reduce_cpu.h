@@ -69,9 +69,14 @@ BK_HD void scatter_lines(const Op& op, const ScatterLayout& s, const ScatterPart
             for (int64_t j = 0; j < s.n; ++j) combine(line, j);
     } else {
         constexpr int64_t kLinesAtOnce = 1024;
-        for (int64_t begin = 0; begin < count; begin += kLinesAtOnce)
-            for (int64_t j = 0; j < s.n; ++j)
-                for (int64_t line = begin; line < std::min(count, begin + kLinesAtOnce); ++line) combine(line, j);
+        for (int64_t begin = 0; begin < count; begin += kLinesAtOnce) {
+            const int64_t lines = std::min(kLinesAtOnce, count - begin);
+            const bool beside = inner[L::kUpdates] == 1 && inner[L::kIndex] == 1;
+            for (int64_t j = 0; j < s.n; ++j) {
+                if (beside) prefetch_step(s, updates + begin, index + begin, j, lines);
+                for (int64_t line = begin; line < begin + lines; ++line) combine(line, j);
+            }
+        }
     }
 }
 
