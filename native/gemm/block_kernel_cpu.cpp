@@ -22,8 +22,10 @@ BK_HD void multiply_block(int64_t units, const Unit* a, int64_t line, const Unit
         for (int v = 0; v < kUsed; ++v) row[v] = *reinterpret_cast<const Vector*>(b + k * kColumns + v * kLanes);
 #pragma GCC unroll 8
         for (int i = 0; i < kRows; ++i)
-            for (int v = 0; v < kUsed; ++v) sum[i][v] += (kTurned ? a[k * kRows + i] : reinterpret_cast<Rows*>(reinterpret_cast<const char*>(a) + i * line)[k]) *
-                                                            row[v];
+            for (int v = 0; v < kUsed; ++v)
+                sum[i][v] +=
+                    (kTurned ? a[k * kRows + i] : reinterpret_cast<Rows*>(reinterpret_cast<const char*>(a) + i * line)[k]) *
+                    row[v];
     }
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i)

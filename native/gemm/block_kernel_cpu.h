@@ -41,8 +41,8 @@ struct BlockShape {
 struct BlockKernel {
     int rows, columns, terms, unit_bytes, sum_bytes;
     int64_t most_terms;  // that a block may sum
-    // sums[rows][columns] = or += a b over `units`, of which the first `width` columns are wanted. `line` is 0 for a panel of A;
-    // rows that are read as they lie, of whole units along k, are so many bytes apart.
+    // sums[rows][columns] = or += a b over `units`, of which the first `width` columns are wanted. `line` is 0 for a panel of
+    // A; rows that are read as they lie, of whole units along k, are so many bytes apart.
     void (*multiply)(int64_t units, const void* a, int64_t line, bool is_turned, const void* b, int64_t width, void* sums,
                      bool adds);
 };

@@ -106,6 +106,13 @@ BK_DEVICE MatmulPlace find_place(const Matmul<T>& p, const MatmulParts<S>& parts
     return place;
 }
 
+// The first of a place's terms of an operand, whose terms are `along` elements apart. Of none no list is read, which may be
+// empty.
+template <class E>
+BK_DEVICE const E* first_term(const E* base, const MatrixStrides& at, int64_t along, const MatmulPlace& place) {
+    return place.terms > 0 ? at.matrix(base, place.matrix) + place.first * along : base;
+}
+
 // Blocks of a grid, in tiles: at most, where the device alone knows the groups.
 template <class T>
 int64_t count_down(const Matmul<T>& p, int side) {

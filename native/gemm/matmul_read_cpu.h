@@ -54,8 +54,8 @@ struct ReadBlocks {
     }
 
     static Status multiply(const Launch& launch, const P& p) {
-        return multiply_blocked(launch,
-                                {&block_kernel<P::kPacking>(), p.m, p.n, p.k, 1, false, false, {}, {}, &p, rows, columns, store});
+        return multiply_blocked(
+            launch, {&block_kernel<P::kPacking>(), p.m, p.n, p.k, 1, false, false, {}, {}, &p, rows, columns, store});
     }
 };
 

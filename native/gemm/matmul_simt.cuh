@@ -68,20 +68,18 @@ __global__ void __launch_bounds__(kSimtThreads)
     const int thread = static_cast<int>(threadIdx.x), thread_row = thread / 16, thread_column = thread % 16;
     const MatmulPlace place = find_place(p, parts, down, across, kSimtSide, static_cast<int>(columns_of(p, kSimtSide)));
     if (place.end == 0) return;
-    SimtFeed a{
-        {p.a_at.matrix(p.a, place.matrix) + place.first * p.a_at.column, place.end, place.terms, p.a_at.row, p.a_at.column},
-        place.row,
-        p.a_at.row == 1,
-        a_moves,
-        nullptr,
-        {}};
-    SimtFeed b{
-        {p.b_at.matrix(p.b, place.matrix) + place.first * p.b_at.row, place.width, place.terms, p.b_at.column, p.b_at.row},
-        place.column,
-        p.b_at.column == 1,
-        b_moves,
-        p.gate,
-        {}};
+    SimtFeed a{{first_term(p.a, p.a_at, p.a_at.column, place), place.end, place.terms, p.a_at.row, p.a_at.column},
+               place.row,
+               p.a_at.row == 1,
+               a_moves,
+               nullptr,
+               {}};
+    SimtFeed b{{first_term(p.b, p.b_at, p.b_at.row, place), place.width, place.terms, p.b_at.column, p.b_at.row},
+               place.column,
+               p.b_at.column == 1,
+               b_moves,
+               p.gate,
+               {}};
     const int64_t tiles = (place.terms + kSimtDepth - 1) / kSimtDepth;
     float sum[8][8] = {};
     if (tiles > 0) {

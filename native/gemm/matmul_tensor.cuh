@@ -399,10 +399,8 @@ __global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
     const int warp_row = warp / 2 * (kSide / 2), warp_column = warp % 2 * (kSide / 2);
     const MatmulPlace place = find_place(p, parts, down, across, kSide, static_cast<int>(columns_of(p, kSide)));
     if (place.end == 0) return;
-    const TileSource<E> a{p.a_at.matrix(p.a, place.matrix) + place.first * p.a_at.column, place.end, place.terms, p.a_at.row,
-                          p.a_at.column};
-    const TileSource<E> b{p.b_at.matrix(p.b, place.matrix) + place.first * p.b_at.row, place.width, place.terms, p.b_at.column,
-                          p.b_at.row};
+    const TileSource<E> a{first_term(p.a, p.a_at, p.a_at.column, place), place.end, place.terms, p.a_at.row, p.a_at.column};
+    const TileSource<E> b{first_term(p.b, p.b_at, p.b_at.row, place), place.width, place.terms, p.b_at.column, p.b_at.row};
     const TileFeed<E, kSide, kFeedA> feed_a(a, place.row, thread);
     const TileFeed<E, kSide, kFeedB, kMayBeGated<T>> feed_b(b, place.column, thread, p.gate);
     const int64_t tiles = (place.terms + kDepth - 1) / kDepth;

@@ -156,7 +156,7 @@ def grouped_problems():
         "inside": lambda d: grouped(d, 40, 17, 16, 3, kind="inside", gap=3, **beta),
         "outside": lambda d: grouped(d, 40, 16, 8, 3, kind="outside"),
         "many_empty": lambda d: grouped(d, 5, 8, 8, 70, layout=1),
-        "no_group": lambda d: grouped(d, 6, 5, 7, 0, **beta),
+        "no_group": lambda d: grouped(d, 6, 5, 7, 0, null=("b_pointers",), **beta),
         "no_terms": lambda d: grouped(d, 6, 5, 0, 2, **beta),
         "special": lambda d: grouped(d, 24, 17, 40, 3, values="special"),
         "tiles": lambda d: grouped(d, 400, 136, 72, 3, **beta),

@@ -323,6 +323,17 @@ def test_other_rows(read_text):
     assert row.indexes == {"x": ("numel", False, False, "-100")}
 
 
+def test_addresses(read_text):
+    gen_cpp = importlib.import_module("gen_cpp")
+    text = TABLE.replace("in T x[numel]", "in T.address x[numel]") + "units = T of other\npoints = x: inout z\n"
+    row = read_text(text)["h_{T}"]
+    assert row.points == {"x": ("inout", "z")}
+    assert row.unit_of({"T": "f16"}) == "family.other.16bit"
+    x = row.pointers[0]
+    assert (x.is_addresses, x.dtype_of({"T": "f16"}), x.pointer_type({"T": "f16"})) == (True, "i64", "const int64_t*")
+    assert gen_cpp.parameter(x, {"T": "f32"}) == "float const* const* x"
+
+
 @pytest.mark.parametrize(("old", "new", "complaint"), [
     ("axis i32 dim", "i32 dim", r"\[h_{T}\]: parameter dim: its role, one of extent .* must stand before it"),
     ("offset i64 x_half", "offset i64 z_half", "z_half_offset: its name begins and ends with that of no operand"),
@@ -342,7 +353,9 @@ def test_other_rows(read_text):
     ("doc = y = h(x)", "indexes = y < numel\ndoc = a", "indexes: 'y' is no input"),
     ("doc = y = h(x)", "indexes = x < n\ndoc = a", "indexes: 'n' is no number of the row"),
     ("doc = y = h(x)", "indexes = x > numel\ndoc = a", "indexes: 'x > numel' is not 'operand < extent"),
-    ("doc = y = h(x)", "in_place = y: z\ndoc = a", "in_place: 'z' is no input"),
+    ("doc = y = h(x)", "points = x: out z\ndoc = a", "points: 'x: out z' is not .operand: in.out.inout name. of none"),
+    ("in T x[numel]", "in T.address x[numel]", "points: '' is not .operand: in.out.inout name. of x"),
+    ("doc = y = h(x)", "units = U\ndoc = a", "units is T, a slot of the row, or T of a table"),
     ("doc = y = h(x)\n", "", "key 'doc' is missing"),
     ("doc = y = h(x)", "docs = a\ndoc = a", "unknown key 'docs'"),
     ("doc = y = h(x)", "call = f(x\ndoc = a", "is not 'name"),
@@ -371,5 +384,5 @@ def test_the_python_table_is_that_of_the_rows():
     for ours, row in zip(optable.rows(), importlib.import_module("abi_table").read_all(), strict=True):
         assert [tuple(p) for p in ours.params] == [tuple(p) for p in row.params], row.name
         for name in ("name", "family", "functions", "slots", "reads", "saves", "defaults", "in_place", "accumulates",
-                     "indexes"):  # fmt: skip
+                     "points", "indexes"):  # fmt: skip
             assert getattr(ours, name) == getattr(row, name), f"{row.name}: {name}"
