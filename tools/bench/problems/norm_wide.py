@@ -97,7 +97,7 @@ def of_rows(name, count, n, bounds):
     given, centered = Operand((count, n), "normal"), name.startswith("layer")
     saved = ("mean_out", "inv_std_out") if centered else ("rms_out",)
     arrays = {"dy": given, "x": given, "gamma": Operand((n,), "normal")} | dict.fromkeys(saved, Operand((count,)))
-    arrays |= {"dx": Operand((count, n))} | {f"d{p}": Operand((n,)) for p in ("gamma", "beta")[: 1 + centered]}
+    arrays |= {f"d{p}": Operand((n,)) for p in ("gamma", "beta")[: 1 + centered]} | {"dx": Operand((count, n))}
     scalars = {"shape": (count, n), "norm_axes_mask": 2, "norm_total_extent": n, "gamma_offset": 0.0, "eps": EPS}
     return Bench(
         name=f"{name} {n}", row=f"{name}_{{T}}", dtypes=("f32", "bf16"), arrays=arrays,
