@@ -68,6 +68,13 @@ def as_integers(name: str, values: object, low: int = INT64_MIN, high: int = INT
     return tuple(as_integer(f"{name}[{i}]", item, low, high) for i, item in enumerate(items))
 
 
+def as_flag(name: str, value: object) -> int:
+    """A bool as C has it."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidProblemError(f"{name} is {shown(value)}, must be a bool")
+    return int(value)
+
+
 def as_real(name: str, value: object) -> float:
     if isinstance(value, (bool, np.bool_, enum.Enum)) or not isinstance(value, (numbers.Real, np.floating)):
         raise InvalidProblemError(f"{name} is {shown(value)}, must be a real number")

@@ -11,7 +11,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer, as_integers, as_items, as_real, is_integer, shown
+from baracuda._scalars import (
+    INT32_MAX,
+    INT64_MAX,
+    as_flag,
+    as_integer,
+    as_integers,
+    as_items,
+    as_real,
+    is_integer,
+    shown,
+)
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
@@ -72,12 +82,7 @@ def real(**options: Any) -> Any:
 def flag() -> Any:
     """A bool, False by default."""
 
-    def check(name: str, value: object) -> bool:
-        if not isinstance(value, (bool, np.bool_)):
-            raise InvalidProblemError(f"{name} is {shown(value)}, must be a bool")
-        return bool(value)
-
-    return checked(check, default=False)
+    return checked(lambda name, value: bool(as_flag(name, value)), default=False)
 
 
 def params() -> Any:

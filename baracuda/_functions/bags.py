@@ -7,13 +7,13 @@ from typing import Any
 
 from baracuda._functions.layout import Layout, Shape, check_shape, extent_of
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX
+from baracuda._scalars import INT32_MAX, as_flag
 from baracuda.errors import InvalidProblemError
 
 
 def by_offsets(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     indices, offsets = shapes["indices"], shapes["offsets"]
-    has_last = bool(numbers.get("include_last_offset", spec.layout == "last_offset_bags"))
+    has_last = as_flag("include_last_offset", numbers.get("include_last_offset", spec.layout == "last_offset_bags"))
     if len(indices) != 1 or len(offsets) != 1 or offsets[0] < has_last:
         raise InvalidProblemError(f"indices have shape {indices} and offsets {offsets}, must have one axis each")
     bags, whole = offsets[0] - has_last, shapes.get("weight", shapes.get("dout", ()))

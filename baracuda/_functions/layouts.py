@@ -26,9 +26,9 @@ from baracuda._functions import (
     rotary,
 )
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous, dense_as
-from baracuda._functions.spec import Spec
+from baracuda._functions.spec import REQUIRED, Spec
 from baracuda._optable import Row
-from baracuda._scalars import INT32_MAX, INT32_MIN, UINT64_MAX, as_integer, as_integers, as_real
+from baracuda._scalars import INT32_MAX, INT32_MIN, UINT64_MAX, as_flag, as_integer, as_integers, as_real
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind
 from baracuda.elementwise.affine import AffineDescriptor
@@ -41,10 +41,15 @@ from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction
 
 def solve(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     """`shapes` has those of the arrays that are there, by their Python names."""
+    if spec.layout != "pointwise":
+        for each in spec.arrays:
+            if each.name not in shapes and not each.pointer and each.default is REQUIRED:
+                raise InvalidProblemError(f"{each.name} is None, but is needed for its shape")
     layout = _LAYOUTS[spec.layout](spec, shapes, numbers)
     for name, extents in layout.extents.items():
         if len(extents) > MAX_RANK:
-            raise UnsupportedError(f"{spec.names[name]} has rank {len(extents)}; at most {MAX_RANK} is supported")
+            named = spec.names.get(name, name)
+            raise UnsupportedError(f"{named} has rank {len(extents)}; at most {MAX_RANK} is supported")
     return layout
 
 
@@ -203,7 +208,9 @@ def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
 
 def _loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     given = numbers["reduction"]
-    if given != "batchmean" or not any(param.name == "batch" for param in spec.row.params):
+    if not (isinstance(given, str) and given == "batchmean") or not any(
+        param.name == "batch" for param in spec.row.params
+    ):
         given = LossReduction(_member(LossReduction, "reduction", given)).name.lower()
     return losses.loss(spec, shapes, numbers, given)
 
@@ -283,12 +290,6 @@ def _member(kind: type[IntEnum], name: str, value: object) -> int:
     return int(members[value])
 
 
-def _flag(name: str, value: object) -> int:
-    if not isinstance(value, (bool, np.bool_)):
-        raise InvalidProblemError(f"{name} is {value!r}, must be a bool")
-    return int(value)
-
-
 def _inverse(name: str, value: object) -> float:
     number = as_real(name, value)
     if not (math.isfinite(number) and number > 0):
@@ -299,10 +300,10 @@ def _inverse(name: str, value: object) -> float:
 # Numbers that C takes otherwise than a caller gives them, by C's names.
 _CHOICES: dict[str, Callable[[str, object], int | float]] = {
     "mode": functools.partial(_member, EmbeddingBagMode), "reduction_mode": functools.partial(_member, LossReduction),
-    "reduce": functools.partial(_member, ScatterReduction), "include_self": _flag, "include_last_offset": _flag,
-    "scale_grad_by_freq": _flag,
-    "reverse": _flag, "hard": _flag, "zero_infinity": _flag, "log_input_flag": _flag, "is_half": _flag,
-    "log_target_flag": _flag, "full_flag": _flag, "swap_flag": _flag, "is_causal": _flag, "inv_tau": _inverse,
+    "reduce": functools.partial(_member, ScatterReduction), "include_self": as_flag, "include_last_offset": as_flag,
+    "scale_grad_by_freq": as_flag,
+    "reverse": as_flag, "hard": as_flag, "zero_infinity": as_flag, "log_input_flag": as_flag, "is_half": as_flag,
+    "log_target_flag": as_flag, "full_flag": as_flag, "swap_flag": as_flag, "is_causal": as_flag, "inv_tau": _inverse,
 }  # fmt: skip
 
 

@@ -46,7 +46,7 @@ def roll(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) ->
 
 def permute(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     shape, given = shapes["x"], numbers["dims"]
-    dims = tuple([axis_of("dims", d, shape) for d in given]) if isinstance(given, (tuple, list, np.ndarray)) else ()
+    dims = tuple([axis_of("dims", d, shape) for d in given]) if _is_sequence(given) else ()
     if len(set(dims)) != len(shape) or len(dims) != len(shape):
         raise InvalidProblemError(f"dims is {given!r}, must be a permutation of the axes of shape {shape}")
     moved = tuple([shape[d] for d in dims])
@@ -191,9 +191,13 @@ def _whole(shape: Shape, values: dict[str, Any]) -> Layout:
     return Layout(known | values, {"x": shape, "y": shape}, {"y": shape})
 
 
+def _is_sequence(given: object) -> bool:
+    return isinstance(given, (tuple, list)) or (isinstance(given, np.ndarray) and given.ndim == 1)
+
+
 def _several(name: str, given: object, low: int) -> tuple[int, ...]:
     """A number, or a sequence of them."""
-    if isinstance(given, (tuple, list, np.ndarray)):
+    if _is_sequence(given):
         return as_integers(name, given, low, INT32_MAX)
     return (as_integer(name, given, low, INT32_MAX),)
 

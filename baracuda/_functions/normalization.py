@@ -6,11 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from baracuda._functions.layout import Layout, Shape, axes_of, check_shape, contiguous
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, as_integer
+from baracuda._scalars import INT32_MAX, as_flag, as_integer
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
 
@@ -45,9 +43,7 @@ def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     if _extents_of(spec, "x").endswith(", c_extent"):
         count, others = shape[-1], shape[1:-1]
     if has_flag:
-        flag = numbers["channels_last"]
-        if not isinstance(flag, (bool, np.bool_)):
-            raise InvalidProblemError(f"channels_last is {flag!r}, must be a bool")
+        flag = as_flag("channels_last", numbers["channels_last"])
         count, others = (shape[-1], shape[1:-1]) if flag else (count, others)
     values = {"n_extent": items, "c_extent": count, "spatial_extent": math.prod(others)}
     if max(values.values()) > INT32_MAX:

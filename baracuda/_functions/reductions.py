@@ -12,7 +12,7 @@ import numpy as np
 
 from baracuda._functions.layout import Layout, See, Shape, axes_of, check_shape, viewed
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, as_integers
+from baracuda._scalars import INT32_MAX, as_flag, as_integers
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef
 
@@ -137,9 +137,7 @@ def trace_gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str
 
 def _parts(shape: Shape, numbers: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...], Shape]:
     """(the axes that stay, those that are reduced, the shape of the result)"""
-    axes, keepdims = axes_of("axis", numbers["axis"], shape), numbers["keepdims"]
-    if not isinstance(keepdims, (bool, np.bool_)):
-        raise InvalidProblemError(f"keepdims is {keepdims!r}, must be a bool")
+    axes, keepdims = axes_of("axis", numbers["axis"], shape), as_flag("keepdims", numbers["keepdims"])
     kept = tuple([a for a in range(len(shape)) if a not in axes])
     result = tuple([1 if a in axes else e for a, e in enumerate(shape) if keepdims or a not in axes])
     return kept, axes, result

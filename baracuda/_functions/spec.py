@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import numbers
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -127,7 +128,7 @@ class Spec:
         """Itself and others, in the order in which they are tried on a call. A row that takes less comes first, and of
         rows of the same arguments one that is for some of the dtypes alone."""
         given = {a.name for a in self.arrays if values.get(a.name) is not None}
-        given |= {n.name for n in self.numbers if values[n.name] != n.default}
+        given |= {n.name for n in self.numbers if not _is_default(values[n.name], n.default)}
         less = [other for other in self.others if other.absent and not given.intersection(other.absent)]
         less.sort(key=lambda other: (-len(other.absent), len(other.row.slots.get("T", ()))))
         equal = [other for other in self.others if not other.absent]
@@ -174,6 +175,11 @@ class Spec:
     def names(self) -> Mapping[str, str]:
         """C's names -> Python's."""
         return {a.pointer or a.number: a.name for a in (*self.arrays, *self.numbers, *self.outputs)}
+
+
+def _is_default(value: object, default: object) -> bool:
+    """Arrays and others whose comparison is no bool are none."""
+    return value is default or (isinstance(value, (numbers.Number, str)) and value == default)
 
 
 @functools.cache

@@ -269,10 +269,6 @@ def batched_reference(p):
     return expected(p, a, b, c, np.zeros(p.scalars["n"]))
 
 
-def strided_step(m, n, gap=0):
-    return m * (n + gap)
-
-
 BATCHED = {
     "plain": lambda d: batched(d, 7, 9, 11, 3, numbers=(0.75, -1.5), apart=0),
     "gaps": lambda d: batched(d, 20, 17, 40, 2, gap=3, numbers=(1.0, 0.5)),
@@ -328,7 +324,6 @@ ROWS_OF = [row for row in ROWS.values() if row.name.startswith(("gemm_", "gemv_"
 SPECIAL = ("gemm_batched_{T}_rcr_sm80", "gemm_dense_{T}", "gemv_dense_m1_{T}")
 NARROW = ("gemm_dense_{T} of integers", "gemm_dense_{T} of fp8", "gemm_dense_{T}_i32", "gemm_dense_{T}_3xtf32")
 STEP = (Bad("d_step", 2, "stride_d is 0", {"stride_d": 0}, can=2),)
-IDLE_BATCH = {"gemm_batched_{T}_rcr_sm80": "batch_count"}
 
 
 def special_cases():

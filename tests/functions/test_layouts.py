@@ -1,5 +1,5 @@
-"""Where arrays lie changes nothing: each function gives of scattered arrays, and into scattered results, what it gives of
-dense ones."""
+"""Where arrays lie changes nothing: each function gives of scattered arrays, and into scattered results, what it gives
+of dense ones."""
 
 import itertools
 

@@ -43,36 +43,6 @@ BK_HD void add_to_row(T* y, int64_t width, const Term& term) {
     for (int64_t i = 0; i < width; ++i) y[i] = narrow<T>(sum[i]);
 }
 
-// y[c] = sum over k < count of row(k)[c] for the columns of the range, rounded once. Blocks of terms are summed on their
-// own, so the error grows with count / 64 + 64 rather than with count.
-template <class T, class RowAt>
-BK_HD void sum_rows(T* y, ColumnRange columns, int64_t count, const RowAt& row) {
-    using C = compute_t<T>;
-    constexpr int64_t kTerms = 64;
-    for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
-        if (count == 0) {
-            memset(y + c, 0, sizeof(T) * static_cast<size_t>(width));
-            return;
-        }
-        // The first row sets a sum: zeroing it would be a memset of memory, for which it leaves its registers.
-        const auto sum_block = [&](C* sum, int64_t first) {
-            const T* const head = row(first, c, width);
-            for (int64_t i = 0; i < width; ++i) sum[i] = C(0) + widen(head[i]);
-            for (int64_t k = first + 1; k < std::min(first + kTerms, count); ++k) {
-                const T* const x = row(k, c, width);
-                for (int64_t i = 0; i < width; ++i) sum[i] += widen(x[i]);
-            }
-        };
-        C total[most()], sum[most()];
-        sum_block(total, 0);
-        for (int64_t k = kTerms; k < count; k += kTerms) {
-            sum_block(sum, k);
-            for (int64_t i = 0; i < width; ++i) total[i] += sum[i];
-        }
-        for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(total[i]);
-    });
-}
-
 // Rows x columns in parts that one thread each may write: slices of at least two cache lines of columns, and residue
 // classes of rows, so that one hot row does not stop the others.
 struct MatrixParts {

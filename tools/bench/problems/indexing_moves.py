@@ -28,10 +28,6 @@ def same(problem, name, places, expected):
     return f"{name}[{places[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}"
 
 
-def index_like(t, name, like):
-    return t[name].view(*like.shape)
-
-
 def lines_of(scale):
     return (2**16 // scale, 1024)
 
