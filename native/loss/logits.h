@@ -43,8 +43,8 @@ struct RepeatedWeight {
     }
     int64_t BK_HD length() const { return static_cast<int64_t>(extent.divisor()); }
 
-    // From element `first` on: the first `stored` of `count` elements have their weights at `from`, any other has `value`. Vectors
-    // look those up by a mask, so that none is read behind the last.
+    // From element `first` on: the first `stored` of `count` elements have their weights at `from`, any other has `value`.
+    // Vectors look those up by a mask, so that none is read behind the last.
     struct Run {
         const C* from;
         uint32_t stored;

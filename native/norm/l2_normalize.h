@@ -64,7 +64,8 @@ struct WideSquareSums {
     BK_HD C norm(int64_t n) const { return norm2_reducer_t<T>{}.finish({sum}, n); }
 };
 template <class T>
-using square_sums_t = std::conditional_t<std::is_same_v<norm2_reducer_t<T>, WideNorm2Reducer<T>>, WideSquareSums<T>, SquareSums<T>>;
+using square_sums_t =
+    std::conditional_t<std::is_same_v<norm2_reducer_t<T>, WideNorm2Reducer<T>>, WideSquareSums<T>, SquareSums<T>>;
 
 template <class T>
 struct L2Rows : RowDefaults {

@@ -17,7 +17,7 @@ namespace bk {
 
 // body(f), where the flag is a constant.
 template <class F, class Owner, class Flag, class Body>
-BK_HD void each_value(F f, Flag Owner::*flag, const Body& body) {
+BK_HD void each_value(F f, Flag Owner::* flag, const Body& body) {
     if (f.*flag) {
         f.*flag = Flag(1);
         body(f);

@@ -344,8 +344,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), there, get<O>(cell)), ...);
     }
 
-    // Positions [begin, end) of a lot chunk by chunk, in one group or each of each row in its own. Where `in_output` is there, it has the
-    // chunks' statistics, and the output what they hold.
+    // Positions [begin, end) of a lot chunk by chunk, in one group or each of each row in its own. Where `in_output` is there,
+    // it has the chunks' statistics, and the output what they hold.
     BK_HD void visit(int work, const Lot& lot, const Row* row, int64_t begin, int64_t end, Group* groups, bool keeps,
                      Acc* in_output, Acc* acc) const {
         const int64_t of_row = keeps ? ceil_div<int64_t>(n, kRowChunk) : 0;

@@ -78,7 +78,8 @@ BK_HD void prefetch_ids(const IdArray& ids, int64_t first, int64_t count) {
     prefetch_row(static_cast<const int32_t*>(at.ids), count * (at.is_wide ? 2 : 1));
 }
 
-// Of neighbouring lines, before step j along the axis: hardware does not foresee these. Without, a hot row took 7 times as long.
+// Of neighbouring lines, before step j along the axis: hardware does not foresee these. Without, a hot row took 7 times as
+// long.
 template <class T, class Ids>
 BK_HD void prefetch_step(const ScatterLayout& s, const T* updates, const Ids& index, int64_t j, int64_t lines) {
     const int64_t next = j + 8;
