@@ -11,7 +11,7 @@ namespace {
 
 constexpr int64_t kUnits = 256, kMostRows = 512, kMostColumns = 2016;  // of what is packed in a workspace
 constexpr int64_t kLeast = int64_t{160} * 160 * 160;                   // products for which that pays
-constexpr int64_t kStack = 17 * 1024 + 512;                            // with all else that a call takes at most 24 KiB
+constexpr int64_t kStack = 16 * 1024 + 512;                            // with all else that a call takes at most 24 KiB
 
 int64_t rounded_up(int64_t count, int64_t to) { return ceil_div(count, to) * to; }
 

@@ -113,7 +113,7 @@ struct ThinMatmul {
     // sum_along() of bf16, whose many lines are read as they lie.
     BK_HD void sum_pairs_along(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
         const E *const few = thin.first(g), *const from = many.first(g) + first * many.line;
-        constexpr int64_t kRoom = 1024, kPairs = 2 * kThinLanes;
+        constexpr int64_t kRoom = 512, kPairs = 2 * kThinLanes;
         alignas(64) S thin_room[kRoom];
         alignas(64) uint16_t tails[kThin][kPairs];
         const int64_t slots = thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8, most = kRoom / slots;

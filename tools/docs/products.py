@@ -182,7 +182,7 @@ sizes = bk.upload(np.array([[1, 2, 4], [3, 2, 4]], np.int32))  # m, n and k of e
 pitches = {"lda": 4, "ldb": 2, "ldd": 2}
 of = bk.GemmPointersDescriptor(m=3, n=2, k=4, batch=2, layout=bk.DenseLayout.RRR, **pitches, element=bk.f32)
 bk.GemmPointersPlan.select(None, of).run(None, None, bk.GemmPointersArgs(*pointers, sizes))
-print(*(bk.download(matrix) for matrix in d), sep="\n")
+print(*(bk.download(matrix) for matrix in d), sep="\\n")
 """,
     "grouped_gemm_pointers": """
 a = bk.upload(np.array([[1, 2, 0, 1], [0, 1, 3, -1], [1, 1, 1, 1]], np.float32))  # three rows of k terms
