@@ -33,7 +33,7 @@ BY_NAME = {
     "running_mean": "np.array([1, 1, 2], np.float32)", "running_var": "np.array([1, 2, 0.5], np.float32)",
     "mask": "np.array([[True, True, False], [False, True, True]])", ("softmax", "bias"): OTHERS,
     ("masked_log_softmax", "mask"): "np.ones((2, 3), bool)",  # of an element that is masked it is -inf
-    "dsum": "np.full_like(sum, 0.5)",
+    "dsum": "np.full_like(y, 0.5)",
     ("grouped_gemm", "b"): "np.ones((2, 3, 2), np.float32)",  # a matrix of each group of rows
     "offsets": "np.array([0, 1, 2], np.int32)", "up_bias": "np.array([0.5, 1], np.float32)",
 }  # fmt: skip
