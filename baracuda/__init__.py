@@ -32,6 +32,8 @@ from baracuda.dtypes import (
     f32,
     f32_strict,
     f64,
+    fp8e4m3,
+    fp8e5m2,
     i8,
     i16,
     i32,
@@ -264,6 +266,8 @@ _LAZY |= dict.fromkeys(
 )
 
 
+_NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
+
 if not TYPE_CHECKING:  # for type checkers a name that is misspelt is none
 
     def __getattr__(name: str) -> Any:
@@ -279,7 +283,7 @@ if not TYPE_CHECKING:  # for type checkers a name that is misspelt is none
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_functions_of_arrays()})
+    return sorted({*globals(), *_LAZY, *_functions_of_arrays()} - _NOT_OURS)
 
 
 def _functions_of_arrays() -> Any:
@@ -362,6 +366,8 @@ __all__ = [
     "f32",
     "f32_strict",
     "f64",
+    "fp8e4m3",
+    "fp8e5m2",
     "i8",
     "i16",
     "i32",

@@ -9,7 +9,7 @@ import textwrap
 
 import baracuda
 from baracuda._console import exit_status
-from baracuda._describe import describe, guarantee
+from baracuda._describe import alike, describe, guarantee
 from baracuda._lib import cuda_unavailable
 from baracuda._optable import rows
 from baracuda._vendor import how_to_install, preload, vendors
@@ -47,7 +47,7 @@ def info() -> int:
         return 1
     print(f"library {library.path}")
     for key, value in library.build_info.items():
-        if key != "vendors":
+        if key != "vendors" and value:
             print(f"  {key:10s} {' '.join(value) if isinstance(value, list) else value}")
     print(f"  {'symbols':10s} {len(library.symbols())}")
     for key, about in vendors(library).items():
@@ -62,12 +62,12 @@ def info() -> int:
 def ops(name: str | None, family: str | None) -> int:
     if name is not None:
         lines = list(describe(name))
-        print(
-            *lines or [f"no op {name!r}; `python -m baracuda ops` lists all"],
-            sep="\n",
-            file=None if lines else sys.stderr,
-        )
-        return 0 if lines else 1
+        if lines:
+            print(*lines, sep="\n")
+            return 0
+        meant = f", perhaps {' or '.join(found)}" if (found := alike(name)) else ""
+        print(f"no op {name!r}{meant}; `python -m baracuda ops` lists all", file=sys.stderr)
+        return 1
     chosen = [row for row in rows() if family in (None, row.family)]
     if not chosen:
         families = sorted({row.family for row in rows()})
@@ -92,7 +92,8 @@ def cflags() -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m baracuda", description="What this installation can do.")
-    commands = parser.add_subparsers(dest="command", required=True)
+    parser.add_argument("--version", action="version", version=baracuda.__version__)
+    commands = parser.add_subparsers(dest="command")
     commands.add_parser("info", help="the library in use, how it was built, and the CUDA devices")
     listing = commands.add_parser("ops", help="the op table: dtypes and guarantees; of one op, all there is to know")
     listing.add_argument("name", nargs="?", help="an op or a function: gelu, segment_sum, unary_gelu_backward_f16")
@@ -103,6 +104,9 @@ def main() -> int:
     timing.add_argument("--sizes", type=int, nargs="+", default=[1 << 10, 1 << 16, 1 << 22], help="numbers of elements")
     commands.add_parser("cflags", help="compiler flags that find baracuda_kernels.h and the headers of C++")
     args = parser.parse_args()
+    if args.command is None:
+        parser.print_help(sys.stderr)
+        return 2
     if args.command == "ops":
         return ops(args.name, args.family)
     if args.command == "bench":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 import re
 import textwrap
@@ -56,6 +57,8 @@ def describe(name: str) -> Iterator[str]:
     """Lines about the function of a name and the ops that it stands for; none if there are none."""
     if name in specs():
         yield f"baracuda.{name}({functions.signature(specs()[name])})"
+        for paragraph in functions.documentation(specs()[name]).split("\n\n"):
+            yield from _filled(paragraph)
         yield ""
     elif name in joins.__all__:
         function = getattr(joins, name)
@@ -65,6 +68,12 @@ def describe(name: str) -> Iterator[str]:
         if number:
             yield ""
         yield from _about(row, function, ops().get(name))
+
+
+def alike(name: str) -> list[str]:
+    """Names of functions and ops that may have been meant."""
+    named = {*specs(), *joins.__all__, *[stem(row, function) for row in rows() for function in row.functions or ("",)]}
+    return difflib.get_close_matches(name, sorted(named), n=3)
 
 
 def stem(row: Row, function: str) -> str:

@@ -151,8 +151,8 @@ u16 = ElementKind.U16
 i32 = ElementKind.I32
 i64 = ElementKind.I64
 bool_ = ElementKind.BOOL
-e4m3fn = ElementKind.FP8_E4M3
-e5m2 = ElementKind.FP8_E5M2
+e4m3fn = fp8e4m3 = ElementKind.FP8_E4M3
+e5m2 = fp8e5m2 = ElementKind.FP8_E5M2
 s4 = ElementKind.S4
 u4 = ElementKind.U4
 b1 = ElementKind.BIN

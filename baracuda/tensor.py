@@ -120,8 +120,11 @@ class TensorRef(_Slots):
     def __repr__(self) -> str:
         return f"TensorRef({self.ptr:#x}, shape={self.shape}, dtype={self.dtype}, strides={self.strides})"
 
+    def __copy__(self) -> TensorRef:
+        return self
+
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a TensorRef is an address of this process and cannot be pickled")
+        raise TypeError("a TensorRef is an address of this process and cannot be pickled, nor copied with its memory")
 
     @property
     def rank(self) -> int:

@@ -93,6 +93,17 @@ def test_program(library):
         "baracuda_kernels_unary_gelu_f32_run(",
     ):
         assert part in result.stdout
-    result = subprocess.run([*command, "nonsense"], env=environment, capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stdout) == (1, "")
-    assert result.stderr == "no op 'nonsense'; `python -m baracuda ops` lists all\n"
+    for name, meant in (("nonsense", ""), ("softmaks", ", perhaps softmax or ")):
+        result = subprocess.run([*command, name], env=environment, capture_output=True, text=True, check=False)
+        assert (result.returncode, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"no op {name!r}{meant}")
+        assert result.stderr.endswith("; `python -m baracuda ops` lists all\n")
+    result = subprocess.run(command[:-1], env=environment, capture_output=True, text=True, check=False)
+    assert result.returncode == 2
+    assert "all there is to know" in " ".join(result.stderr.split())
+
+
+def test_functions_are_described_before_their_ops():
+    lines = list(describe("cross_entropy"))
+    assert lines[1].startswith("  Cross entropy of logits x")
+    assert lines.index("") < next(k for k, line in enumerate(lines) if line.startswith("loss_cross_entropy"))

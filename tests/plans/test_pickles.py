@@ -110,6 +110,9 @@ def test_addresses_do_not_travel():
     for thing in (args.x, args):
         with pytest.raises(TypeError, match="a TensorRef is an address of this process and cannot be pickled"):
             pickle.dumps(thing)
+        with pytest.raises(TypeError, match="nor copied with its memory"):
+            copy.deepcopy(thing)
+        assert copy.copy(thing) is args.x or copy.copy(thing).x is args.x
 
 
 @pytest.mark.parametrize("name", PLANS)

@@ -350,6 +350,7 @@ def test_names_are_lazy_and_complete():
     for name in bk.__all__:
         assert getattr(bk, name) is not None
     assert set(bk.__all__) <= set(dir(bk))
+    assert not {"sys", "Any", "importlib"} & set(dir(bk))
     for plan in [bk.Plan, *_subclasses(bk.Plan)]:
         if hasattr(plan, "args_type") and not plan.__name__.startswith("_"):
             for cls in (plan, plan.args_type, plan.descriptor_type):

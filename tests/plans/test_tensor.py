@@ -246,6 +246,7 @@ def test_element_names():
 def test_spelling_in_symbols():
     spelled = {kind.token: kind.symbol for kind in bk.ElementKind if kind.symbol != kind.token}
     assert spelled == {"s8": "i8", "e4m3fn": "fp8e4m3", "e5m2": "fp8e5m2"}
+    assert all(getattr(bk, token) is getattr(bk, symbol) for token, symbol in spelled.items())
     assert bk.i8 is bk.s8
 
 
