@@ -244,7 +244,7 @@ def test_many_shapes_are_forgotten():
                 assert bk.neg(np.ones(extent, np.float32)).shape == (extent,)
     store = {}
     for k in range(dispatch._MOST + 5):
-        dispatch._keep(store, k, k)
+        dispatch.keep(store, k, k)
     assert len(store) <= dispatch._MOST
 
 

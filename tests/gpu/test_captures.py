@@ -34,6 +34,8 @@ def test_capture_and_replay(library, op, workspace):
             (direct, outcome, problem),
         ):
             for name, buffer in prepared.given.items():
+                if name in prepared.row.points:
+                    continue  # addresses of its own memory
                 buffer.image = inputs.buffers[name].image
                 buffer.block.write(buffer.image)
             prepared.workspace and prepared.workspace.set_bits(NAN_POISON)

@@ -43,7 +43,8 @@ UNDRAWN_OPS = (
     "col2im", "concat", "contiguize", "flip", "im2col", "pad", "permute", "repeat_interleave", "roll", "tri", "unfold",
     "write_slice",
 )  # fmt: skip
-DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS)]
+# Nothing can be known of what lists of addresses on the device point to.
+DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS) and not row.points]
 PLACED = re.compile(r" with (\w+) along (\w+)$")
 INSTANCES = {name: [op for op, (row, _) in OPS.items() if row.name == name] for name in DRAWN}
 

@@ -18,8 +18,8 @@ ANY_SIGN = {
     "target_ignore", "ignore_index", "zero_infinity", "stride_row", "stride_col",
     "correction", "diagonal", "source_offset",
     "stride_a", "stride_b", "stride_c", "stride_d", "stride_dd", "stride_r", "stride_z", "query_offset", "fill_bits",
-    "bound", "other", "has_other", "is_sorted", "include_last_offset", "is_half", "include_self", "is_concatenated",
-    "scale_grad_by_freq",
+    "fill_bits_high", "bound", "other", "has_other", "is_sorted", "include_last_offset", "is_half", "include_self",
+    "is_concatenated", "scale_grad_by_freq",
 }  # fmt: skip
 # what repeats an entry of a host array, whose other values alone are wrong, and flags
 REPEATED = re.compile(r"(scan|softmax|reduce)_(extent|stride_\w+)|stride_d?[xy]_[bhs]|reverse|hard|\w+_flag")

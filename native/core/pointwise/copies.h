@@ -2,6 +2,7 @@
 // compiled once for each width and serve every op and element type (copies.cu, copies_cpu.cpp).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/abi/checks.h"
@@ -93,6 +94,7 @@ struct MappedPlan {
     MappedCopy copy;
     int64_t start_unit = 1;  // steps along the axis `moved` for one of the start
     int64_t numel = 1;
+    int bands = 0;  // that an axis is in, be it one of a single element, which the copy lacks
 };
 
 namespace mapped {
@@ -115,6 +117,7 @@ BK_COLD inline MappedPlan plan_mapped(const MappedCopy& given) {
     int order[kMaxRank], count = 0;
     for (int d = 0; d < given.rank; ++d) {
         plan.numel *= given.axis[d].extent;
+        if (given.axis[d].slope != 0) plan.bands = std::max(plan.bands, given.axis[d].band + 1);
         const bool is_moved = given.start != nullptr && given.moved == d;
         if (given.axis[d].extent == 1 && given.axis[d].is_plain() && !is_moved) continue;
         int at = count++;

@@ -247,8 +247,8 @@ MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const vo
                         axis.stride_x,
                         axis.slope,
                         axis.band};
-        if (axis.slope != 0 && plan.bands <= axis.band) plan.bands = axis.band + 1;
     }
+    plan.bands = given.bands;
     for (int b = 0; b < kMostBands; ++b) plan.band[b] = copy.band[b];
     plan.start = copy.start;
     plan.moved = copy.rank - 1 - copy.moved;

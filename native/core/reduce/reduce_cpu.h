@@ -358,7 +358,8 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
                     Terms terms, int inputs) {
     using Acc = typename R::Acc;
     constexpr int kIn = Terms::kOperands, kOut = sizeof...(Out);
-    constexpr int64_t kAccs = std::min(kMostAccs<Acc>, Terms::kMost);
+    // Terms that a loop makes have arrays of their own beside these.
+    constexpr int64_t kAccs = std::min(kMostAccs<Acc> / (Terms::Reader::kInMemory ? 1 : 2), Terms::kMost);
     const ReducePlan<kIn, kOut> plan = plan_reduce<R>(axes, inputs);
     const int last = plan.reduced.rank - 1, inner = plan.kept.rank - 1;
     ReduceSpans<kIn> spans{};

@@ -20,10 +20,8 @@ BK_DEVICE unsigned cluster_rank() {
     return rank;
 }
 BK_DEVICE void cluster_sync() { asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory"); }
-// Without an order among accesses of memory; once `read` is there, a word of another block.
-BK_DEVICE void cluster_arrive(uint32_t read) {
-    asm volatile("// %0\nbarrier.cluster.arrive.relaxed.aligned;" ::"r"(read) : "memory");
-}
+// After all that this block has read of others: behind this barrier they may have ended.
+BK_DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
 BK_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
 // What `word` of this block's shared memory is in block `rank` of the cluster.
 BK_DEVICE uint32_t load_of_block(const uint32_t* word, unsigned rank) {
@@ -35,7 +33,7 @@ BK_DEVICE uint32_t load_of_block(const uint32_t* word, unsigned rank) {
 #else
 BK_DEVICE unsigned cluster_rank() { return 0; }
 BK_DEVICE void cluster_sync() {}
-BK_DEVICE void cluster_arrive(uint32_t) {}
+BK_DEVICE void cluster_arrive() {}
 BK_DEVICE void cluster_wait() {}
 BK_DEVICE uint32_t load_of_block(const uint32_t* word, unsigned) { return *word; }
 #endif
@@ -121,11 +119,10 @@ BK_DEVICE typename F::Acc combine_block(const F& f, typename F::Acc mine, RowExc
     return combine_lanes(f, mine, groups);
 }
 
-// Of the blocks of a cluster, a power of two; `mine` is that of this block. Blocks stay until all have read `last`, a word of
-// that.
+// Of the blocks of a cluster, a power of two; `mine` is that of this block. Blocks stay until all have read (cluster_arrive).
 template <class F>
 BK_DEVICE typename F::Acc combine_cluster(const F& f, typename F::Acc mine, int blocks, RowExchange<typename F::Acc>& exchange,
-                                          int turn, uint32_t* last) {
+                                          int turn) {
     using Words = AccWords<typename F::Acc>;
     if (threadIdx.x == 0) exchange.block[turn & 1] = Words::of(mine);
     cluster_sync();
@@ -133,7 +130,6 @@ BK_DEVICE typename F::Acc combine_cluster(const F& f, typename F::Acc mine, int 
     Words words;
 #pragma unroll
     for (int i = 0; i < Words::kCount; ++i) words.word[i] = load_of_block(&exchange.block[turn & 1].word[i], place);
-    *last |= words.word[Words::kCount - 1];
     return combine_lanes(f, words.value(), blocks);
 }
 

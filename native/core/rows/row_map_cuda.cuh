@@ -80,7 +80,6 @@ __global__ void __launch_bounds__(kMostRowThreads)
     Held held[N * V];
     Acc mine = f.identity();
     int turn = 0;
-    uint32_t last = 0;
     if (grid.stage != RowStage::kMaps) {
         bool holds = false, again = false;
         do {
@@ -98,7 +97,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
                 all = combine_lanes(f, all, grid.lanes);
             else
                 all = combine_block(f, all, exchange, turn);
-            if (grid.blocks > 1) all = combine_cluster(f, all, grid.blocks, exchange, turn, &last);
+            if (grid.blocks > 1) all = combine_cluster(f, all, grid.blocks, exchange, turn);
             ++turn;
             if (grid.stage == RowStage::kSums) {
                 if (threadIdx.x == 0) static_cast<AccWords<Acc>*>(parts)[r * grid.parts + part] = AccWords<Acc>::of(all);
@@ -113,7 +112,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
             all = f.combine(all, static_cast<const AccWords<Acc>*>(parts)[r * grid.parts + p].value());
         f.finish(row, combine_block(f, all, exchange, 0), grid.n);
     }
-    if (grid.blocks > 1) cluster_arrive(last);
+    if (grid.blocks > 1) cluster_arrive();
     if constexpr (Operands::kOut > 0) {
         for (int t = 0; t < grid.tiles; ++t) {
             const RowTile<N, V> where = span(t);
