@@ -251,8 +251,9 @@ struct WeightedCrossEntropyRows : RowDefaults {
 template <class T>
 struct SoftCrossEntropyRows : RowDefaults {
     static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
-    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true;
     using C = compute_t<T>;
+    // Tiles of two operands of f64 take more than a small stack has.
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = sizeof(C) == 4;
     struct Acc {
         C max, sum, shares, product;  // sum of q, and of q (x - base_of(max))
     };
