@@ -400,6 +400,8 @@ def reach_of(extents, strides, size: int) -> tuple[int, int]:
 
 def cells_of(extents, strides, size: int) -> np.ndarray:
     """Offsets of every byte of the elements."""
+    if any(e == 0 and s != 0 for e, s in zip(extents, strides)):
+        return np.zeros(0, np.int64)  # other strides may be more than 64 bits have
     offsets = np.zeros(1, np.int64)
     for extent, stride in zip(extents, strides):
         offsets = np.add.outer(offsets, np.arange(extent if stride else min(extent, 1) or 1) * stride).ravel()

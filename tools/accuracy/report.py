@@ -143,7 +143,8 @@ def write_readme() -> None:
     for kind, title in (("unary", "Functions"), ("backward", "Gradients"), ("binary", "Functions of two operands")):
         parts.append(f"\n## {title}\n\n" + _table([r for r in rows if r["kind"] == kind]))
     rows = [{**r, "backend": d["environment"]["backend"]} for d in of_ops for r in d["rows"]]
-    parts.append(_OPS + "\n" + _ops_table(rows))
+    if rows:
+        parts.append(_OPS + "\n" + _ops_table(rows))
     README.write_text("\n".join(parts) + "\n")
 
 
