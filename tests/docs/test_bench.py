@@ -9,7 +9,7 @@ import pytest
 
 from tools.accuracy import ops
 from tools.bench import __main__ as program
-from tools.bench import problems, run
+from tools.bench import functions, markdown, problems, run
 from tools.bench.data import Data
 from tools.bench.problem import COMPILED, Problem
 from tools.bench.problems.segment import check_fold, in_order, made
@@ -54,6 +54,7 @@ def measured(monkeypatch, tmp_path, library, capsys):
         monkeypatch.setattr(problems, "_all", lambda backend, numel: iter(found))
         monkeypatch.setattr(run.Run, "measure_copy", copy)
         monkeypatch.setattr(run, "host_costs", lambda data: [])
+        monkeypatch.setattr(run, "costs", lambda library, torch: [])
         path = tmp_path / "bench.json"
         status = program.main(["--quick", "--no-torch", "--json", str(path), *arguments])
         return status, json.loads(path.read_text()), capsys.readouterr().out
@@ -196,3 +197,19 @@ def test_compiled_peers(library, family):
     assert row["times_compiled"] == 1.5
     assert row["times_peer"] == 3.0
     assert row["met"] is True
+
+
+def test_host_times_of_functions_become_a_table(library):
+    rows = functions.costs(library, None, rounds=1)
+    assert {row["arrays"] for row in rows} <= {"numpy", "cupy"} and (rows or library.backend == "cuda")
+    assert all(row["us"] > 0 and (row["own_us"] is None or row["own_us"] > 0) for row in rows)
+    add = {"call": "add(a, b)", "arrays": "numpy", "us": 1.5, "own_us": 0.25}
+    lines = markdown.functions(
+        [add, {**add, "call": "sum of 4 x 4"}, {**add, "arrays": "torch", "own_us": None}]
+    ).split("\n")
+    assert lines[2:] == [
+        "|  | NumPy arrays | its own | PyTorch arrays | its own |",
+        "| --- | --- | --- | --- | --- |",
+        "| `add(a, b)` | 1.50 | 0.25 | 1.50 |  |",
+        "| sum of 4 x 4 | 1.50 | 0.25 |  |  |",
+    ]

@@ -12,30 +12,55 @@ from __future__ import annotations
 import argparse
 import functools
 import importlib.util
+import itertools
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import baracuda as bk
+from tools.environment import import_torch
 
 _CALLS = 400  # fits in the launch queue of a GPU
-_ARGS = 15.0  # microseconds for Args of arrays that were not seen before
-Candidate = tuple[str, Callable[[], Any], "float | None"]
+_ADD = {"numpy": 5.0, "torch": 8.0}  # microseconds for add(a, b) of arrays of each kind
+_ARGS = 15.0  # for Args of arrays that were not seen before
+_ROUNDS = 30
+Call = Callable[[], Any]
+Row = dict[str, Any]
 
 
-def candidates() -> Iterator[Candidate]:
-    """(name, call, bound in microseconds)"""
-    if bk.default_library().backend == "cpu":
-        yield from _about("numpy", np.add, *(np.ones(16, np.float32) for _ in range(3)), 5.0)
+class Candidate(NamedTuple):
+    """A call of ours on arrays of a framework, that framework's own for it, and how many microseconds ours may take."""
+
+    arrays: str
+    name: str
+    ours: Call
+    theirs: Call | None = None
+    bound: float | None = None
+
+
+def costs(library: bk.Library, torch: Any, rounds: int = _ROUNDS) -> list[Row]:
+    """A row for each candidate: microseconds of process time a call, the least of the rounds."""
+    rows = []
+    for arrays, name, ours, theirs, bound in candidates(library, torch):
+        took = microseconds(ours, rounds)
+        own = None if theirs is None else microseconds(theirs, rounds)
+        met = None if bound is None else took <= bound
+        rows.append({"arrays": arrays, "call": name, "us": took, "own_us": own, "bound": bound, "met": met})
+    return rows
+
+
+def candidates(library: bk.Library, torch: Any) -> Iterator[Candidate]:
+    """Arrays of NumPy on the CPU, of `torch` unless it is None, and of CuPy on a GPU."""
+    on_cuda = library.backend == "cuda"
+    if not on_cuda:
+        yield from _about(library, "numpy", np.add, *(np.ones(16, np.float32) for _ in range(3)))
         yield from _of_rows("numpy", np.ones((4, 4), np.float32), np.arange(4), _NUMPY)
-    on_cuda = bk.default_library().backend == "cuda"
-    if importlib.util.find_spec("torch"):
-        import torch
-
+        yield _of_new_shape("numpy", lambda length: np.ones(length, np.float32))
+    if torch is not None:
         device = "cuda" if on_cuda else "cpu"
-        yield from _about("torch", torch.add, *(torch.ones(16, device=device) for _ in range(3)), 8.0)
+        yield from _about(library, "torch", torch.add, *(torch.ones(16, device=device) for _ in range(3)))
         own = torch.nn.functional
         theirs = {
             "sum": lambda x, at: torch.sum(x, 1), "cumsum": lambda x, at: torch.cumsum(x, 1),
@@ -45,23 +70,23 @@ def candidates() -> Iterator[Candidate]:
             "nonzero": lambda x, at: torch.nonzero(x), "concatenate": lambda x, at: torch.cat([x, x]),
         }  # fmt: skip
         yield from _of_rows("torch", torch.ones(4, 4, device=device), torch.arange(4, device=device), theirs)
+        yield _of_new_shape("torch", lambda length: torch.ones(length, device=device))
     if on_cuda and importlib.util.find_spec("cupy"):
         import cupy
 
-        yield from _about("cupy", cupy.add, *(cupy.ones(16, "float32") for _ in range(3)), None)
+        yield from _about(library, "cupy", cupy.add, *(cupy.ones(16, "float32") for _ in range(3)))
 
 
-def _about(name: str, own: Callable[..., Any], a: Any, b: Any, c: Any, bound: float | None) -> Iterator[Candidate]:
-    yield f"{name}: its own add(a, b)", lambda: own(a, b), None
-    yield f"{name}: add(a, b)", lambda: bk.add(a, b), bound
-    yield f"{name}: add(a, b, out=c)", lambda: bk.add(a, b, out=c), None
-    yield f"{name}: add(a, 2.5)", lambda: bk.add(a, 2.5), None
-    yield f"{name}: gelu(a)", lambda: bk.gelu(a), None
-    yield f"{name}: leaky_relu(a, negative_slope=0.2)", lambda: bk.leaky_relu(a, negative_slope=0.2), None
-    yield f"{name}: mul_backward(a, a, b)", lambda: bk.mul_backward(a, a, b), None
+def _about(library: bk.Library, arrays: str, own: Callable[..., Any], a: Any, b: Any, c: Any) -> Iterator[Candidate]:
     descriptor = bk.BinaryDescriptor(kind=bk.BinaryKind.ADD, shape=(16,), element=bk.f32)
-    run = bk.BinaryPlan.select(None, descriptor).run
-    yield f"{name}: plan.run of new Args", lambda: run(None, None, bk.BinaryArgs(a=a, b=b, y=c)), _ARGS
+    run = bk.BinaryPlan.select(None, descriptor, library=library).run
+    yield Candidate(arrays, "add(a, b)", lambda: bk.add(a, b), lambda: own(a, b), _ADD.get(arrays))
+    yield Candidate(arrays, "add(a, b, out=c)", lambda: bk.add(a, b, out=c), lambda: own(a, b, out=c))
+    yield Candidate(arrays, "add(a, 2.5)", lambda: bk.add(a, 2.5), lambda: own(a, 2.5))
+    yield Candidate(arrays, "gelu(a)", lambda: bk.gelu(a))
+    yield Candidate(arrays, "leaky_relu(a, negative_slope=0.2)", lambda: bk.leaky_relu(a, negative_slope=0.2))
+    yield Candidate(arrays, "mul_backward(a, a, b)", lambda: bk.mul_backward(a, a, b))
+    yield Candidate(arrays, "plan.run of new Args", lambda: run(None, None, bk.BinaryArgs(a=a, b=b, y=c)), None, _ARGS)
 
 
 _NUMPY: dict[str, Callable[..., Any]] = {
@@ -71,21 +96,25 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def _of_rows(name: str, x: Any, at: Any, theirs: dict[str, Callable[..., Any]]) -> Iterator[Candidate]:
+def _of_rows(arrays: str, x: Any, at: Any, theirs: dict[str, Callable[..., Any]]) -> Iterator[Candidate]:
     """Functions of rows: most of them take a workspace from the framework's allocator."""
-    ours: dict[str, Callable[[], Any]] = {
+    ours: dict[str, Call] = {
         "sum": lambda: bk.sum(x, axis=1), "cumsum": lambda: bk.cumsum(x, axis=1), "softmax": lambda: bk.softmax(x),
         "layer_norm": lambda: bk.layer_norm(x, x[0], x[0]), "cross_entropy": lambda: bk.cross_entropy(x, at),
         "matmul": lambda: bk.matmul(x, x), "nonzero": lambda: bk.nonzero(x),
         "concatenate": lambda: bk.concatenate([x, x]),
     }  # fmt: skip
-    for function, call in ours.items():
-        if function in theirs:
-            yield f"{name}: its own {function}", functools.partial(theirs[function], x, at), None
-        yield f"{name}: {function}", call, None
+    for name, call in ours.items():
+        own = functools.partial(theirs[name], x, at) if name in theirs else None
+        yield Candidate(arrays, f"{name} of 4 x 4", call, own)
 
 
-def microseconds(call: Callable[[], Any], rounds: int) -> float:
+def _of_new_shape(arrays: str, make: Callable[[int], Any]) -> Candidate:
+    lengths = itertools.cycle(range(1, 100_000))
+    return Candidate(arrays, "neg of a length not seen before", lambda: bk.neg(make(next(lengths))))
+
+
+def microseconds(call: Call, rounds: int) -> float:
     call()
     best = float("inf")
     for _ in range(rounds):
@@ -99,18 +128,14 @@ def microseconds(call: Callable[[], Any], rounds: int) -> float:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=60)
-    rounds = parser.parse_args().rounds
-    missed = 0
-    for name, call, bound in candidates():
-        took = microseconds(call, rounds)
-        missed += bound is not None and took > bound
-        print(f"{name:45} {took:6.2f} us{f'  bound {bound:g}' if bound else ''}")
-    shapes = iter(range(100_000))
-    print(
-        f"{'the first call of a shape':45} {microseconds(lambda: bk.neg(np.ones(next(shapes), np.float32)), 3):6.2f} us"
-    )
-    return 1 if missed else 0
+    parser.add_argument("--rounds", type=int, default=_ROUNDS)
+    rounds, library = parser.parse_args().rounds, bk.default_library()
+    rows = costs(library, import_torch(library.backend), rounds)
+    for row in rows:
+        own = "" if row["own_us"] is None else f"  its own {row['own_us']:.2f}"
+        bound = "" if row["bound"] is None else f"  bound {row['bound']:g}"
+        print(f"{row['arrays'] + ': ' + row['call']:42} {row['us']:6.2f} us{own}{bound}")
+    return 1 if any(row["met"] is False for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -37,6 +37,7 @@ PEAKS = {
     "NVIDIA H200": {"f16": 989.0, "bf16": 989.0, "tf32": 495.0, "f32": 67.0, "f64": 67.0, "i8": 1979.0, "fp8": 1979.0},
     "NVIDIA H100": {"f16": 989.0, "bf16": 989.0, "tf32": 495.0, "f32": 67.0, "f64": 67.0, "i8": 1979.0, "fp8": 1979.0},
 }
+ARRAYS = {"numpy": "NumPy", "torch": "PyTorch", "cupy": "CuPy"}
 BUSY = 1e9  # multiplications and additions; a launch takes longer than fewer
 HEAD = """# Measured
 
@@ -50,7 +51,8 @@ def report(result: dict[str, Any]) -> str:
     """Every problem that is worth a line."""
     rows = measured(result)
     if result["environment"]["backend"] == "cpu":
-        return cpu_report(result["environment"], rows, behind=True)
+        parts = [cpu_report(result["environment"], rows, behind=True), functions(result.get("functions", ()))]
+        return "\n\n".join(filter(None, parts))
     elementwise = [row for row in rows if is_elementwise(row)]
     arithmetic = flops_of(result["problems"])
     of_products = [row for row in rows if row["name"] in arithmetic]
@@ -62,7 +64,7 @@ def report(result: dict[str, Any]) -> str:
         parts.append(one_by_one(others))
     if of_products:
         parts.append(products(of_products, arithmetic, result["environment"]["device"]))
-    parts.append(host(result["host"]))
+    parts += [host(result["host"]), functions(result.get("functions", ()))]
     return "\n\n".join(filter(None, parts))
 
 
@@ -223,6 +225,27 @@ def host(calls: Sequence[Row]) -> str:
         f"On 16 elements `plan.run` takes the host {shares['plan.run']} and a bound launch {shares['bound launch']} of "
         "what `torch.add(a, b, out=c)` does; the kernel launch itself is nearly all of it."
     )
+
+
+def functions(rows: Sequence[Row]) -> str:
+    """Host time of functions, a column for each kind of array."""
+    if not rows:
+        return ""
+    kinds = list(dict.fromkeys(row["arrays"] for row in rows))
+    found = {(row["call"], row["arrays"]): row for row in rows}
+    lines = []
+    for call in dict.fromkeys(row["call"] for row in rows):
+        cells = [call if " " in call and "(" not in call else f"`{call}`"]
+        for kind in kinds:
+            row = found.get((call, kind))
+            cells += [number(row["us"]) if row else "", number(row["own_us"]) if row else ""]
+        lines.append(cells)
+    head = ["", *(text for kind in kinds for text in (f"{ARRAYS[kind]} arrays", "its own"))]
+    text = (
+        "Host time of a call in microseconds, on 16 elements where nothing else is said, results allocated by the "
+        "framework of the arrays, beside what its own function takes:"
+    )
+    return f"{text}\n\n{table(head, lines)}"
 
 
 def cpu_report(facts: dict[str, Any], rows: Sequence[Row], *, behind: bool) -> str:

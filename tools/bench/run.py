@@ -11,6 +11,7 @@ import baracuda as bk
 from baracuda._lib import symbol_name
 from tools.bench import report
 from tools.bench.data import Data
+from tools.bench.functions import costs
 from tools.bench.host import host_costs
 from tools.bench.problem import COMPILED, Problem
 from tools.bench.record import Bench, Operand
@@ -45,6 +46,7 @@ class Run:
         self.rows: list[Row] = []
         self.kept = kept
         self.host: list[Row] = []
+        self.functions: list[Row] = []
         self.unreached: list[str] = []
         self.interrupted = ""
         self.errors: list[str] = []  # of what is no problem
@@ -70,6 +72,7 @@ class Run:
         if not self.interrupted.startswith("the device is lost"):
             self.apart("copy", self.measure_copy)
             self.apart("host", lambda: self.host.extend(host_costs(self.data)))
+            self.apart("functions", lambda: self.functions.extend(costs(self.data.library, self.data.torch)))
         self.save(finished=True)
 
     def add(self, bench: Bench, dtype: str) -> None:
@@ -144,6 +147,7 @@ class Run:
             "copies": self.copies,
             "rows": merged(self.kept, self.rows),
             "host": self.host,
+            "functions": self.functions,
         }
 
     def save(self, *, finished: bool = False) -> None:
