@@ -243,7 +243,7 @@ class _Result:
     """What the caller gets, and a view of it."""
 
     def __init__(self, like: Any, view: TensorRef, shape: Shape, out: Any) -> None:
-        self.kind: Kind = result_kind(like)
+        self.kind: Kind = result_kind(like).on(library_for(view.device).backend)
         self.is_given = out is not None
         self.array = (
             out if self.is_given else self.kind.empty(shape, self.kind.native(view.dtype, like), known(like, "x"))

@@ -218,6 +218,8 @@ def tensor(obj: object, name: str = "tensor") -> TensorRef:
             return _from_numpy(obj, name)
         if (torch := sys.modules.get("torch")) is not None and type(obj) is getattr(torch, "Tensor", None):
             return _from_torch(obj, name)
+        if (cupy := sys.modules.get("cupy")) is not None and type(obj) is getattr(cupy, "ndarray", None):
+            return _from_cupy(obj, name)
         if hasattr(obj, "__dlpack_device__") and hasattr(obj, "__dlpack__"):
             return _from_dlpack(obj, name)
         for attribute, device in (("__cuda_array_interface__", "cuda"), ("__array_interface__", "cpu")):
@@ -267,6 +269,15 @@ def _from_torch(obj: Any, name: str) -> TensorRef:
     if like is None:
         return _remembered(key, _from_dlpack(obj, name))
     return _placed(like, obj.data_ptr(), False, obj)
+
+
+def _from_cupy(obj: Any, name: str) -> TensorRef:
+    """Memory may be of the device alone or managed, which CuPy asks CUDA about."""
+    key = (obj.dtype, obj.shape, obj.strides, obj.__dlpack_device__())
+    like = _seen.get(key)
+    if like is None:
+        return _remembered(key, _from_dlpack(obj, name))
+    return _placed(like, obj.data.ptr, False, obj)
 
 
 def _from_numpy(obj: np.ndarray[Any, Any] | np.generic, name: str) -> TensorRef:

@@ -59,6 +59,10 @@ class Kind:
     is_elsewhere = ""
     allocate: Callable[..., Any] | None = None
 
+    def on(self, backend: str) -> Kind:
+        """The kind of results of a call of this backend's library."""
+        return self
+
     def key(self, array: Any) -> Hashable:
         raise NotImplementedError
 
@@ -281,9 +285,15 @@ class _CuPy(Kind):
 
 
 class _Views(Kind):
-    """TensorRefs, and views of other arrays."""
+    """TensorRefs, and views of other arrays. `place` is where new ones are, since a view may not know its device."""
 
     address = "{0}.pointer"
+
+    def __init__(self, place: str = "cpu") -> None:
+        self.place = place
+
+    def on(self, backend: str) -> Kind:
+        return _PLACED[backend]
 
     def key(self, array: TensorRef) -> Hashable:
         return array.dtype, array.shape, array.strides, array.device, array.readonly
@@ -311,11 +321,11 @@ class _Views(Kind):
         functions.cast(source, source.dtype, out=target)
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
-        return allocated(shape, native, like.device or "cpu")
+        return allocated(shape, native, self.place)
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
         host = super().scalar(value, dtype, like)
-        return memory.upload(host, dtype, library=load(backend="cuda")) if like.device == "cuda" else host
+        return memory.upload(host, dtype, library=library_for("cuda")) if self.place == "cuda" else host
 
     def zero(self, array: Any) -> None:
         memory.clear(array)
@@ -327,7 +337,11 @@ class _Namespace(_Views):
     """
 
     def __init__(self, namespace: Any) -> None:
+        super().__init__()
         self.namespace = namespace
+
+    def on(self, backend: str) -> Kind:
+        return self
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         if like.device == "cuda":
@@ -343,10 +357,10 @@ class _Namespace(_Views):
             return result if isinstance(result, TensorRef) else self.namespace.asarray(result)
 
 
-def host_number(function: str, name: str, dtype: ElementKind, value: Any) -> Any:
-    """A Python number for an operand of a function, as an array of rank 0 in host memory."""
+def number(kind: Kind, function: str, name: str, dtype: ElementKind, value: Any, like: Any) -> Any:
+    """A Python number for an operand of a function, as an array of rank 0."""
     try:
-        return np.array(fitting(name, dtype, value), dtype.numpy_dtype)
+        return kind.scalar(fitting(name, dtype, value), dtype, like)
     except InvalidProblemError:
         with naming(function):
             raise
@@ -381,6 +395,7 @@ def allocated(shape: tuple[int, ...], dtype: ElementKind, backend: str) -> Tenso
 
 NUMPY = _numpy_kind()
 VIEWS = _Views()
+_PLACED = {backend: _Views(backend) for backend in ("cpu", "cuda")}
 KINDS: dict[type, Kind] = {np.ndarray: NUMPY, TensorRef: VIEWS}
 # By the type of an argument: what of it a prepared call depends on, and its address.
 KEYS: dict[type, Callable[[Any], Any]] = {

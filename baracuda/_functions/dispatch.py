@@ -308,6 +308,7 @@ class _Preparation:
             else:
                 self.views[argument.name] = None if array is None else _kind(array).view(array, argument.name)
         self.library = library_for(self._backend())
+        self.kind = self.kind.on(self.library.backend)
         self.element = self._element()
         self.forms = forms_of(_Problem, self._ops())  # type: ignore[arg-type]
         self.scalars = [
@@ -573,9 +574,7 @@ class _Preparation:
             problem = op.row.problem_arguments(arguments)
             call.workspace = int(self.library.function(op.name, "workspace_size")(*problem))
         on_cpu = self.library.backend == "cpu"
-        call.is_plain = (
-            not call.copies and bool(self.likes) and (on_cpu or (bool(self.kind.stream_now) and not self.scalars))
-        )
+        call.is_plain = not call.copies and bool(self.likes) and (on_cpu or bool(self.kind.stream_now))
         return call
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from baracuda._ffi import ffi
-from baracuda._functions.arrays import NUMPY, host_number, kind_of
+from baracuda._functions.arrays import NUMPY, kind_of, number
 from baracuda.dtypes import ElementKind
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class Pattern(NamedTuple):
     result_address: str
     empty: str  # how a result is made, of {shape}, {native} and {like}
     made_address: str  # of what is made so
+    number_address: str  # of what a Python number becomes
     slots: tuple[int, ...]  # of each C pointer: its position among arrays, results, and NULL
     order: tuple[int, ...]  # of each C argument before the workspace: which of the slots, or -1 for a constant
     workspace: str | None  # "made", "NULL", or None where C takes none
@@ -43,19 +44,20 @@ def _maker(pattern: Pattern) -> Callable[..., Callable[..., Any]]:
     results = [f"r{k}" if wanted else "None" for k, wanted in enumerate(pattern.results)]
     numerals = [name for name, address in zip(arrays, pattern.addresses) if address is None]
     like = next(name for name in arrays if name not in numerals)
-    lines = [f"{name} = number_{name}({name})" for name in numerals]  # held until the call is over
+    lines = []
     given = ", ".join([*arrays, *(results[: len(pattern.returned)] if pattern.has_out else [])])
     skipped = len(pattern.returned) if pattern.has_out else 0  # which the caller gave
     made = [name for name in results[skipped:] if name != "None"]
     if pattern.device:
         lines.append(f"if {pattern.device.format(like=like)}: return elsewhere({given})")
+    lines += [f"{name} = number_{name}({name}, {like})" for name in numerals]  # held until the call is over
     made += ["scratch"] * (pattern.workspace == "made")
     lines += [
         f"{name} = {pattern.empty.format(shape=f'shape_{name}', native=f'native_{name}', like=like)}"
         for name in made
     ]  # fmt: skip
     lines += [f"zero({name})" for name in made if pattern.clears and name != "scratch"]
-    places = [(NUMPY.address if a is None else a).format(name) for name, a in zip(arrays, pattern.addresses)]
+    places = [(pattern.number_address if a is None else a).format(name) for name, a in zip(arrays, pattern.addresses)]
     addresses = [pattern.made_address if name in made else pattern.result_address for name in results]
     places += [address.format(name) if name != "None" else "NULL" for name, address in zip(results, addresses)]
     places.append("NULL")
@@ -89,9 +91,11 @@ def launcher(
     numerals = dict(call.scalars)
     addresses = [None if k in numerals else _address(array) for k, array in enumerate(arrays)]
     kind, on_cuda = call.kind, call.library.backend == "cuda"
+    numbers_of = kind if on_cuda else NUMPY
     pattern = Pattern(
         tuple(addresses), tuple([result is not None for result in call.results]), tuple(call.wanted),
-        kind.address if out is None else _address(out), kind.make, kind.address, tuple(call.slots), call.order,
+        kind.address if out is None else _address(out), kind.make, kind.address, numbers_of.address,
+        tuple(call.slots), call.order,
         None if call.row.is_bare else "made" if call.workspace else "NULL", kind.stream_now if on_cuda else "",
         kind.is_elsewhere if on_cuda else "", out is not None, call.clears,
     )  # fmt: skip
@@ -101,7 +105,8 @@ def launcher(
         results.append(((call.workspace,), kind.native(ElementKind.U8, like)))
     made = [(shape, kind.recipe(shape, native, like)) for shape, native in results]
     numbers = [
-        functools.partial(host_number, spec.name, spec.arrays[position].name, dtype) for position, dtype in call.scalars
+        functools.partial(number, numbers_of, spec.name, spec.arrays[position].name, dtype)
+        for position, dtype in call.scalars
     ]
     return _maker(pattern)(
         *call.constants, *[shape for shape, _ in made], *[native for _, native in made], *numbers,

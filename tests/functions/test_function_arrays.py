@@ -240,6 +240,18 @@ def test_memory_of_several_devices():
         bk.add(np.ones(3, np.float32), there)
 
 
+def test_views_that_do_not_know_their_device(library):
+    """They are the default library's, and so are the results, and numbers that become operands."""
+    x = bk.upload(np.arange(3, dtype=np.float32))
+    view = bk.TensorRef(x.ptr, x.shape, x.dtype, owner=x)
+    for result, expected in (
+        (bk.neg(view), [0, -1, -2]), (bk.add(view, 2), [2, 3, 4]), (bk.sum(view), 3),
+        (bk.concatenate([view, view]), [0, 1, 2, 0, 1, 2]), (bk.repeat_interleave(view, 2), [0, 0, 1, 1, 2, 2]),
+    ):  # fmt: skip
+        assert result.device == library.backend
+        np.testing.assert_array_equal(bk.download(result), expected)
+
+
 def test_addresses_of_numpy_arrays():
     """Read from the object where its header is known, else from NumPy."""
     for kind in (kinds._NumPy(), kinds._SafeNumPy()):
