@@ -243,9 +243,12 @@ def test_compile(dynamic):
             torch.testing.assert_close(first.grad, second.grad, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script_method. is deprecated")
 def test_shapes_stay_symbols():
     """One graph serves all extents."""
-    counter = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+    from torch._dynamo.testing import CompileCounterWithBackend
+
+    counter = CompileCounterWithBackend("aot_eager")
     torch._dynamo.reset()
     compiled = torch.compile(lambda x, b: bt.mul(bt.glu(x), b), fullgraph=True, backend=counter, dynamic=True)
     for rows, columns in ((3, 4), (5, 8), (7, 6)):
