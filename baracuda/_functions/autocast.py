@@ -16,7 +16,10 @@ from baracuda._functions.spec import Spec
 
 _DEVICES = {"cpu": "AutocastCPU", "cuda": "AutocastCUDA"}
 _WIDE = ("softmax", "loss")  # families
-_WIDE_NORMS = ("layer_norm", "rms_norm", "group_norm", "add_layer_norm", "add_rms_norm")
+_WIDE_NORMS = (
+    "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm", "group_norm", "group_norm_wide",
+    "group_norm_channels_last",
+)  # fmt: skip
 _NARROW = ("matmul", "linear", "linear_gated", "grouped_gemm")  # layouts
 
 
