@@ -325,7 +325,7 @@ test: ## the whole test suite, on the GPU if there is one
 # Frameworks are tried where they are installed: `make frameworks` installs those that are named.
 FRAMEWORKS ?= jax
 frameworks: $(VENV_READY) gen ## JAX, and what baracuda.jax compiles; FRAMEWORKS="jax torch" PyTorch too. make test tries what is installed
-	$(Q)$(PIP_INSTALL) -c tools/requirements.txt $(FRAMEWORKS)
+	$(Q)$(PIP_INSTALL) -c tools/requirements.txt -c tools/frameworks.txt $(FRAMEWORKS)
 	$(Q)$(if $(filter jax%,$(FRAMEWORKS)),$(MAKE) --no-print-directory jax)
 
 jax: gen ## the handler by which JAX calls the library, for the jaxlib that is installed
