@@ -88,16 +88,22 @@ class Plan:
         self._touched = [o for o in self.operands if o.output or any(form.parameter(o.name) for form in self._forms)]
         for operand in self.operands:
             product(operand.name, (*operand.extents, descriptor.element.itemsize))
-        self.workspace_size, self._needs_workspace = self._choose_workspace()
+        needed, self._needs_workspace = self._choose_workspace()
         self._checked: tuple[_index_checks.Checked, ...] = ()  # of the last launch
         self._reports = max([_index_checks.report_bytes(f.op) for f in self._forms]) if preference.check_indices else 0
-        self.workspace_size += self._reports
+        self.workspace_size = needed + self._reports
         if self._reports and self.workspace_size > preference.max_workspace_bytes:
             raise UnsupportedError(
                 f"checked indices need {self.workspace_size} workspace bytes, max_workspace_bytes is "
                 f"{preference.max_workspace_bytes}"
             )
         self._guarantee = self._precision()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What was selected stays as it is: calls were prepared for it."""
+        if not name.startswith("_") and hasattr(self, name):
+            raise AttributeError(f"{type(self).__name__}.{name} is read-only: select another plan")
+        object.__setattr__(self, name, value)
 
     @classmethod
     def select(

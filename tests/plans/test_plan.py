@@ -395,3 +395,12 @@ def test_plans_are_shared_between_threads(rng):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+@pytest.mark.parametrize("name", ["descriptor", "preference", "library", "operands", "parameters", "workspace_size"])
+def test_what_was_selected_is_read_only(name):
+    plan = bk.FillPlan.select(None, bk.FillDescriptor((3,), 1.0, element=bk.f32))
+    before = getattr(plan, name)
+    with pytest.raises(AttributeError, match=f"FillPlan.{name} is read-only: select another plan"):
+        setattr(plan, name, None)
+    assert getattr(plan, name) is before
