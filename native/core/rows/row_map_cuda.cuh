@@ -23,7 +23,6 @@ constexpr bool kRowsStayOnChip = true;
 constexpr int kMostRowThreads = 1024;
 constexpr int kRowThreads = 512;      // of a block that has rows to itself: two of them share a multiprocessor
 constexpr int kPassingThreads = 256;  // of a block that takes the tiles of a row one after another: four share a multiprocessor
-constexpr int kMostRowCluster = 8;
 constexpr int64_t kRowTargetThreads = int64_t{1} << 17;  // about what fills a large chip; constant, as results are
 
 // Whether this library has code for clusters of blocks, which a chip that has them then runs.
@@ -56,6 +55,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
     using Acc = typename F::Acc;
     __shared__ RowExchange<Acc> exchange;
     BK_LAUNCH_SHARED(uint4, dynamic);
+    if (grid.blocks > 1) exchange.blocks.open();
     const int thread = static_cast<int>(threadIdx.x), low = thread & ((1u << grid.shift) - 1), high = thread >> grid.shift;
     const int lane = grid.is_across ? high : low, local = grid.is_across ? low : high;
     const int sharing = grid.blocks * grid.parts;  // blocks that share rows
@@ -112,7 +112,6 @@ __global__ void __launch_bounds__(kMostRowThreads)
             all = f.combine(all, static_cast<const AccWords<Acc>*>(parts)[r * grid.parts + p].value());
         f.finish(row, combine_block(f, all, exchange, 0), grid.n);
     }
-    if (grid.blocks > 1) cluster_arrive();
     if constexpr (Operands::kOut > 0) {
         for (int t = 0; t < grid.tiles; ++t) {
             const RowTile<N, V> where = span(t);
@@ -124,7 +123,6 @@ __global__ void __launch_bounds__(kMostRowThreads)
         }
     }
     if (exists && lane == 0 && share == 0) operands.save(f, r, row);
-    if (grid.blocks > 1) cluster_wait();
 }
 
 // --- plans ------------------------------------------------------------------------------------------------------------
