@@ -60,6 +60,7 @@ template <class T>
 struct CrossEntropyRows : RowDefaults {
     static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
     static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice;
+    using MapsAgain = CrossEntropyRows;
     using C = compute_t<T>;
     struct Acc {
         C max, sum, picked;  // of exp(x - base_of(max)); x[target]
@@ -124,6 +125,9 @@ struct CrossEntropyRows : RowDefaults {
         const C share = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.scale, C(0));
         return pack(math::select(row.target < 0, C(0), share));
     }
+    BK_HD Pack<C> map_again(const Row& row, int64_t j, Held x) const {
+        return map(row, {row.factor}, j, math::exp_of_negative<T>(x - row.max));
+    }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };
 
@@ -134,7 +138,8 @@ template <class T>
 struct WeightedCrossEntropyRows : RowDefaults {
     static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
     static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true;
-    static constexpr int kHeldBytes = 64;  // a row's numbers need registers too
+    static constexpr int kHeldBytes = 64, kKeptBytes = 64;  // a row's numbers need registers too
+    using MapsAgain = WeightedCrossEntropyRows;
     using C = compute_t<T>;
     struct Acc {
         C max, sum, picked, weights;  // of exp(x - base_of(max)); q x; w where `each` has it
@@ -150,7 +155,7 @@ struct WeightedCrossEntropyRows : RowDefaults {
 
     int64_t classes, ignored;
     C factor;
-    const C* weight = nullptr;  // w; null: 1
+    const C* weight = nullptr;  // w; null: 1. The gradient has it as a column, too
     const double* divisor = nullptr;
     C own = 1, each = 0, penalty = 0;
     bool has_high_words = true, has_dy = true;
@@ -171,17 +176,35 @@ struct WeightedCrossEntropyRows : RowDefaults {
     BK_HD Held pad() const { return -C(INFINITY); }
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0), C(0)}; }
 
+#if BK_CUDA
+    // Of the classes from position j on, which is a multiple of Width.
+    template <int Width>
+    BK_DEVICE void weights_from(int j, C (&w)[Width]) const {
+        if (weight != nullptr && reinterpret_cast<uintptr_t>(weight) % kVectorBytes == 0) {
+            const Vec<C, Width> loaded = load_if<Width>(true, weight + j);
+#pragma unroll
+            for (int lane = 0; lane < Width; ++lane) w[lane] = loaded.lane[lane];
+            return;
+        }
+#pragma unroll
+        for (int lane = 0; lane < Width; ++lane) w[lane] = weight == nullptr ? C(1) : weight[j + lane];
+    }
+#endif
     // The share of every class of the elements, times these.
     template <class W, int N>
     BK_HD void spread(const Held (&x)[N], const W& where, Acc* acc) const {
 #if BK_IN_KERNEL
         C product = 0, weights = 0;
-        BK_UNROLL
-        for (int i = 0; i < N; ++i) {
+#pragma unroll
+        for (int i = 0; i < N; i += W::width) {
             if (!where.has(i)) continue;
-            const C w = weight == nullptr ? C(1) : weight[where.at(i)];
-            product += w * x[i];
-            weights += w;
+            C w[W::width];
+            weights_from(where.position(i), w);
+#pragma unroll
+            for (int lane = 0; lane < W::width; ++lane) {
+                product += w[lane] * x[i + lane];
+                weights += w[lane];
+            }
         }
         acc->picked += each * product;
         acc->weights = weights;
@@ -238,11 +261,13 @@ struct WeightedCrossEntropyRows : RowDefaults {
         if constexpr (kTwice) return {row.factor};
         return {math::exp<T>(base_of(mine.max) - row.max) * row.factor};
     }
-    BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e) const {
-        C slope = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.on, row.off);
-        if (weight != nullptr && each != C(0))
-            slope -= row.scale * each * weight[j < classes ? j : 0];  // of a row's end, vectors have more
-        return pack(math::select(row.target < 0, C(0), slope));
+    // `w` is 0 where there are no weights or no share of every class.
+    BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e, C w = C(0)) const {
+        const C share = math::select(static_cast<int32_t>(j) == row.target, row.on, row.off) + row.scale * each * w;
+        return pack(math::select(row.target < 0, C(0), e * part.factor - share));
+    }
+    BK_HD Pack<C> map_again(const Row& row, int64_t j, Held x, C w = C(0)) const {
+        return map(row, {row.factor}, j, math::exp_of_negative<T>(x - row.max), w);
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };
@@ -310,6 +335,12 @@ struct SoftCrossEntropyRows : RowDefaults {
         const C base = base_of(high.max);
         return {high.max, high.sum + low.sum * math::exp<T>(low.max - base), a.shares + b.shares,
                 high.product + (low.product + share(low.shares, base_of(low.max) - base))};
+    }
+    template <class L>
+    BK_HD Acc merge(const Acc& mine, const L& lanes) const {
+        const C max = lanes.largest(mine.max), base = base_of(max), own_base = base_of(mine.max);
+        return {max, lanes.sum(mine.sum * math::exp_of_negative<T>(mine.max - base)), lanes.sum(mine.shares),
+                lanes.sum(mine.product + share(mine.shares, own_base - base))};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);

@@ -205,6 +205,44 @@ struct CtcBetas {
     static bool fit(int64_t classes) { return CtcSample<T>::pace(classes) * kCells <= classes; }
 };
 
+// Which labels of a sample are of one class, the first of which speaks for all: of each label the place of the next one, or,
+// for one that is not the first or is of no class beside the blank, of that the complement. Known of the first kMost labels;
+// what lies behind them is looked for.
+template <class T>
+struct CtcRepeats {
+    static constexpr int64_t kMost = 512;
+    const CtcSample<T>* sample;
+    int64_t labels;
+    int32_t* next;
+
+    BK_HD CtcRepeats(const CtcSample<T>& of, const Team& team, int32_t* places)
+        : sample(&of), labels(of.end / 2), next(places) {
+        for (int64_t i = team.rank; i < labels && i < kMost; i += team.size) {
+            const int32_t place = static_cast<int32_t>(search_next(i));
+            next[i] = search_first(i) ? place : ~place;
+        }
+        team.sync();
+    }
+    BK_HD bool is_first(int64_t i) const { return i < kMost ? next[i] >= 0 : search_first(i); }
+    BK_HD int64_t behind(int64_t i) const {
+        if (i >= kMost) return search_next(i);
+        return next[i] < 0 ? ~next[i] : next[i];
+    }
+
+private:
+    BK_HD bool search_first(int64_t i) const {
+        const int64_t c = sample->label(i);
+        bool is_first = c >= 0 && c < sample->batch->classes && c != sample->batch->blank;
+        for (int64_t j = 0; j < i && is_first; ++j) is_first = sample->label(j) != c;
+        return is_first;
+    }
+    BK_HD int64_t search_next(int64_t i) const {
+        int64_t j = i + 1;
+        while (j < labels && sample->label(j) != sample->label(i)) ++j;
+        return j;
+    }
+};
+
 // The gradient of the logits of which log_probs is the log-softmax: exp(log_probs) less the share of each class in a frame.
 template <class T>
 struct CtcGradient {
@@ -215,8 +253,10 @@ struct CtcGradient {
     C factor;
     const C *alpha, *losses;
     const T* dloss;
-    C* betas;  // null: in the scratch of the team, and in frames of the gradient
+    C* betas;  // of samples whose betas the scratch of a team has no room for; null: there, and in frames of the gradient
     T* dlog_probs;
+    static constexpr int64_t kPlacesBytes = CtcRepeats<T>::kMost * int64_t{sizeof(int32_t)};  // at the scratch's beginning
+    static constexpr int64_t kNear = (kTeamScratch - kPlacesBytes) / int64_t{sizeof(C)};      // betas behind them
 
     BK_HD T* frame(int64_t t, int64_t n) const { return dlog_probs + (t * batch.samples + n) * batch.classes; }
 
@@ -239,7 +279,8 @@ struct CtcGradient {
         team.sync();
     }
 
-    BK_HD void write_frame(const Team& team, int64_t t, const CtcSample<T>& sample, const CtcBetas<T>& beta, C scale) const {
+    BK_HD void write_frame(const Team& team, int64_t t, const CtcSample<T>& sample, const CtcRepeats<T>& repeats,
+                           const CtcBetas<T>& beta, C scale) const {
         const int64_t n = sample.n, last = sample.reach(t), labels = (last + 1) / 2;
         const C* const row = alpha + batch.place(t, n);
         const C loss = losses[n];
@@ -254,21 +295,18 @@ struct CtcGradient {
         team.sync();
         // The first state of each label speaks for all of them.
         for (int64_t i = team.rank; i < labels; i += team.size) {
+            if (!repeats.is_first(i)) continue;
             const int64_t c = sample.label(i);
-            bool is_first = c >= 0 && c < batch.classes && c != batch.blank;
-            for (int64_t j = 0; j < i && is_first; ++j) is_first = sample.label(j) != c;
-            if (!is_first) continue;
             C all = 0;
-            for (int64_t j = i; j < labels; ++j)
-                if (sample.label(j) == c) all += share(2 * j + 1);
+            for (int64_t j = i; j < labels; j = repeats.behind(j)) all += share(2 * j + 1);
             cell[c] = narrow<T>((math::exp<C>(batch.emission(t, n, c)) - all) * scale);
         }
     }
 
     BK_HD CtcBetas<T> betas_of(const Team& team, int64_t n) const {
         const int64_t states = batch.states(), pitch = batch.samples * batch.classes;
-        if (betas != nullptr) return {betas + n * states, states, nullptr, batch.classes, pitch};
-        return {static_cast<C*>(team.scratch), kTeamScratch / static_cast<int64_t>(sizeof(C)), frame(0, n), batch.classes,
+        if (betas != nullptr && states > kNear) return {betas + n * states, states, nullptr, batch.classes, pitch};
+        return {reinterpret_cast<C*>(static_cast<char*>(team.scratch) + kPlacesBytes), kNear, frame(0, n), batch.classes,
                 pitch};
     }
 
@@ -280,14 +318,14 @@ struct CtcGradient {
         for (int64_t t = is_zeroed ? 0 : sample.frames; t < batch.max_time; ++t)
             for (int64_t c = team.rank; c < batch.classes; c += team.size) frame(t, n)[c] = narrow<T>(C(0));
         if (is_zeroed || sample.frames == 0) return;
+        const CtcRepeats<T> repeats(sample, team, static_cast<int32_t*>(team.scratch));
         const CtcBetas<T> beta = betas_of(team, n);
         const int64_t last = sample.reach(sample.frames - 1);
         for (int64_t k = team.rank; k <= last; k += team.size) beta.set(k, k + 1 >= sample.end ? C(0) : -C(INFINITY));
         team.sync();
         for (int64_t t = sample.frames - 1; t >= 0; --t) {
             if (t + 1 < sample.frames) step_beta(team, t, sample, beta);
-            write_frame(team, t, sample, beta, scale);
-            team.sync();
+            write_frame(team, t, sample, repeats, beta, scale);
         }
     }
 };
@@ -327,11 +365,11 @@ Status run_ctc_backward(const Launch& launch, CtcGradient<T> gradient) {
     if (found) {
         const uintptr_t address = reinterpret_cast<uintptr_t>(launch.workspace);
         gradient.betas = reinterpret_cast<C*>((address + sizeof(C) - 1) / sizeof(C) * sizeof(C));
-    } else if (static_cast<size_t>(states) * sizeof(C) > kTeamScratch && !CtcBetas<T>::fit(classes)) {
+    } else if (states > CtcGradient<T>::kNear && !CtcBetas<T>::fit(classes)) {
         return fail(Status::kWorkspaceTooSmall, "workspace_bytes is 0, must be >= %zu for %lld classes", needed,
                     static_cast<long long>(classes));
     }
-    return run_teams(launch, gradient.batch.samples, states * 16, gradient, !found);
+    return run_teams(launch, gradient.batch.samples, states * 16, gradient, true);
 }
 
 template <class T>

@@ -102,7 +102,9 @@ template <class T>
 Status weighted_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<1>& rows,
                           const WeightedCrossEntropyRows<T>& f, const T* input, const Inputs<int32_t, int32_t, T>& row_inputs,
                           T* dinput, T* each, compute_t<T>* wide) {
-    return row_gradients(launch, reduction_mode, rows, f, inputs(input), row_inputs, outputs(dinput), outputs(each, wide));
+    const auto* const weight = f.each == compute_t<T>(0) ? nullptr : f.weight;
+    return row_gradients(launch, reduction_mode, rows, f, inputs(input), inputs(weight), row_inputs, outputs(dinput),
+                         outputs(each, wide));
 }
 
 // With weights of the classes, an index that is ignored, label smoothing and a penalty of the normalizer. divisor[0] is the sum

@@ -31,13 +31,14 @@ size_t row_loss_workspace(int64_t rows, int32_t reduction_mode) {
     return reduction_mode == kEachTerm ? 0 : row_terms_workspace<compute_t<T>>(rows);
 }
 
-// Gradients have the strides of the first input. The last of the inputs of one value a row is dy. `saved` gets what F saves.
-template <class F, class... In, class... RowIn, class... Out, class... Saved, size_t... I, size_t... R, size_t... O,
-          size_t... S>
+// Gradients have the strides of the first input. Columns have one value a column. The last of the inputs of one value a row is
+// dy. `saved` gets what F saves.
+template <class F, class... In, class... Column, class... RowIn, class... Out, class... Saved, size_t... I, size_t... R,
+          size_t... O, size_t... S>
 Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
-                     const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out,
-                     const Outputs<Saved...>& saved, std::index_sequence<I...>, std::index_sequence<R...>,
-                     std::index_sequence<O...>, std::index_sequence<S...>) {
+                     const Inputs<In...>& x, const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs,
+                     const Outputs<Out...>& out, const Outputs<Saved...>& saved, std::index_sequence<I...>,
+                     std::index_sequence<R...>, std::index_sequence<O...>, std::index_sequence<S...>) {
     constexpr size_t kLast = sizeof...(R) - 1;
     RowAxes<sizeof...(In) + sizeof...(Out), sizeof...(RowIn) + sizeof...(Saved)> axes;
     const int64_t of_dy = reduction_mode == kEachTerm ? 1 : 0, beside = rows.neighbours, step = rows.column_step;
@@ -48,20 +49,20 @@ Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRow
         axes.outer.append(beside, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)...,
                                    (R == kLast ? of_dy : rows.row_step)..., (static_cast<void>(S), 1)...});
     axes.inner.append(rows.columns, {(static_cast<void>(I), step)..., (static_cast<void>(O), step)...});
-    return map_rows(launch, axes, f, x, inputs(), row_inputs, out, saved);
+    return map_rows(launch, axes, f, x, columns, row_inputs, out, saved);
 }
-template <class F, class... In, class... RowIn, class... Out, class... Saved>
+template <class F, class... In, class... Column, class... RowIn, class... Out, class... Saved>
 Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
-                     const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out,
-                     const Outputs<Saved...>& saved) {
-    return row_gradients(launch, reduction_mode, rows, f, x, row_inputs, out, saved, std::index_sequence_for<In...>{},
+                     const Inputs<In...>& x, const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs,
+                     const Outputs<Out...>& out, const Outputs<Saved...>& saved) {
+    return row_gradients(launch, reduction_mode, rows, f, x, columns, row_inputs, out, saved, std::index_sequence_for<In...>{},
                          std::index_sequence_for<RowIn...>{}, std::index_sequence_for<Out...>{},
                          std::index_sequence_for<Saved...>{});
 }
 template <class F, class... In, class... RowIn, class... Out>
 Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
                      const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& out) {
-    return row_gradients(launch, reduction_mode, rows, f, x, row_inputs, out, outputs());
+    return row_gradients(launch, reduction_mode, rows, f, x, inputs(), row_inputs, out, outputs());
 }
 
 // The members that follow from the fields n_rows, an extent, and reduction_mode.

@@ -16,6 +16,7 @@ namespace bk::op {
 template <class T, bool kTwice = !kRowsStayOnChip>
 struct SoftmaxRows : RowDefaults {
     static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true;
+    using MapsAgain = SoftmaxRows;
     using C = compute_t<T>;
     struct Acc {
         C max, sum;  // of exp(x - base_of(max))
@@ -87,12 +88,17 @@ struct SoftmaxRows : RowDefaults {
     BK_HD Pack<C> map(const Row&, const Part& part, int64_t, Held x) const {
         return pack((x * part.factor - part.base) - part.log_sum);
     }
+    BK_HD Pack<C> map_again(const Row& row, int64_t, Held x) const {
+        const auto share = [&] { return math::exp_of_negative<T>(x - row.max) * row.factor; };
+        return pack(math::either(log, [&] { return (x - row.max) - row.factor; }, share));
+    }
 };
 
 // scale y (dy - sum y dy), or scale (dy - exp(y) sum dy).
 template <class T>
 struct SoftmaxBackwardRows : RowDefaults {
     static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true, kTakesTiles = true;
+    using MapsAgain = SoftmaxBackwardRows;
     using C = compute_t<T>;
     using Acc = C;
     struct Row {
@@ -137,6 +143,7 @@ struct SoftmaxBackwardRows : RowDefaults {
         const auto of_log = [&] { return held.dy - math::exp_flushed<T>(held.y) * row.sum; };
         return pack(scale * math::either(log, of_log, [&] { return held.y * (held.dy - row.sum); }));
     }
+    BK_HD Pack<C> map_again(const Row& row, int64_t j, const Held& held) const { return map(row, {}, j, held); }
 };
 
 }  // namespace bk::op

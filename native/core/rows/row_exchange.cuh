@@ -3,59 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
 #include "core/platform.h"
 #include "core/reduce/shuffle.cuh"
+#include "core/rows/acc_words.cuh"
+#include "core/rows/block_exchange.cuh"
 #include "core/rows/row_map.h"
 
 namespace bk {
-
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-BK_DEVICE unsigned cluster_rank() {
-    unsigned rank;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    return rank;
-}
-BK_DEVICE void cluster_sync() { asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory"); }
-// After all that this block has read of others: behind this barrier they may have ended.
-BK_DEVICE void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-BK_DEVICE void cluster_wait() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
-// What `word` of this block's shared memory is in block `rank` of the cluster.
-BK_DEVICE uint32_t load_of_block(const uint32_t* word, unsigned rank) {
-    uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(word)), value;
-    asm volatile("mapa.shared::cluster.u32 %0, %0, %1;" : "+r"(address) : "r"(rank));
-    asm volatile("ld.shared::cluster.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
-    return value;
-}
-#else
-BK_DEVICE unsigned cluster_rank() { return 0; }
-BK_DEVICE void cluster_sync() {}
-BK_DEVICE void cluster_arrive() {}
-BK_DEVICE void cluster_wait() {}
-BK_DEVICE uint32_t load_of_block(const uint32_t* word, unsigned) { return *word; }
-#endif
-
-// A statistic as words of 32 bits.
-template <class Acc>
-struct AccWords {
-    static constexpr int kCount = sizeof(Acc) / 4;
-    static_assert(sizeof(Acc) % 4 == 0 && sizeof(Acc) <= 32, "whole words, and few");
-    uint32_t word[kCount];
-
-    static BK_DEVICE AccWords of(const Acc& acc) {
-        AccWords result;
-        memcpy(&result, &acc, sizeof(Acc));
-        return result;
-    }
-    BK_DEVICE Acc value() const {
-        Acc acc;
-        memcpy(&acc, this, sizeof(Acc));
-        return acc;
-    }
-};
 
 // Sums and extrema over `lanes` neighbours, a power of two up to a warp; the same bits for all of them.
 struct RowLanes {
@@ -98,11 +55,11 @@ BK_DEVICE typename F::Acc combine_lanes(const F& f, typename F::Acc mine, int la
     }
 }
 
-// Places for each warp and for the block, taken in turns, so that one barrier an exchange is enough.
+// Places for each warp, taken in turns, so that one barrier an exchange is enough; and for the blocks of a cluster.
 template <class Acc>
 struct RowExchange {
     AccWords<Acc> warp[2][32];
-    AccWords<Acc> block[2];
+    BlockExchange<Acc> blocks;
 };
 
 // Of a block of whole warps.
@@ -119,18 +76,11 @@ BK_DEVICE typename F::Acc combine_block(const F& f, typename F::Acc mine, RowExc
     return combine_lanes(f, mine, groups);
 }
 
-// Of the blocks of a cluster, a power of two; `mine` is that of this block. Blocks stay until all have read (cluster_arrive).
+// Of the blocks of a cluster, a power of two; `mine` is that of this block.
 template <class F>
 BK_DEVICE typename F::Acc combine_cluster(const F& f, typename F::Acc mine, int blocks, RowExchange<typename F::Acc>& exchange,
                                           int turn) {
-    using Words = AccWords<typename F::Acc>;
-    if (threadIdx.x == 0) exchange.block[turn & 1] = Words::of(mine);
-    cluster_sync();
-    const int place = threadIdx.x & (blocks - 1);
-    Words words;
-#pragma unroll
-    for (int i = 0; i < Words::kCount; ++i) words.word[i] = load_of_block(&exchange.block[turn & 1].word[i], place);
-    return combine_lanes(f, words.value(), blocks);
+    return combine_lanes(f, exchange.blocks.share(mine, blocks, turn), blocks);
 }
 
 // Of threads that lie `rows` apart, `lanes` of them a row: a power of two. `place` is shared memory, a place a thread.

@@ -22,6 +22,8 @@
 //                                       false, more calls must leave Row as it is, since other rows may need more passes
 //   Part part(const Row&, const Acc& mine) const        `mine`: what sum_up() gave for these elements
 //   Y map(const Row&, const Part&, int64_t j, const Held&, K... column_inputs) const      a Pack, one value an output
+//   Y map_again(const Row&, int64_t j, const Held&, K... column_inputs) const      may be left out: what map() gives, from what
+//                                       hold() does
 //   S saved(const Row&) const                           a Pack, one value for each output of one value a row
 //
 // Where hold() or map() look up what several neighbours have in common, both take a Near in place of j:
@@ -76,7 +78,9 @@ struct RowDefaults {
     static constexpr bool kHoldsZeros = false;  // says, if true, that hold() of zeros may stand in place of pad()
     static constexpr bool kTakesTiles = false;  // says, if true, that the CPU may bring rows that lie across memory to tiles
     static constexpr int kHeldBytes = 128;      // of a thread of a GPU
+    static constexpr int kKeptBytes = 128;      // of its inputs, where map_again() lets it keep them as they lie
     using Part = Nothing;
+    using MapsAgain = void;  // the row function itself, if it has map_again(), which is not that of one derived from it
     BK_HD bool keeps_elements() const { return false; }  // says, with kMapsAlone, the same of sum_up() as kOnlySums
     BK_HD Nothing start() const { return {}; }
     template <class Row, class Acc>

@@ -11,6 +11,7 @@
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
 #include "core/rows/row_exchange.cuh"
+#include "core/rows/row_kept.cuh"
 #include "core/rows/row_map.h"
 #include "core/rows/row_operands.cuh"
 
@@ -22,7 +23,6 @@ constexpr bool kRowsStayOnChip = true;
 constexpr int kMostRowThreads = 1024;
 constexpr int kRowThreads = 512;      // of a block that has rows to itself: two of them share a multiprocessor
 constexpr int kPassingThreads = 256;  // of a block that takes the tiles of a row one after another: four share a multiprocessor
-constexpr int kMostRowCluster = 8;
 constexpr int64_t kRowTargetThreads = int64_t{1} << 17;  // about what fills a large chip; constant, as results are
 
 // Whether this library has code for clusters of blocks, which a chip that has them then runs.
@@ -52,10 +52,10 @@ struct RowGrid {
 template <int N, int V, class F, class Operands>
 __global__ void __launch_bounds__(kMostRowThreads)
     map_rows_kernel(const __grid_constant__ Operands operands, const F f, const RowGrid grid, void* parts) {
-    using Held = typename F::Held;
     using Acc = typename F::Acc;
     __shared__ RowExchange<Acc> exchange;
     BK_LAUNCH_SHARED(uint4, dynamic);
+    if (grid.blocks > 1) exchange.blocks.open();
     const int thread = static_cast<int>(threadIdx.x), low = thread & ((1u << grid.shift) - 1), high = thread >> grid.shift;
     const int lane = grid.is_across ? high : low, local = grid.is_across ? low : high;
     const int sharing = grid.blocks * grid.parts;  // blocks that share rows
@@ -77,7 +77,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
     const int begin = part * grid.tiles * tile;
     const int mine_at = ((grid.parts == 1 ? share : 0) * grid.lanes + lane) * N;
     const auto span = [&](int t) { return RowTile<N, V>{begin + t * tile + mine_at, threads * N, n}; };
-    Held held[N * V];
+    Kept<N, V, F, Operands> kept;
     Acc mine = f.identity();
     int turn = 0;
     if (grid.stage != RowStage::kMaps) {
@@ -86,8 +86,8 @@ __global__ void __launch_bounds__(kMostRowThreads)
             Acc all = f.identity();
             for (int t = 0; t < grid.tiles; ++t) {
                 const RowTile<N, V> where = span(t);
-                if (!holds) operands.template hold<N, V>(f, at, row, where, held);
-                mine = f.sum_up(row, held, where);
+                if (!holds) kept.load(operands, f, at, row, where);
+                mine = kept.sum_up(operands, f, row, where);
                 all = grid.tiles == 1 ? mine : f.combine(all, mine);
             }
             holds = grid.tiles == 1;
@@ -112,28 +112,21 @@ __global__ void __launch_bounds__(kMostRowThreads)
             all = f.combine(all, static_cast<const AccWords<Acc>*>(parts)[r * grid.parts + p].value());
         f.finish(row, combine_block(f, all, exchange, 0), grid.n);
     }
-    if (grid.blocks > 1) cluster_arrive();
     if constexpr (Operands::kOut > 0) {
         for (int t = 0; t < grid.tiles; ++t) {
             const RowTile<N, V> where = span(t);
             if (grid.tiles > 1 || grid.stage == RowStage::kMaps) {
-                operands.template hold<N, V>(f, at, row, where, held);
-                if constexpr (!F::kOnlySums) mine = f.sum_up(row, held, where);
+                kept.load(operands, f, at, row, where);
+                if constexpr (kept.kSumsFirst) mine = kept.sum_up(operands, f, row, where);
             }
-            if (exists) operands.template map<N, V>(f, at, row, f.part(row, mine), where, held);
+            if (exists) kept.map(operands, f, at, row, mine, where);
         }
     }
     if (exists && lane == 0 && share == 0) operands.save(f, r, row);
-    if (grid.blocks > 1) cluster_wait();
 }
 
 // --- plans ------------------------------------------------------------------------------------------------------------
 
-// Elements that a thread holds, of dense rows in vectors of N: as many as may be, or few.
-template <class F, int N>
-constexpr int kManyRowVectors = std::max<int>(1, F::kHeldBytes / static_cast<int>(sizeof(typename F::Held)) / N);
-template <class F, int N>
-constexpr int kFewRowVectors = std::max<int>(1, 32 / static_cast<int>(sizeof(typename F::Held)) / N);
 template <class F>
 constexpr int kRowSingles = kFewRowVectors<F, 1>;
 
@@ -277,11 +270,16 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
     const bool has_clusters = kHasClusterCode && device_arch() >= 90;
     constexpr bool in_passing = F::kOnePass && sizeof...(Out) == 0;
     if (wide) {
-        constexpr int kMany = kManyRowVectors<F, N>, kFew = kFewRowVectors<F, N>;
+        constexpr int kElements = kManyElementVectors<F, N>, kMany = kManyRowVectors<F, N, Operands>;
+        constexpr int kFew = kFewRowVectors<F, N>;
         // A thread's start costs as much as tens of elements: few of them a thread where rows are short or the chip not full.
-        const bool few = n <= 2 * N * kMany || (rows * n <= kRowTargetThreads * N * kFew && n <= kRowThreads * N * kFew);
+        const bool few = n <= 2 * N * kElements || (rows * n <= kRowTargetThreads * N * kFew && n <= kRowThreads * N * kFew);
         if (few) return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, has_clusters, in_passing), f, operands);
-        return run_rows<N, kMany>(launch, share_rows(rows, n, N * kMany, N, has_clusters, in_passing), f, operands);
+        // Rows of many blocks get fewer of them, and short ones that are only read fewer threads, where the chip is full.
+        const bool is_full = rows * ceil_div<int64_t>(n, N * kMany) >= kRowTargetThreads;
+        const bool many = is_full && (in_passing || n > int64_t{kRowThreads} * N * kElements);
+        const int values = N * (many ? kMany : std::min(kElements, kMany));
+        return run_rows<N, kMany>(launch, share_rows(rows, n, values, N, has_clusters, in_passing), f, operands);
     }
     const int last = outer.rank - 1;
     const bool across = last >= 0 && n > 1 && magnitude(outer.stride[0][last]) < magnitude(inner.stride[0][inner.rank - 1]);

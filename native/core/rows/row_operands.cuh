@@ -21,6 +21,7 @@ struct RowTile {
     BK_DEVICE bool has_vector(int v) const { return first + v * step < n; }
     BK_DEVICE bool has(int i) const { return has_vector(i / N); }
     BK_DEVICE int64_t at(int i) const { return position(i); }
+    BK_DEVICE RowTile<N, 1> vector(int v) const { return {first + v * step, step, n}; }
     BK_DEVICE int count() const {
         int vectors = 0;
 #pragma unroll
@@ -36,7 +37,10 @@ template <int Full, int Single, class... In, class... Column, class... RowIn, cl
 struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>> {
     using At = Offsets<Full, uint64_t>;
     static constexpr int kIn = sizeof...(In), kRowIn = sizeof...(RowIn), kOut = sizeof...(Out);
-    LongWalk<Full> inner;  // not of dense rows
+    static constexpr int kElementBytes = (static_cast<int>(sizeof(In)) + ...);  // of the inputs at a position
+    template <int N>
+    using Cell = Pack<Vec<In, N>...>;  // the inputs of a vector
+    LongWalk<Full> inner;              // not of dense rows
     Walk<Full + Single, uint64_t> outer;
     Pack<const In*...> x;
     Pack<const Column*...> columns;
@@ -147,24 +151,41 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         return load_if<N>(where.has_vector(v), row + where.position(v * N));
     }
 
+    template <int N, int V, size_t... I>
+    BK_DEVICE void load(const At& at, const RowTile<N, V>& where, Cell<N> (&cell)[V], std::index_sequence<I...>) const {
+#pragma unroll
+        for (int v = 0; v < V; ++v) ((get<I>(cell[v]) = load_vector(get<I>(x) + signed_offset(at.of[I]), where, v)), ...);
+    }
+    template <int N, int V>
+    BK_DEVICE void load(const At& at, const RowTile<N, V>& where, Cell<N> (&cell)[V]) const {
+        load<N, V>(at, where, cell, std::index_sequence_for<In...>{});
+    }
+
+    // Of the vector that `where` is.
+    template <int N, class F, size_t... I>
+    BK_DEVICE void hold_vector(const F& f, const typename F::Row& row, const RowTile<N, 1>& where, const Cell<N>& cell,
+                               typename F::Held* held, std::index_sequence<I...>) const {
+        auto near = near_of(f, row, where.at(0));
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane) {
+            if (lane > 0) advance<N>(f, row, where.at(lane), near);
+            held[lane] = F::kHoldsZeros || where.has_vector(0) ? f.hold(row, near, widen_lane(get<I>(cell), lane)...) : f.pad();
+        }
+    }
+    template <int N, class F>
+    BK_DEVICE void hold_vector(const F& f, const typename F::Row& row, const RowTile<N, 1>& where, const Cell<N>& cell,
+                               typename F::Held* held) const {
+        hold_vector<N>(f, row, where, cell, held, std::index_sequence_for<In...>{});
+    }
+
     template <int N, int V, class F, size_t... I>
     BK_DEVICE void hold(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
-                        typename F::Held (&held)[N * V], std::index_sequence<I...>) const {
+                        typename F::Held (&held)[N * V], std::index_sequence<I...> ins) const {
         if constexpr (N > 1) {
-            Pack<Vec<In, N>...> cell[V];
+            Cell<N> cell[V];
+            load<N, V>(at, where, cell, ins);
 #pragma unroll
-            for (int v = 0; v < V; ++v) ((get<I>(cell[v]) = load_vector(get<I>(x) + signed_offset(at.of[I]), where, v)), ...);
-#pragma unroll
-            for (int v = 0; v < V; ++v) {
-                auto near = near_of(f, row, where.at(v * N));
-#pragma unroll
-                for (int lane = 0; lane < N; ++lane) {
-                    if (lane > 0) advance<N>(f, row, where.at(v * N + lane), near);
-                    held[v * N + lane] = F::kHoldsZeros || where.has_vector(v)
-                                             ? f.hold(row, near, widen_lane(get<I>(cell[v]), lane)...)
-                                             : f.pad();
-                }
-            }
+            for (int v = 0; v < V; ++v) hold_vector<N>(f, row, where.vector(v), cell[v], held + v * N, ins);
         } else {
             Pack<In...> cell[V];
             each_element(where, [&](int i, const int64_t (&offset)[Full]) {

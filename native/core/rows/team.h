@@ -13,7 +13,7 @@
 
 namespace bk {
 
-constexpr int kTeamScratch = 8192;
+constexpr int kTeamScratch = 10240;
 
 // job(team, item) for each item of [0, items), which touches about `bytes` of memory.
 template <class Job>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/reduce/shuffle.cuh"
 #include "core/rows/team.h"
 
 namespace bk {
@@ -40,18 +41,19 @@ private:
             return b > a ? b : a;
         }
     };
+    // Of each warp by shuffles, then of the warps one after another.
     template <class C, class Fold>
     BK_HD C fold(C mine, const Fold& both) const {
 #if BK_IN_KERNEL
-        __shared__ C part[kMostTeamThreads];
+        __shared__ C part[kMostTeamThreads / 32];
+#pragma unroll
+        for (int distance = 1; distance < 32; distance *= 2) mine = both(mine, shuffle_xor(mine, distance));
         __syncthreads();
-        part[rank] = mine;
-        for (int half = size / 2; half > 0; half /= 2) {
-            __syncthreads();
-            if (rank < half) part[rank] = both(part[rank], part[rank + half]);
-        }
+        if (rank % 32 == 0) part[rank / 32] = mine;
         __syncthreads();
-        return part[0];
+        C all = part[0];
+        for (int warp = 1; warp < size / 32; ++warp) all = both(all, part[warp]);
+        return all;
 #else
         return mine;
 #endif
