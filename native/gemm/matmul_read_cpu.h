@@ -5,6 +5,7 @@
 //     void read_row(i, k, depth, Unit* to) const            units of [i, k] to [i, k + depth) of A; k is a multiple of 8
 //     void read_column(j, k, depth, Unit* to) const         units of [k, j] to [k + depth, j] of B
 //     void store(i, j, columns, const Sum* sums) const      what becomes of `columns` sums from [i, j]
+//     SpareRows spare() const
 #pragma once
 
 #include <algorithm>
@@ -55,7 +56,7 @@ struct ReadBlocks {
 
     static Status multiply(const Launch& launch, const P& p) {
         return multiply_blocked(
-            launch, {&block_kernel<P::kPacking>(), p.m, p.n, p.k, 1, false, false, {}, {}, &p, rows, columns, store});
+            launch, {&block_kernel<P::kPacking>(), p.m, p.n, p.k, 1, false, false, {}, {}, p.spare(), &p, rows, columns, store});
     }
 };
 

@@ -47,6 +47,12 @@ struct ScaledReads {
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         for (int64_t c = 0; c < columns; ++c) p.epilogue.store_one(i, j + c, sums[c]);
     }
+    SpareRows spare() const {
+        const Epilogue<scaled<T>>& e = p.epilogue;
+        if (e.beta != 0) return {};
+        if (e.type == FloatType::kF32) return SpareRows::of(static_cast<float*>(e.d), e.d_at.row, n);
+        return SpareRows::of(static_cast<f16*>(e.d), e.d_at.row, n);
+    }
 };
 
 template <class T>

@@ -70,6 +70,7 @@ struct Sparse24Reads {
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         for (int64_t c = 0; c < columns; ++c) p.y[i * n + j + c] = narrow<T>(sums[c]);
     }
+    SpareRows spare() const { return SpareRows::of(p.y, n, n); }
 };
 
 // Few rows of x: each row of weights is spread once, and multiplied by all of them.
