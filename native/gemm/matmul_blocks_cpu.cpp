@@ -117,42 +117,6 @@ void multiply_with(const Buffers& to, const Blocks& blocks, const BlockedMatmul&
                     .run();
 }
 
-// --- in rows of D that are still to be stored ---
-
-// What is packed at once in so many bytes; without rows where a stack would do as well.
-Blocks blocks_of_room(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k, int64_t bytes) {
-    constexpr int64_t kLeastRows = 48, kLeastColumns = 96;
-    Blocks blocks = blocks_of_workspace(kernel, m, n, k);
-    blocks.depth = even_part(k, std::min(kUnits / 2 * kernel.terms, kernel.most_terms), 8);
-    while (static_cast<int64_t>(Buffers(nullptr, blocks, k).bytes) > bytes) {
-        if (blocks.rows <= kLeastRows && blocks.columns <= kLeastColumns) return {kernel, 0, 0, 0};
-        const bool is_wide = blocks.columns > 2 * blocks.rows || blocks.rows <= kLeastRows;
-        if (is_wide)
-            blocks.columns = even_part(n, std::max<int64_t>(blocks.columns - kernel.columns, 1), kernel.columns);
-        else
-            blocks.rows = even_part(m, std::max<int64_t>(blocks.rows - kernel.rows, 1), kernel.rows);
-    }
-    return blocks;
-}
-
-// Computes rows from the first on while others, half of what is left at most, lend their place; says how many are done. Those
-// behind them are so few that little could be packed.
-int64_t multiply_in_spare_rows(const BlockedMatmul& p) {
-    const BlockKernel& kernel = *p.kernel;
-    int64_t done = 0;
-    while (p.spare.first != nullptr && is_large(p.m - done, p.n, p.k)) {
-        const int64_t left = p.m - done;
-        const int64_t wanted = static_cast<int64_t>(Buffers(nullptr, blocks_of_workspace(kernel, left, p.n, p.k), p.k).bytes);
-        const int64_t lent = std::min(left / 2, ceil_div(wanted, p.spare.bytes)), last = p.m - lent;
-        const Blocks blocks = blocks_of_room(kernel, last - done, p.n, p.k, lent * p.spare.bytes);
-        if (blocks.rows == 0) break;
-        for (int64_t g = 0; g < p.batch; ++g)
-            multiply_with(Buffers(p.spare.first + g * p.spare.step + last * p.spare.bytes, blocks, p.k), blocks, p, g, done, last);
-        done = last;
-    }
-    return done;
-}
-
 // --- on the stack ---
 
 // A thread's tile: one panel of B, and as many rows as there is room for sums of, or any number where no sums have to wait.
@@ -220,6 +184,43 @@ void multiply_on_stack(const BlockedMatmul& p, int64_t first) {
             multiply_tile(p, blocks, scratch, g, i, std::min(p.m - i, rows), j, std::min<int64_t>(p.n - j, kernel.columns));
         }
     });
+}
+
+// --- in rows of D that are still to be stored ---
+
+// What is packed at once in so many bytes; without rows where a stack would do as well. Terms are a stack's, so that results do
+// not depend on where a product's factors are packed.
+Blocks blocks_of_room(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k, int64_t bytes) {
+    constexpr int64_t kLeastRows = 48, kLeastColumns = 96;
+    Blocks blocks = blocks_of_workspace(kernel, m, n, k);
+    blocks.depth = blocks_of_stack(kernel, m, k).depth;
+    while (static_cast<int64_t>(Buffers(nullptr, blocks, k).bytes) > bytes) {
+        if (blocks.rows <= kLeastRows && blocks.columns <= kLeastColumns) return {kernel, 0, 0, 0};
+        const bool is_wide = blocks.columns > 2 * blocks.rows || blocks.rows <= kLeastRows;
+        if (is_wide)
+            blocks.columns = even_part(n, std::max<int64_t>(blocks.columns - kernel.columns, 1), kernel.columns);
+        else
+            blocks.rows = even_part(m, std::max<int64_t>(blocks.rows - kernel.rows, 1), kernel.rows);
+    }
+    return blocks;
+}
+
+// Computes rows from the first on while others, half of what is left at most, lend their place; says how many are done. Those
+// behind them are so few that little could be packed.
+int64_t multiply_in_spare_rows(const BlockedMatmul& p) {
+    const BlockKernel& kernel = *p.kernel;
+    int64_t done = 0;
+    while (p.spare.first != nullptr && is_large(p.m - done, p.n, p.k)) {
+        const int64_t left = p.m - done;
+        const int64_t wanted = static_cast<int64_t>(Buffers(nullptr, blocks_of_workspace(kernel, left, p.n, p.k), p.k).bytes);
+        const int64_t lent = std::min(left / 2, ceil_div(wanted, p.spare.bytes)), last = p.m - lent;
+        const Blocks blocks = blocks_of_room(kernel, last - done, p.n, p.k, lent * p.spare.bytes);
+        if (blocks.rows == 0) break;
+        for (int64_t g = 0; g < p.batch; ++g)
+            multiply_with(Buffers(p.spare.first + g * p.spare.step + last * p.spare.bytes, blocks, p.k), blocks, p, g, done, last);
+        done = last;
+    }
+    return done;
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 // With a workspace, A and B are packed in parts of a size for the caches, which all threads share: some rows of A and columns
 // of B, some hundred terms deep, and the sums of their results lie there too until all terms are in. Without one, and where a
 // product is small, a thread packs what it needs onto its stack; but the last rows of D lend their place for parts as with a
-// workspace while those before them are computed. The order of additions depends on the extents alone.
+// workspace while those before them are computed. The order of additions depends on k alone.
 #pragma once
 
 #include <cstddef>
