@@ -22,6 +22,9 @@ BK_DEVICE void arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
+// What this thread wrote to shared memory is there for steps of warp groups and for copies that begin behind a barrier.
+BK_DEVICE void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // This thread arrives, and the phase waits for so many bytes of copies.
 BK_DEVICE void arrive_expecting(uint64_t* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
