@@ -6,6 +6,7 @@
 #include <immintrin.h>
 
 #include <algorithm>
+#include <cstring>
 #endif
 
 namespace bk {
@@ -64,12 +65,18 @@ int32_t least_thin(const void* few, int64_t line, int thin, int64_t count) {
 
 bool add_dots(int thin, const uint16_t* const (&lines)[kThin], const uint16_t* const (&thin_lines)[kThin], int32_t least,
               int64_t count, ThinParts<float>& parts) {
-    const ThinParts<float> before = parts;
+    const int slots = thin == 1 ? 1 : thin <= 4 ? 4 : kThin;
+    alignas(64) float before[kThin][kThin][kThinLanes];
+    const auto copy = [slots](const auto& from, auto& to) {
+        for (int l = 0; l < kThin; ++l)
+            for (int i = 0; i < slots; ++i) std::memcpy(to[l][i], from[l][i], sizeof(to[l][i]));
+    };
+    copy(parts.at, before);
     const int32_t least_of_lines = thin == 1   ? add_all_dots<1, 8>(lines, thin_lines, count, parts)
                                    : thin <= 4 ? add_all_dots<4, 4>(lines, thin_lines, count, parts)
                                                : add_all_dots<8, 2>(lines, thin_lines, count, parts);
     if (has_normal_products(least, least_of_lines)) return true;
-    parts = before;
+    copy(before, parts.at);
     return false;
 }
 #else
