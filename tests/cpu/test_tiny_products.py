@@ -16,7 +16,7 @@ EXTENTS = [(24, 17, 40), (1, 40, 96), (3, 20, 70), (7, 33, 200), (30, 2, 64), (5
 @pytest.mark.parametrize("extents", EXTENTS, ids=str)
 @pytest.mark.parametrize("layout", range(4), ids=LAYOUTS)
 def test_tiny_products(library, layout, extents):
-    """Of the first row and the first column all factors are small; of the last, too, but for a zero and a normal one."""
+    """Of the first row and column all factors are small; of the last all but a zero and a normal one."""
     row, slots = OPS[OP]
     problem = batched(
         Draw(slots, "tiny"), *extents, 1, layout=layout, steps=(0, 0, 0, 0), dense=True, numbers=(1.0, 0.0)
