@@ -28,8 +28,8 @@ inline Status require_epilogue(int32_t layout, int32_t activation, int32_t backe
 // cuBLASLt and kernels of warp groups take rows that begin at multiples of 16 bytes.
 inline Status require_library_pitch(int32_t backend, const char* name, const StoredMatrices& m, int64_t size) {
     if (static_cast<Backend>(backend) < Backend::kLibrary || m.rows <= 1 || m.pitch * size % 16 == 0) return Status::kOk;
-    return fail(Status::kUnsupported, "backend is %d, but %s is %lld, and it wants rows at multiples of 16 bytes",
-                backend, name, static_cast<long long>(m.pitch));
+    return fail(Status::kUnsupported, "backend is %d, but %s is %lld, and it wants rows at multiples of 16 bytes", backend,
+                name, static_cast<long long>(m.pitch));
 }
 
 // What T and U of a row are: D is of T, or of f32 where T has 16 bits.

@@ -217,7 +217,8 @@ int64_t multiply_in_spare_rows(const BlockedMatmul& p) {
         const Blocks blocks = blocks_of_room(kernel, last - done, p.n, p.k, lent * p.spare.bytes);
         if (blocks.rows == 0) break;
         for (int64_t g = 0; g < p.batch; ++g)
-            multiply_with(Buffers(p.spare.first + g * p.spare.step + last * p.spare.bytes, blocks, p.k), blocks, p, g, done, last);
+            multiply_with(Buffers(p.spare.first + g * p.spare.step + last * p.spare.bytes, blocks, p.k), blocks, p, g, done,
+                          last);
         done = last;
     }
     return done;
@@ -236,8 +237,7 @@ Status multiply_blocked(const Launch& launch, const BlockedMatmul& p) {
     BK_TRY(find_workspace(launch, bytes, &found));
     if (found) {
         const Blocks blocks = blocks_of_workspace(*p.kernel, p.m, p.n, p.k);
-        for (int64_t g = 0; g < p.batch; ++g)
-            multiply_with(Buffers(launch.workspace, blocks, p.k), blocks, p, g, 0, p.m);
+        for (int64_t g = 0; g < p.batch; ++g) multiply_with(Buffers(launch.workspace, blocks, p.k), blocks, p, g, 0, p.m);
         return Status::kOk;
     }
     const int64_t done = multiply_in_spare_rows(p);

@@ -101,8 +101,8 @@ struct MatmulBlocks {
             launch, {&kernel, p.m, is_gated ? gated_columns(kernel, p.n) : p.n, p.k, p.batch, p.a_at.column != 1,
                      kIsInPlace && p.a_at.column == 1,
                      p.a_at.list != nullptr ? nowhere : bytes(p.a, p.a_at.row, p.a_at.column, p.a_at.step),
-                     p.b_at.list != nullptr || is_gated ? nowhere : bytes(p.b, p.b_at.column, p.b_at.row, p.b_at.step), spare(p), &p,
-                     rows, columns, store});
+                     p.b_at.list != nullptr || is_gated ? nowhere : bytes(p.b, p.b_at.column, p.b_at.row, p.b_at.step),
+                     spare(p), &p, rows, columns, store});
     }
 };
 
