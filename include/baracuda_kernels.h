@@ -9616,65 +9616,15 @@ BARACUDA_API int32_t baracuda_kernels_gemm_dense_backward_bf16_can_implement(int
 BARACUDA_API size_t baracuda_kernels_gemm_dense_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
 
 /*
- * grouped_gemm_{T}  (T: f32 f16 bf16)
- * Rows offsets[g] to offsets[g + 1] of d are alpha times those of a times b[g], plus beta d; with beta 0 d is not
- * read. layout 0: b[g] is [k, n]; 1: it is [n, k]; its matrices lie stride_b elements apart, 0 or negative if they
- * like. offsets has groups + 1 entries. Rows of no group have sums of no terms, offsets outside [0, m] count as
- * its ends, and of a group that ends before it begins nothing is written. f32 is multiplied and summed in f32, f16
- * and bf16 are summed in f32.
- *   in    a: T [m, k]
- *   in    b: T [groups, k, n]
- *   in    offsets: i32 [offset_count]
- *   inout d: T [m, n]
- *   workspace none is used
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f32_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_grouped_gemm_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_grouped_gemm_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_bf16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_grouped_gemm_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
-
-/*
- * grouped_gemm_backward_{T}  (T: f32 f16 bf16)
- * Gradients of grouped_gemm_{T} with alpha 1: rows of da are those of dd of a group times its matrix of b
- * transposed, db[g] is the group's rows of a transposed times those of dd, and lies as b does. Either may be NULL,
- * and with da the a, with db the b, that it alone would read. A group without rows has a db of zeros, and rows of
- * no group have a da of zeros.
- *   in    dd: T [m, n]
- *   in    a: T [m, k]
- *   in    b: T [groups, k, n]
- *   in    offsets: i32 [offset_count]
- *   out   da: T [m, k], may be NULL
- *   out   db: T [groups, k, n], may be NULL
- *   An input but dd may be NULL where no wanted output reads it. These read: da: dd b offsets, db: dd a offsets.
- *   workspace none is used
- *   deterministic
- */
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f32_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
-BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
-BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
-BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
-
-/*
  * gemm_epilogue_{T}  (T: f32 f64 f16 bf16)
  * d[i, j] = act(z[i, j]) + r[i, j], z[i, j] = alpha row_scale[i] column_scale[j] sum over k of a[i, k] b[k, j] +
  * beta c[i, j] + bias[j] + row_bias[i], for each of batch products. activation: 0 none, 1 relu, 2 gelu (by erf), 3
  * silu, 4 gelu_tanh. What is NULL is not there, z is not stored then; but C of NULL is D, so that beta D is added,
  * and with beta 0 neither is read. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
  * n]; 3: a is [k, m], b is [n, k]. backend: 0 the faster, 1 this library's kernels, 2 cuBLASLt, 3 cuBLASLt if it
- * is the faster; where that has no such product, is not there or, for operands, does not take them, status 3. Sums
- * and steps are of f32, of f64 for f64. d may be c or r, of equal pitch; of stride_a, stride_b, stride_c and
- * stride_r any may be 0 or negative.
+ * is the faster, 4 this library's kernels by warp groups (sm_90); where that has no such product, is not there or,
+ * for operands, does not take them, status 3. Sums and steps are of f32, of f64 for f64. d may be c or r, of equal
+ * pitch; of stride_a, stride_b, stride_c and stride_r any may be 0 or negative.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   in    c: T [batch, m, n], may be NULL
@@ -10005,6 +9955,56 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_fp8e4m3_workspace_size(int32_t m
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e5m2_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e5m2_can_implement(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int64_t lda, int64_t ldb, int64_t ldd, int64_t stride_a, int64_t stride_b, int64_t stride_d);
 BARACUDA_API size_t baracuda_kernels_gemm_dense_fp8e5m2_workspace_size(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout);
+
+/*
+ * grouped_gemm_{T}  (T: f32 f16 bf16)
+ * Rows offsets[g] to offsets[g + 1] of d are alpha times those of a times b[g], plus beta d; with beta 0 d is not
+ * read. layout 0: b[g] is [k, n]; 1: it is [n, k]; its matrices lie stride_b elements apart, 0 or negative if they
+ * like. offsets has groups + 1 entries. Rows of no group have sums of no terms, offsets outside [0, m] count as
+ * its ends, and of a group that ends before it begins nothing is written. f32 is multiplied and summed in f32, f16
+ * and bf16 are summed in f32.
+ *   in    a: T [m, k]
+ *   in    b: T [groups, k, n]
+ *   in    offsets: i32 [offset_count]
+ *   inout d: T [m, n]
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f32_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_bf16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lda, int64_t ldb, int64_t stride_b, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+
+/*
+ * grouped_gemm_backward_{T}  (T: f32 f16 bf16)
+ * Gradients of grouped_gemm_{T} with alpha 1: rows of da are those of dd of a group times its matrix of b
+ * transposed, db[g] is the group's rows of a transposed times those of dd, and lies as b does. Either may be NULL,
+ * and with da the a, with db the b, that it alone would read. A group without rows has a db of zeros, and rows of
+ * no group have a da of zeros.
+ *   in    dd: T [m, n]
+ *   in    a: T [m, k]
+ *   in    b: T [groups, k, n]
+ *   in    offsets: i32 [offset_count]
+ *   out   da: T [m, k], may be NULL
+ *   out   db: T [groups, k, n], may be NULL
+ *   An input but dd may be NULL where no wanted output reads it. These read: da: dd b offsets, db: dd a offsets.
+ *   workspace none is used
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f32_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_run(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, const void* dd, int64_t lddd, const void* a, int64_t lda, const void* b, int64_t ldb, int64_t stride_b, const void* offsets, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_grouped_gemm_backward_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout, int64_t lddd, int64_t lda, int64_t ldb, int64_t stride_b);
+BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t groups, int32_t layout);
 
 /*
  * gemm_s8_rcr_sm80  (T: i8)
@@ -10685,7 +10685,11 @@ BARACUDA_API size_t baracuda_kernels_grouped_gemm_pointers_bf16_workspace_size(i
  * k / 128] and b_scale[j / 128, k / 128], both in rows of k / 128 rounded up (arXiv 2412.19437). Scales of NULL
  * are ones, a bias of NULL is zeros. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
  * n]; 3: a is [k, m], b is [n, k]. Sums are of f32, and those over a block are scaled before they are added; of i8
- * up to 32768 terms, and blocks, are summed exactly on a GPU. Results are rounded once.
+ * up to 32768 terms, and blocks, are summed exactly on a GPU. Results are rounded once. backend: 0 the faster, 1
+ * this library's kernels, 4 those of warp groups (sm_90: fp8, layout 1, operands and rows at multiples of 16
+ * bytes, at least 64 of m, n and k and 64 tiles of 128 x 128; else status 3), where of 32 terms that are added at
+ * a time to a sum each, and the sum, are cut off at 2^-13 of the largest, and sums over 128 terms are added up in
+ * f32.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    a_scale: f32 [a_scales], may be NULL
@@ -10695,33 +10699,33 @@ BARACUDA_API size_t baracuda_kernels_grouped_gemm_pointers_bf16_workspace_size(i
  *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
  *   deterministic
  */
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e4m3_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e4m3_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e5m2_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e5m2_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e5m2_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
-BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int64_t lda, int64_t ldb, int64_t ldd);
-BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e4m3_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e4m3_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e5m2_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e5m2_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e5m2_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_fp8e5m2_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f32_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_f32_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_f16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_f16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_bf16_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gemm_scaled_i8_bf16_can_implement(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, int64_t lda, int64_t ldb, int64_t ldd);
+BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_bf16_workspace_size(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend);
 
 /*
  * gemm_{T}_sparse24_gemm  (T: f32 f16 bf16)

@@ -114,6 +114,15 @@ def product(e, f):
 
 
 @bound
+def cut_product(e, f):
+    """As product, of fp8 by warp groups: tensor cores align 32 products and the sum to the largest of them, and cut
+    each off at 2^-13 of it (arXiv 2412.19437, 3.3.2), in the four steps of 128 terms, whose sums are added in f32. None
+    of these is larger than the terms' magnitudes together.
+    """
+    return product(e, f) + 4 * 33 * 2.0**-13 * e.terms
+
+
+@bound
 def split_product(e, f):
     """As product; what multiplies is f32 in two parts of TF32, whose products lack 3 parts in 2^22 of each term."""
     return product(e, f) + 12 * f.u * e.terms

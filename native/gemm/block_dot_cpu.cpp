@@ -1,10 +1,39 @@
 // Blocks of results by instructions that sum products of neighbours along k, of AVX-512.
 #include "gemm/block_kernel_cpu.h"
 
+#include <algorithm>
+
 #if BK_ISA_DISPATCH
 #include <immintrin.h>
 
 namespace bk {
+
+// The least of each lane first.
+BK_FOR_AVX512 int32_t least_of_bf16(const void* elements, int64_t line, int rows, int64_t count) {
+    constexpr int kLanes = 32;
+    typedef uint16_t Bits __attribute__((may_alias));
+    typedef uint16_t Lanes __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
+    Lanes lanes = ~Lanes{};
+    uint16_t least = 0xffff;
+    for (int i = 0; i < rows; ++i) {
+        const Bits* const bits = reinterpret_cast<const Bits*>(static_cast<const char*>(elements) + i * line);
+        int64_t x = 0;
+        for (; x + kLanes <= count; x += kLanes) {
+            const Lanes own = (*reinterpret_cast<const Lanes*>(bits + x) & 0x7fff) - 1;
+            lanes = own < lanes ? own : lanes;
+        }
+        for (; x < count; ++x) least = std::min(least, static_cast<uint16_t>((bits[x] & 0x7fff) - 1));
+    }
+    for (int lane = 0; lane < kLanes; ++lane) least = std::min<uint16_t>(least, lanes[lane]);
+    return least;
+}
+
+// The exponent of the least element that is no zero, by its bits less one: far down for a subnormal.
+static int exponent_of(int32_t least) { return least == 0xffff ? 1000 : least < 0x7f ? -100000 : (least + 1) / 128 - 127; }
+
+bool has_normal_products(int32_t least_a, int32_t least_b) {
+    return exponent_of(least_a) + exponent_of(least_b) >= -126 + 2 * 7;
+}
 
 namespace {
 
@@ -114,37 +143,12 @@ const int32_t* notes_of(const void* panel, int64_t units) {
     return reinterpret_cast<const int32_t*>(static_cast<const char*>(panel) + panel_notes(units * 4));
 }
 
-// The least |x| but zeros of `count` elements, as bits less one.
-BK_FOR_AVX512 uint16_t least_of(const void* elements, int64_t count) {
-    typedef uint16_t Bits __attribute__((may_alias));
-    const Bits* const bits = static_cast<const Bits*>(elements);
-    uint16_t least = 0xffff;
-    for (int64_t x = 0; x < count; ++x) {
-        const uint16_t below = static_cast<uint16_t>((bits[x] & 0x7fff) - 1);
-        least = below < least ? below : least;
-    }
-    return least;
-}
-
-BK_FOR_AVX512 int32_t least_of_rows(const void* a, int64_t line, int64_t units) {
-    uint16_t least = 0xffff;
-    for (int i = 0; i < kRows; ++i) {
-        const uint16_t own = least_of(static_cast<const char*>(a) + i * line, 2 * units);
-        least = own < least ? own : least;
-    }
-    return least;
-}
-
-// The exponent of a panel's least element that is no zero, by its bits less one: far down for a subnormal.
-int exponent_of(int32_t least) { return least == 0xffff ? 1000 : least < 0x7f ? -100000 : (least + 1) / 128 - 127; }
-
-// The instructions take subnormal factors and sums for zeros. Where products are multiples of 2^-126, and factors normal, there
-// are none; else the pairs are widened.
+// Where the instructions would lose something the pairs are widened.
 void multiply_pairs(int64_t units, const void* a, int64_t line, bool is_turned, const void* b, int64_t width, void* sums,
                     bool adds) {
-    const int32_t least = line == 0 ? *notes_of(a, units * kRows) : least_of_rows(a, line, units);
+    const int32_t least = line == 0 ? *notes_of(a, units * kRows) : least_of_bf16(a, line, kRows, 2 * units);
     if (line == 0) line = units * 4;
-    if (exponent_of(least) + exponent_of(*notes_of(b, units * kColumns)) >= -126 + 2 * 7)
+    if (has_normal_products(least, *notes_of(b, units * kColumns)))
         return multiply<Dot::kBf16>(units, a, line, is_turned, b, nullptr, width, sums, adds);
     multiply<Dot::kWidened>(units, a, line, is_turned, b, nullptr, width, sums, adds);
 }
@@ -157,7 +161,9 @@ void multiply_quads(int64_t units, const void* a, int64_t, bool is_turned, const
 
 }  // namespace
 
-void note_least(uint32_t* panel, int64_t units) { panel[panel_notes(units * 4) / 4] = least_of(panel, 2 * units); }
+void note_least(uint32_t* panel, int64_t units) {
+    panel[panel_notes(units * 4) / 4] = static_cast<uint32_t>(least_of_bf16(panel, 0, 1, 2 * units));
+}
 
 // Factors of A are moved by 128 to become unsigned, or signed where B's are unsigned: 128 times the sum of B's is too much in
 // the sums, or too little.

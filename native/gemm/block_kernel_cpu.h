@@ -54,6 +54,12 @@ constexpr int64_t kPanelNotes = 192;
 template <Packing kPacking>
 const BlockKernel& block_kernel();
 
+// Instructions of dot products take subnormal factors and sums of bf16 for zeros. Of `rows` lines of `count` elements, `line`
+// bytes apart, the least |x| but zeros, as bits less one, 0xffff where there is none; and whether such factors are normal and
+// their products multiples of 2^-126, so that nothing is lost.
+int32_t least_of_bf16(const void* elements, int64_t line, int rows, int64_t count);
+bool has_normal_products(int32_t least_a, int32_t least_b);
+
 // The notes of a panel of so many units: of bf16 pairs the least |x| but zeros, as bits less one, 0xffff where there is
 // none; of a panel of B, so many units along k, what to begin a column's sums with.
 void note_least(uint32_t* panel, int64_t units);

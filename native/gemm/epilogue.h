@@ -14,17 +14,22 @@ inline Status require_choice(const char* name, int32_t value, int32_t count, con
     return fail(Status::kInvalidProblem, "%s is %d, must be %s", name, value, choices);
 }
 
+inline Status require_backend_choice(int32_t backend) {
+    return require_choice("backend", backend, 5,
+                          "0 (any), 1 (own), 2 (cuBLASLt), 3 (cuBLASLt by the rule) or 4 (own by warp groups)");
+}
+
 inline Status require_epilogue(int32_t layout, int32_t activation, int32_t backend) {
     BK_TRY(require_layout(layout));
     BK_TRY(require_choice("activation", activation, 5, "0 (none), 1 (relu), 2 (gelu), 3 (silu) or 4 (gelu_tanh)"));
-    return require_choice("backend", backend, 4, "0 (any), 1 (own), 2 (cuBLASLt) or 3 (cuBLASLt by the rule)");
+    return require_backend_choice(backend);
 }
 
-// cuBLASLt takes rows that begin at multiples of 16 bytes.
+// cuBLASLt and kernels of warp groups take rows that begin at multiples of 16 bytes.
 inline Status require_library_pitch(int32_t backend, const char* name, const StoredMatrices& m, int64_t size) {
     if (static_cast<Backend>(backend) < Backend::kLibrary || m.rows <= 1 || m.pitch * size % 16 == 0) return Status::kOk;
-    return fail(Status::kUnsupported, "backend is %d, but %s is %lld, and cuBLASLt wants rows at multiples of 16 bytes",
-                backend, name, static_cast<long long>(m.pitch));
+    return fail(Status::kUnsupported, "backend is %d, but %s is %lld, and it wants rows at multiples of 16 bytes", backend,
+                name, static_cast<long long>(m.pitch));
 }
 
 // What T and U of a row are: D is of T, or of f32 where T has 16 bits.

@@ -13,6 +13,8 @@ constexpr int64_t kUnits = 256, kMostRows = 512, kMostColumns = 2016;  // of wha
 constexpr int64_t kLeast = int64_t{160} * 160 * 160;                   // products for which that pays
 constexpr int64_t kStack = 16 * 1024 + 512;                            // with all else that a call takes at most 24 KiB
 
+bool is_large(int64_t m, int64_t n, int64_t k) { return m > 8 && n > 8 && k > 8 && m * n >= kLeast / k; }
+
 int64_t rounded_up(int64_t count, int64_t to) { return ceil_div(count, to) * to; }
 
 // The extent of one of as few equal parts as hold `count`, of at most `most` each.
@@ -102,17 +104,17 @@ struct Part {
     }
 };
 
-void multiply_with(const Buffers& to, const Blocks& blocks, const BlockedMatmul& p) {
-    for (int64_t g = 0; g < p.batch; ++g)
-        for (int64_t j = 0; j < p.n; j += blocks.columns)
-            for (int64_t i = 0; i < p.m; i += blocks.rows)
-                for (int64_t k = 0; k < p.k; k += blocks.depth)
-                    Part{p,  blocks,
-                         to, g,
-                         i,  std::min(p.m - i, blocks.rows),
-                         j,  std::min(p.n - j, blocks.columns),
-                         k,  std::min(p.k - k, blocks.depth)}
-                        .run();
+// Rows [first, last) of product g.
+void multiply_with(const Buffers& to, const Blocks& blocks, const BlockedMatmul& p, int64_t g, int64_t first, int64_t last) {
+    for (int64_t j = 0; j < p.n; j += blocks.columns)
+        for (int64_t i = first; i < last; i += blocks.rows)
+            for (int64_t k = 0; k < p.k; k += blocks.depth)
+                Part{p,  blocks,
+                     to, g,
+                     i,  std::min(last - i, blocks.rows),
+                     j,  std::min(p.n - j, blocks.columns),
+                     k,  std::min(p.k - k, blocks.depth)}
+                    .run();
 }
 
 // --- on the stack ---
@@ -167,26 +169,65 @@ void multiply_tile(const BlockedMatmul& p, const Blocks& blocks, char* scratch, 
     } while (k < p.k);
 }
 
-// Tiles of a strip of rows one after another: what they read of A stays in a cache.
-void multiply_on_stack(const BlockedMatmul& p) {
+// Rows from `first` on. Tiles of a strip of rows one after another: what they read of A stays in a cache.
+void multiply_on_stack(const BlockedMatmul& p, int64_t first) {
     const BlockKernel& kernel = *p.kernel;
-    const Blocks most = blocks_of_stack(kernel, p.m, p.k);
+    const int64_t m = p.m - first;
+    const Blocks most = blocks_of_stack(kernel, m, p.k);
     const int64_t across = ceil_div<int64_t>(p.n, kernel.columns), wanted = ceil_div(4 * thread_count(), across * p.batch);
-    const int64_t rows = std::min(most.rows, rounded_up(ceil_div(p.m, wanted), kernel.rows)), down = ceil_div(p.m, rows);
+    const int64_t rows = std::min(most.rows, rounded_up(ceil_div(m, wanted), kernel.rows)), down = ceil_div(m, rows);
     const Blocks blocks{kernel, most.depth, rows, kernel.columns};
     parallel_chunks(across * down * p.batch, grain_for(rows * kernel.columns * (p.k + 1)), [&](int64_t begin, int64_t end) {
         alignas(64) char scratch[kStack];
         for (int64_t t = begin; t < end; ++t) {
-            const int64_t j = t % across * kernel.columns, i = t / across % down * rows, g = t / across / down;
+            const int64_t j = t % across * kernel.columns, i = first + t / across % down * rows, g = t / across / down;
             multiply_tile(p, blocks, scratch, g, i, std::min(p.m - i, rows), j, std::min<int64_t>(p.n - j, kernel.columns));
         }
     });
 }
 
+// --- in rows of D that are still to be stored ---
+
+// What is packed at once in so many bytes; without rows where a stack would do as well. Terms are a stack's, so that results do
+// not depend on where a product's factors are packed.
+Blocks blocks_of_room(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k, int64_t bytes) {
+    constexpr int64_t kLeastRows = 48, kLeastColumns = 96;
+    Blocks blocks = blocks_of_workspace(kernel, m, n, k);
+    blocks.depth = blocks_of_stack(kernel, m, k).depth;
+    while (static_cast<int64_t>(Buffers(nullptr, blocks, k).bytes) > bytes) {
+        if (blocks.rows <= kLeastRows && blocks.columns <= kLeastColumns) return {kernel, 0, 0, 0};
+        const bool is_wide = blocks.columns > 2 * blocks.rows || blocks.rows <= kLeastRows;
+        if (is_wide)
+            blocks.columns = even_part(n, std::max<int64_t>(blocks.columns - kernel.columns, 1), kernel.columns);
+        else
+            blocks.rows = even_part(m, std::max<int64_t>(blocks.rows - kernel.rows, 1), kernel.rows);
+    }
+    return blocks;
+}
+
+// Computes rows from the first on while others, half of what is left at most, lend their place; says how many are done. Those
+// behind them are so few that little could be packed.
+int64_t multiply_in_spare_rows(const BlockedMatmul& p) {
+    const BlockKernel& kernel = *p.kernel;
+    int64_t done = 0;
+    while (p.spare.first != nullptr && is_large(p.m - done, p.n, p.k)) {
+        const int64_t left = p.m - done;
+        const int64_t wanted = static_cast<int64_t>(Buffers(nullptr, blocks_of_workspace(kernel, left, p.n, p.k), p.k).bytes);
+        const int64_t lent = std::min(left / 2, ceil_div(wanted, p.spare.bytes)), last = p.m - lent;
+        const Blocks blocks = blocks_of_room(kernel, last - done, p.n, p.k, lent * p.spare.bytes);
+        if (blocks.rows == 0) break;
+        for (int64_t g = 0; g < p.batch; ++g)
+            multiply_with(Buffers(p.spare.first + g * p.spare.step + last * p.spare.bytes, blocks, p.k), blocks, p, g, done,
+                          last);
+        done = last;
+    }
+    return done;
+}
+
 }  // namespace
 
 size_t blocked_workspace(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k) {
-    if (m <= 8 || n <= 8 || k <= 8 || m * n < kLeast / k) return 0;
+    if (!is_large(m, n, k)) return 0;
     return Buffers(nullptr, blocks_of_workspace(kernel, m, n, k), k).bytes;
 }
 
@@ -196,10 +237,11 @@ Status multiply_blocked(const Launch& launch, const BlockedMatmul& p) {
     BK_TRY(find_workspace(launch, bytes, &found));
     if (found) {
         const Blocks blocks = blocks_of_workspace(*p.kernel, p.m, p.n, p.k);
-        multiply_with(Buffers(launch.workspace, blocks, p.k), blocks, p);
-    } else {
-        multiply_on_stack(p);
+        for (int64_t g = 0; g < p.batch; ++g) multiply_with(Buffers(launch.workspace, blocks, p.k), blocks, p, g, 0, p.m);
+        return Status::kOk;
     }
+    const int64_t done = multiply_in_spare_rows(p);
+    if (done < p.m) multiply_on_stack(p, done);
     return Status::kOk;
 }
 

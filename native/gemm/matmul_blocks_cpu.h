@@ -3,7 +3,8 @@
 //
 // With a workspace, A and B are packed in parts of a size for the caches, which all threads share: some rows of A and columns
 // of B, some hundred terms deep, and the sums of their results lie there too until all terms are in. Without one, and where a
-// product is small, a thread packs what it needs onto its stack. The order of additions depends on k alone.
+// product is small, a thread packs what it needs onto its stack; but the last rows of D lend their place for parts as with a
+// workspace while those before them are computed. The order of additions depends on k alone.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,20 @@ struct FactorBytes {
     int64_t element, line, k, step;
 };
 
+// Rows of D, one behind another without gaps, that nothing is read of: until a row is stored its bytes may hold anything. Null
+// where they may not.
+struct SpareRows {
+    char* first = nullptr;
+    int64_t bytes = 0, step = 0;
+
+    template <class E>
+    static SpareRows of(E* d, int64_t pitch, int64_t length, int64_t step = 0) {
+        constexpr int64_t kSize = sizeof(E);
+        if (pitch != length) return {};
+        return {reinterpret_cast<char*>(d), length * kSize, step * kSize};
+    }
+};
+
 // A product, of which these functions of `problem` know elements and what becomes of sums. `depth` terms from k are packed, k a
 // multiple of 8; rows and columns behind the last of the matrix are zeros.
 struct BlockedMatmul {
@@ -28,6 +43,7 @@ struct BlockedMatmul {
     bool a_is_turned;  // in panels
     bool a_is_units;   // elements of A along k are units as they lie
     FactorBytes a, b;  // to be fetched ahead
+    SpareRows spare;
     const void* problem;
     void (*pack_rows)(const void* problem, int64_t g, int64_t i, int64_t rows, int64_t k, int64_t depth, void* to);
     void (*pack_columns)(const void* problem, int64_t g, int64_t j, int64_t columns, int64_t k, int64_t depth, void* to);

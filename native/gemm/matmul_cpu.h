@@ -81,6 +81,13 @@ struct MatmulBlocks {
         });
     }
 
+    static SpareRows spare(const Matmul<T>& p) {
+        const Epilogue<T>& e = p.epilogue;
+        if (e.d_at.list != nullptr || e.c_at.list != nullptr || e.c == e.d || e.residual == e.d) return {};
+        if (e.is_wide) return SpareRows::of(reinterpret_cast<float*>(e.d), e.d_at.row, p.n, e.d_at.step);
+        return SpareRows::of(e.d, e.d_at.row, p.n, e.d_at.step);
+    }
+
     static Status multiply(const Launch& launch, const Matmul<T>& p) {
         constexpr int64_t kSize = sizeof(matmul_element_t<T>);
         const auto bytes = [](const auto* base, int64_t line, int64_t k, int64_t step) {
@@ -94,8 +101,8 @@ struct MatmulBlocks {
             launch, {&kernel, p.m, is_gated ? gated_columns(kernel, p.n) : p.n, p.k, p.batch, p.a_at.column != 1,
                      kIsInPlace && p.a_at.column == 1,
                      p.a_at.list != nullptr ? nowhere : bytes(p.a, p.a_at.row, p.a_at.column, p.a_at.step),
-                     p.b_at.list != nullptr || is_gated ? nowhere : bytes(p.b, p.b_at.column, p.b_at.row, p.b_at.step), &p,
-                     rows, columns, store});
+                     p.b_at.list != nullptr || is_gated ? nowhere : bytes(p.b, p.b_at.column, p.b_at.row, p.b_at.step),
+                     spare(p), &p, rows, columns, store});
     }
 };
 
@@ -191,7 +198,8 @@ size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t, bool, bool is_
 template <class T>
 Status require_backend(Backend backend, int64_t, int64_t, int64_t, int64_t, bool, bool) {
     if (backend == Backend::kAny || backend == Backend::kOwn) return Status::kOk;
-    return fail(Status::kUnsupported, "backend is %d, but cuBLASLt serves the CUDA library alone", static_cast<int>(backend));
+    return fail(Status::kUnsupported, "backend is %d, but %s the CUDA library alone", static_cast<int>(backend),
+                backend == Backend::kGroups ? "warp groups serve" : "cuBLASLt serves");
 }
 
 }  // namespace bk

@@ -32,7 +32,8 @@ struct LibraryWorkspace {
 
 template <class T>
 size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated, Backend backend) {
-    const bool for_library = backend != Backend::kOwn && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
+    if (backend == Backend::kGroups) return 0;
+    const bool for_library = may_be_library(backend) && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
                              (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated));
     return std::max(for_library ? LibraryWorkspace(has_bands<T>(has_steps, is_gated), nullptr).bytes : 0,
                     is_gated ? 0 : parts_workspace<T>(m, n, k, batch));
@@ -56,6 +57,11 @@ Status matmul_if_library(const Launch& launch, const Matmul<T>& p, bool has_work
 template <class T>
 Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated) {
     if (backend == Backend::kAny || backend == Backend::kOwn) return Status::kOk;
+    if (backend == Backend::kGroups) {
+        if (is_for_groups<T>(m, n, k, batch, is_gated)) return Status::kOk;
+        return fail(Status::kUnsupported, "backend is %d, but warp groups have no such product on this chip",
+                    static_cast<int>(backend));
+    }
     if (!fits_library<T>(m, n, k, batch, has_steps, is_gated))
         return fail(Status::kUnsupported, "backend is %d, but cuBLASLt has no such product", static_cast<int>(backend));
     if (backend == Backend::kByRule && !is_for_library<T>(m, n, k, batch, has_steps, is_gated))
@@ -71,7 +77,13 @@ Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
     } else {
         bool is_taken = false;
         BK_TRY(matmul_by_groups(launch, p, &is_taken));
-        return is_taken ? Status::kOk : matmul_by_tensor_cores(launch, p);
+        if (is_taken) return Status::kOk;
+        if (p.backend == Backend::kGroups)
+            return fail(Status::kUnsupported,
+                        "backend is %d, but warp groups do not take these operands: they want both aligned to 16 bytes and, of "
+                        "other than 16-bit elements, neighbours along k",
+                        static_cast<int>(p.backend));
+        return matmul_by_tensor_cores(launch, p);
     }
 }
 
@@ -79,7 +91,7 @@ Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
 // results by parts of their sums; else f32 by FMA, and all others by tensor cores, those of whole warp groups where they can.
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& p) {
-    if (p.grouped != Grouped::kNot || p.sizes != nullptr) return matmul_by_tiles(launch, p);
+    if (p.grouped != Grouped::kNot || p.sizes != nullptr || p.backend == Backend::kGroups) return matmul_by_tiles(launch, p);
     const bool is_gated = p.gate != nullptr, has_steps = p.epilogue.has_steps();
     const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
     bool has_workspace = false;
@@ -87,7 +99,7 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
     BK_TRY(find_workspace(launch, workspace, &has_workspace));
     if constexpr (kLibraryHasType<T>) {
         int64_t done = 0;
-        if (p.backend != Backend::kOwn && (is_chosen || is_for_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated)))
+        if (may_be_library(p.backend) && (is_chosen || is_for_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated)))
             BK_TRY(matmul_if_library(launch, p, has_workspace, &done));
         if (done == p.m) return Status::kOk;
         if (done > 0) return matmul_by_tiles(launch, rows_of(p, done, p.m - done));

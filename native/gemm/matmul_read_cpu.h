@@ -5,6 +5,7 @@
 //     void read_row(i, k, depth, Unit* to) const            units of [i, k] to [i, k + depth) of A; k is a multiple of 8
 //     void read_column(j, k, depth, Unit* to) const         units of [k, j] to [k + depth, j] of B
 //     void store(i, j, columns, const Sum* sums) const      what becomes of `columns` sums from [i, j]
+//     SpareRows spare() const
 #pragma once
 
 #include <algorithm>
@@ -37,7 +38,7 @@ struct ReadBlocks {
         const int64_t units = ceil_div<int64_t>(depth, kTerms);
         run_unfused<kBytes>([&] {
             pack_turned<kBytes>(columns, units, Shape::kColumns, panel,
-                                [&](int64_t x, int64_t first, int64_t count, Unit* line) {
+                                [&](int64_t x, int64_t first, int64_t count, Unit* line) BK_INLINED {
                                     const int64_t skipped = first * kTerms;
                                     p.read_column(j + x, k + skipped, std::min(depth - skipped, count * kTerms), line);
                                     return static_cast<const Unit*>(line);
@@ -55,7 +56,8 @@ struct ReadBlocks {
 
     static Status multiply(const Launch& launch, const P& p) {
         return multiply_blocked(
-            launch, {&block_kernel<P::kPacking>(), p.m, p.n, p.k, 1, false, false, {}, {}, &p, rows, columns, store});
+            launch,
+            {&block_kernel<P::kPacking>(), p.m, p.n, p.k, 1, false, false, {}, {}, p.spare(), &p, rows, columns, store});
     }
 };
 

@@ -86,32 +86,92 @@ BK_DEVICE void copy_stage(char* to, const GroupOperands& operands, const MatmulP
     }
 }
 
+// Factors of f32 that a stage brought, rounded to TF32 where they lie by both groups together: each thread 16 bytes of as many
+// as there are threads, and so on. The instruction would cut off what TF32 has not.
+template <int kColumns>
+BK_DEVICE void round_stage(char* stage) {
+    constexpr int kThreads = kGroups * kGroupThreads, kRounds = GroupTile<kColumns>::kBytes / 16 / kThreads;
+    uint4* const own = reinterpret_cast<uint4*>(stage) + threadIdx.x;
+#pragma unroll 4
+    for (int i = 0; i < kRounds; ++i) {
+        uint4 four = own[i * kThreads];
+        four.x = round_to_tf32(four.x);
+        four.y = round_to_tf32(four.y);
+        four.z = round_to_tf32(four.z);
+        four.w = round_to_tf32(four.w);
+        own[i * kThreads] = four;
+    }
+    publish_writes();
+    wait_for_groups<kThreads>();
+}
+
+// The steps of one stage, which begin with its first sums or add to those that are there.
+template <class E, int kColumns, bool kAIsWide, bool kBIsWide, class Sum>
+BK_DEVICE void add_stage(Sum (&sums)[kColumns / 2], char* tiles, int at, int group, bool adds) {
+    using Tile = GroupTile<kColumns>;
+    constexpr int kAdvanceDeep = 32, kAdvanceWide = 16 * kSwizzleBytes, kAcross = 64 * kSwizzleBytes;
+    const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(at * Tile::kBytes);
+    const uint32_t a = stage + static_cast<uint32_t>(group * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
+    begin_steps();
+#pragma unroll
+    for (int part = 0; part < kSwizzleBytes / 32; ++part)
+        GroupStep<E, kColumns>::template run<kAIsWide, kBIsWide>(
+            sums, operand_descriptor(a + part * (kAIsWide ? kAdvanceWide : kAdvanceDeep), kAcross),
+            operand_descriptor(b + part * (kBIsWide ? kAdvanceWide : kAdvanceDeep), kAcross), adds || part > 0);
+    end_steps();
+}
+
 // The sums of a group's 64 rows over all terms of a tile.
 template <class E, int kColumns, bool kAIsWide, bool kBIsWide, class Sum>
 BK_DEVICE void add_terms(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full, uint64_t* empty, StagePlace& at, int64_t steps,
                          int group, int lane) {
     using Tile = GroupTile<kColumns>;
-    constexpr int kAdvanceDeep = 32, kAdvanceWide = 16 * kSwizzleBytes, kAcross = 64 * kSwizzleBytes;
+    constexpr bool kIsRounded = std::is_same_v<E, float>;
+    const auto receive = [&] {
+        wait_for_phase(full + at.stage, at.parity);
+        if constexpr (kIsRounded) round_stage<kColumns>(tiles + at.stage * Tile::kBytes);
+    };
     int before = -1;
+    if (kIsRounded && steps > 0) receive();
 #pragma unroll 1
     for (int64_t step = 0; step < steps; ++step) {
-        wait_for_phase(full + at.stage, at.parity);
-        const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(at.stage * Tile::kBytes);
-        const uint32_t a = stage + static_cast<uint32_t>(group * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
-        begin_steps();
-#pragma unroll
-        for (int part = 0; part < kSwizzleBytes / 32; ++part)
-            GroupStep<E, kColumns>::template run<kAIsWide, kBIsWide>(
-                sums, operand_descriptor(a + part * (kAIsWide ? kAdvanceWide : kAdvanceDeep), kAcross),
-                operand_descriptor(b + part * (kBIsWide ? kAdvanceWide : kAdvanceDeep), kAcross), step > 0 || part > 0);
-        end_steps();
+        if (!kIsRounded) receive();
+        add_stage<E, kColumns, kAIsWide, kBIsWide>(sums, tiles, at.stage, group, step > 0);
         wait_for_steps<1>();  // those of the stage before, which may be filled again
         if (before >= 0 && lane == 0) arrive(empty + before);
         before = at.stage;
         at.advance(Tile::kStages);
+        if (kIsRounded && step + 1 < steps) receive();  // while the steps of this stage are under way
     }
     wait_for_steps<0>();
     if (before >= 0 && lane == 0) arrive(empty + before);
+}
+
+// The sums of fp8, whose steps keep about 14 bits of what they add up (arXiv 2412.19437, 3.3.2): those of a stage, the 128
+// terms of a block of scales, are added up in f32, of blocks with their scales.
+template <class T, int kColumns>
+BK_DEVICE void add_blocks(float (&totals)[kColumns / 2], const Matmul<T>& p, char* tiles, uint64_t* full, uint64_t* empty,
+                          StagePlace& at, int64_t steps, const MatmulPlace& place, int64_t row, int group, int lane) {
+    using Tile = GroupTile<kColumns>;
+    static_assert(kSwizzleBytes == kScaleTerms && kColumns == kScaleTerms, "a stage is of one block of terms and columns");
+    for (int v = 0; v < kColumns / 2; ++v) totals[v] = 0;
+    int64_t rows[2];
+    for (int half = 0; half < 2; ++half) rows[half] = min(row + lane / 4 + 8 * half, place.end - 1);
+    float sums[kColumns / 2];
+#pragma unroll 1
+    for (int64_t step = 0; step < steps; ++step) {
+        float scale[2] = {1, 1};
+        if (p.epilogue.is_by_blocks())
+            for (int half = 0; half < 2; ++half)
+                scale[half] = p.epilogue.scale_of_row(rows[half], step) * p.epilogue.scale_of_column(place.column, step);
+        wait_for_phase(full + at.stage, at.parity);
+        add_stage<matmul_element_t<T>, kColumns, false, false>(sums, tiles, at.stage, group, false);
+        wait_for_steps<0>();
+        if (lane == 0) arrive(empty + at.stage);
+        at.advance(Tile::kStages);
+#pragma unroll
+        for (int v = 0; v < kColumns / 2; ++v) totals[v] += sums[v] * scale[v / 2 % 2];
+    }
 }
 
 // What the kernel is told of the epilogue: whether pairs of results may be stored at a time, and straight from registers.
@@ -158,25 +218,28 @@ BK_DEVICE void store_band(const Matmul<T>& p, const matmul_scalar_t<T>* band, co
     constexpr int kLines = 8, kApart = 16 / kLines;
     const S* const pair = band + line * kBandPitch + at;
     if (column >= p.n) return;
-    if (!in_pairs || column + 1 >= p.n) {
+    if (kIsScaled<T> || !in_pairs || column + 1 >= p.n) {
 #pragma unroll 1
         for (int i = 0; i < kLines; ++i) {
             const int64_t at_row = row + line + i * kApart;
             const S* const two = pair + i * kApart * kBandPitch;
-            if (at_row < place.end) store_pair(p.epilogue, place.matrix, at_row, column, p.n, two[0], two[1], false);
+            if (at_row < place.end)
+                store_pair(p.epilogue, place.matrix, at_row, column, p.n, two[0], two[1], kIsScaled<T> && in_pairs);
         }
         return;
     }
-    PairStores<T, kLines> stores{p.epilogue, place.matrix, column, {}, {}};
-    stores.load_of_columns();
-    S x[kLines][2];
+    if constexpr (!kIsScaled<T>) {
+        PairStores<T, kLines> stores{p.epilogue, place.matrix, column, {}, {}};
+        stores.load_of_columns();
+        S x[kLines][2];
 #pragma unroll
-    for (int i = 0; i < kLines; ++i) {
-        stores.row[i] = row + line + i * kApart;
-        stores.has[i] = stores.row[i] < place.end;
-        for (int v = 0; v < 2; ++v) x[i][v] = pair[i * kApart * kBandPitch + v];
+        for (int i = 0; i < kLines; ++i) {
+            stores.row[i] = row + line + i * kApart;
+            stores.has[i] = stores.row[i] < place.end;
+            for (int v = 0; v < 2; ++v) x[i][v] = pair[i * kApart * kBandPitch + v];
+        }
+        stores.store(x);
     }
-    stores.store(x);
 }
 
 // Of a gated product, whose gates lie half a band behind.
@@ -298,7 +361,10 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         Sum sums[kColumns / 2];
         if (steps == 0)
             for (int v = 0; v < kColumns / 2; ++v) sums[v] = 0;
-        if constexpr (sizeof(E) == 2) {
+        const int64_t row = place.row + 16 * warp;
+        if constexpr (kIsScaled<T>) {
+            add_blocks<T, kColumns>(sums, p, tiles, full, empty, at, steps, place, row, group, lane);
+        } else if constexpr (sizeof(E) == 2) {
             if (operands.a_is_wide && operands.b_is_wide)
                 add_terms<E, kColumns, true, true>(sums, tiles, full, empty, at, steps, group, lane);
             else if (operands.a_is_wide)
@@ -310,12 +376,28 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         } else {
             add_terms<E, kColumns, false, false>(sums, tiles, full, empty, at, steps, group, lane);
         }
-        const int64_t row = place.row + 16 * warp;
-        if (stores.is_direct && place.column + kColumns <= p.n)
-            store_directly<T, kColumns>(p, sums, place, row, lane);
-        else
-            store_group<T, kColumns>(p, sums, band, place, row, lane, stores.in_pairs);
+        if constexpr (!kIsScaled<T>)
+            if (stores.is_direct && place.column + kColumns <= p.n) {
+                store_directly<T, kColumns>(p, sums, place, row, lane);
+                continue;
+            }
+        store_group<T, kColumns>(p, sums, band, place, row, lane, stores.in_pairs);
     }
+}
+
+// Whether results need nothing but what store_directly() does.
+template <class T>
+bool is_direct(const Matmul<T>& p) {
+    const Epilogue<T>& e = p.epilogue;
+    const bool has_more = e.c != nullptr || e.row_scale != nullptr || e.column_scale != nullptr || e.row_bias != nullptr ||
+                          e.residual != nullptr || e.z != nullptr || e.is_wide || p.gate != nullptr;
+    const bool has_simple_bias =
+        e.bias == nullptr || (e.bias_type == BiasType::kElement && is_aligned(e.bias, 2 * sizeof(matmul_result_t<T>)));
+    return !has_more && has_simple_bias && (e.activation == Activation::kNone || e.activation == Activation::kRelu);
+}
+template <class T>
+bool is_direct(const Matmul<scaled<T>>&) {
+    return false;
 }
 
 // A map of one operand, with rows of A or columns of B beside one another if it is wide.
@@ -356,16 +438,10 @@ Status launch_groups(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
                      "cudaFuncSetAttribute"));
     Grid grid{dim3(static_cast<unsigned>(std::min(count, kMultiprocessors))), dim3(kBlockThreads)};
     grid.shared = Tile::kShared;
-    const Epilogue<T>& e = p.epilogue;
-    using R = matmul_result_t<T>;
-    const bool in_pairs = stores_pairs(e);
-    const bool has_more = e.c != nullptr || e.row_scale != nullptr || e.column_scale != nullptr || e.row_bias != nullptr ||
-                          e.residual != nullptr || e.z != nullptr || e.is_wide || p.gate != nullptr;
-    const bool has_simple_bias = e.bias == nullptr || (e.bias_type == BiasType::kElement && is_aligned(e.bias, 2 * sizeof(R)));
-    const bool is_direct =
-        in_pairs && !has_more && has_simple_bias && (e.activation == Activation::kNone || e.activation == Activation::kRelu);
+    const bool in_pairs = stores_pairs(p.epilogue);
     *is_taken = true;
-    return launch_kernel(launch, grid, kernel, p, operands, down, across, count, GroupStores{in_pairs, is_direct});
+    return launch_kernel(launch, grid, kernel, p, operands, down, across, count,
+                         GroupStores{in_pairs, in_pairs && is_direct(p)});
 }
 
 }  // namespace
@@ -383,11 +459,14 @@ Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
         const int64_t wide = ceil_div<int64_t>(p.m, kGroupRows) * ceil_div<int64_t>(p.n, columns_of(p, 256));
         if (p.n <= 128 || wide < ceil_div(kMultiprocessors, batch)) return launch_groups<T, 128>(launch, p, is_taken);
     }
-    return launch_groups<T, 256>(launch, p, is_taken);
+    return launch_groups<T, kIsScaled<T> ? 128 : 256>(launch, p, is_taken);
 }
 
 template Status matmul_sm90a(const Launch&, const Matmul<f16>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<bf16>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<tf32>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<scaled<e4m3>>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<scaled<e5m2>>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<int8_t>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<uint8_t>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<whole_sums<int8_t>>&, bool*);

@@ -84,6 +84,38 @@ struct ThinMatmul {
         }
     }
 
+    // sum_across() of bf16, whose many lines are read as they lie.
+    BK_HD void sum_pairs_across(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
+        const E *const few = thin.first(g), *const from = many.first(g) + first;
+        const int64_t whole = count / kPairBlock * kPairBlock, padded = ceil_div<int64_t>(count, kPairBlock) * kPairBlock;
+        const int64_t lines = thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8;
+        static constexpr uint16_t kZeros[kSums] = {};
+        uint16_t tails[kThin][kPairBlock] = {};
+        std::fill(sums, sums + lines * pitch, S(0));
+        for (int64_t k = 0; k < p.k; k += kThin) {
+            const int64_t terms = std::min<int64_t>(p.k - k, kThin);
+            S factors[kThin][kThin] = {};
+            const uint16_t *rows[kThin], *ends[kThin];
+            for (int64_t r = 0; r < kThin; ++r) {
+                ends[r] = r < terms ? tails[r] : kZeros;
+                rows[r] = r < terms ? reinterpret_cast<const uint16_t*>(from + (k + r) * many.k) : kZeros;
+                if (r >= terms) continue;
+                for (int64_t i = 0; i < thin_count; ++i)
+                    factors[r][i] = MatmulArithmetic<T>::term(few[i * thin.line + (k + r) * thin.k]);
+                for (int64_t j = whole; j < count; ++j) tails[r][j - whole] = rows[r][j];
+            }
+            add_rows(static_cast<int>(thin_count), rows, factors, sums, pitch, whole);
+            add_rows(static_cast<int>(thin_count), ends, factors, sums + whole, pitch, padded - whole);
+        }
+        for (int64_t i = 0; i < thin_count; ++i)
+            for (int64_t j = 0; j < padded; j += kPairBlock) {
+                S* const block = sums + i * pitch + j;
+                S own[kPairBlock];
+                std::copy(block, block + kPairBlock, own);
+                for (int64_t x = 0; x < kPairBlock; ++x) block[x] = own[x % 2 * kThinLanes + x / 2];
+            }
+    }
+
     // sums[i * pitch + j] of lines first + j, eight at a time, each along k.
     BK_HD void sum_along(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
         const E *const few = thin.first(g), *const from = many.first(g) + first * many.line;
@@ -113,14 +145,28 @@ struct ThinMatmul {
     // sum_along() of bf16, whose many lines are read as they lie.
     BK_HD void sum_pairs_along(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
         const E *const few = thin.first(g), *const from = many.first(g) + first * many.line;
-        constexpr int64_t kRoom = 512, kPairs = 2 * kThinLanes;
+        constexpr int64_t kRoom = 512, kPairs = kPairBlock, kDots = 8192;
         alignas(64) S thin_room[kRoom];
         alignas(64) uint16_t tails[kThin][kPairs];
         const int64_t slots = thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8, most = kRoom / slots;
         const int64_t whole = p.k / kPairs * kPairs;
+        const int32_t least =
+            thin.k == 1 ? least_thin(few, thin.line * static_cast<int64_t>(sizeof(E)), static_cast<int>(thin_count), p.k) : 0;
         for (int64_t j = 0; j < count; j += kThin) {
             ThinParts<S> parts{};
             for (int64_t k = 0; k < p.k;) {
+                if (least != 0 && k < whole) {
+                    const int64_t dots = std::min(whole - k, kDots);
+                    const uint16_t *few_lines[kThin], *many_lines[kThin];
+                    for (int64_t l = 0; l < kThin; ++l) {
+                        few_lines[l] = reinterpret_cast<const uint16_t*>(few + std::min(l, thin_count - 1) * thin.line + k);
+                        many_lines[l] = reinterpret_cast<const uint16_t*>(from + std::min(j + l, count - 1) * many.line + k);
+                    }
+                    if (add_dots(static_cast<int>(thin_count), many_lines, few_lines, least, dots, parts)) {
+                        k += dots;
+                        continue;
+                    }
+                }
                 const int64_t terms = k < whole ? std::min(whole - k, most) : p.k - k;
                 const int64_t padded = ceil_div<int64_t>(terms, kPairs) * kPairs;
                 const S* thin_lines[kThin];
@@ -157,11 +203,13 @@ struct ThinMatmul {
     }
 
     BK_HD void sum(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
-        if (is_across) return sum_across(g, first, count, sums, pitch);
-        if constexpr (std::is_same_v<T, bf16>)
+        if constexpr (std::is_same_v<T, bf16>) {
+            if (is_across) return sum_pairs_across(g, first, count, sums, pitch);
             sum_pairs_along(g, first, count, sums, pitch);
-        else
+        } else {
+            if (is_across) return sum_across(g, first, count, sums, pitch);
             sum_along(g, first, count, sums, pitch);
+        }
     }
 
     static BK_HD const S* place(const E* from, int64_t step, int64_t terms, int64_t padded, S* room, bool is_direct) {

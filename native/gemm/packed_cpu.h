@@ -65,6 +65,11 @@ struct PackedProduct {
                 to[c] = static_cast<int32_t>((k - static_cast<int64_t>(sums[c])) / 2);  // of k places, those that differ
         }
     }
+
+    SpareRows spare() const {
+        const Epilogue<T>& e = p.epilogue;
+        return e.c != nullptr ? SpareRows{} : SpareRows::of(e.d, e.d_at.row, kIsNibbles<T> ? n / 2 : n);
+    }
 };
 
 template <class T>

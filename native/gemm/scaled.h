@@ -11,7 +11,7 @@
 namespace bk {
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k);
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Backend backend);
 
 template <class T>
 Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& problem);
@@ -24,7 +24,7 @@ constexpr FloatType kFloatType = std::is_same_v<U, f16>    ? FloatType::kF16
 // D = alpha (a_scale A) (b_scale B) + beta D + bias.
 template <class T, class U>
 struct GemmScaled {
-    int32_t m, n, k, layout, scaling;
+    int32_t m, n, k, layout, scaling, backend;
     float alpha, beta;
     int64_t lda, ldb, ldd;
 
@@ -38,16 +38,20 @@ struct GemmScaled {
     int64_t b_scales() const { return count_scales(n, ceil_div<int64_t>(n, kScaleTerms)); }
 
     Work work() const { return all_or_none(std::min(m, n)); }
-    size_t workspace_size() const { return scaled_workspace<T>(m, n, k); }
+    size_t workspace_size() const { return scaled_workspace<T>(m, n, k, static_cast<Backend>(backend)); }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
         BK_TRY(require_layout(layout));
-        return require_choice("scaling", scaling, 3, "0 (of matrices), 1 (of rows and columns) or 2 (of blocks)");
+        BK_TRY(require_choice("scaling", scaling, 3, "0 (of matrices), 1 (of rows and columns) or 2 (of blocks)"));
+        BK_TRY(require_backend_choice(backend));
+        return require_backend<scaled<T>>(static_cast<Backend>(backend), m, n, k, 1, false);
     }
     Status check() const {
         BK_TRY(check_extents());
         BK_TRY(require_pitch("lda", stored_a()));
         BK_TRY(require_pitch("ldb", stored_b()));
+        BK_TRY(require_library_pitch(backend, "lda", stored_a(), 1));
+        BK_TRY(require_library_pitch(backend, "ldb", stored_b(), 1));
         return require_pitch("ldd", stored_d());
     }
     Status run(const T* a, const T* b, const float* a_scale, const float* b_scale, const U* bias, U* d,
@@ -55,7 +59,9 @@ struct GemmScaled {
         const MatrixStrides d_at = strides_of(stored_d(), true);
         const Scaling of = static_cast<Scaling>(scaling);
         const Epilogue<scaled<T>> epilogue{d, bias, d_at, kFloatType<U>, alpha, beta, of, a_scale, b_scale, blocks()};
-        return scaled_product(launch, make_matmul(order(), m, n, k, stored_a(), a, stored_b(), b, epilogue));
+        Matmul<scaled<T>> problem = make_matmul(order(), m, n, k, stored_a(), a, stored_b(), b, epilogue);
+        problem.backend = static_cast<Backend>(backend);
+        return scaled_product(launch, problem);
     }
 
 private:

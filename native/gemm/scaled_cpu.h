@@ -47,10 +47,16 @@ struct ScaledReads {
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         for (int64_t c = 0; c < columns; ++c) p.epilogue.store_one(i, j + c, sums[c]);
     }
+    SpareRows spare() const {
+        const Epilogue<scaled<T>>& e = p.epilogue;
+        if (e.beta != 0) return {};
+        if (e.type == FloatType::kF32) return SpareRows::of(static_cast<float*>(e.d), e.d_at.row, n);
+        return SpareRows::of(static_cast<f16*>(e.d), e.d_at.row, n);
+    }
 };
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k) {
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Backend) {
     return blocked_workspace(block_kernel<Packing::kF32>(), m, n, k);
 }
 

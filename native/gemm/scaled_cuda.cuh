@@ -7,8 +7,8 @@
 namespace bk {
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k) {
-    return matmul_workspace<scaled<T>>(m, n, k, 1);
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Backend backend) {
+    return matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend);
 }
 
 template <class T>

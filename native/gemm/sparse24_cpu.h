@@ -12,48 +12,74 @@
 
 namespace bk {
 
-// Eight lanes of as many bytes as an element has, and the same bits in other forms.
-template <size_t kSize>
-struct EightLanes;
-template <>
-struct EightLanes<2> {
-    typedef uint16_t Lanes __attribute__((vector_size(16)));
-    typedef int16_t Mask __attribute__((vector_size(16)));
-    typedef uint64_t Words __attribute__((vector_size(16)));
+// Twice kLanes terms of kSize bytes, whose values fill a vector.
+template <size_t kSize, int kLanes>
+struct SpreadLanes {
+    using Bits = std::conditional_t<kSize == 2, uint16_t, uint32_t>;
+    using Words = std::conditional_t<kLanes == 32, uint64_t, std::conditional_t<kLanes == 16, uint32_t, uint16_t>>;
+    typedef Bits Lanes __attribute__((vector_size(kLanes * kSize)));
+    typedef std::make_signed_t<Bits> Mask __attribute__((vector_size(kLanes * kSize)));
+    static constexpr auto kOrder = std::make_index_sequence<kLanes>();
 
-    static BK_HD Lanes lower(const uint64_t (&half)[1]) { return reinterpret_cast<Lanes>(Words{half[0], 0}); }
+    // In each lane the word of its eight terms. A lane has the bits of its group's places, those of the second group in the
+    // word's upper byte.
+    template <size_t... kAt>
+    static BK_HD Lanes words(const uint16_t* places, std::index_sequence<kAt...>) {
+        Words words;
+        std::memcpy(&words, places, sizeof(words));
+        if constexpr (kLanes == 8) return Lanes{} + words;
+        if constexpr (kSize == 4) return (Lanes{} + static_cast<Bits>(words)) >> Lanes{static_cast<Bits>(kAt / 8 * 16)...};
+        typedef Words Wide __attribute__((vector_size(kLanes * kSize)));
+        const Lanes all = reinterpret_cast<Lanes>(Wide{} + words);
+        return BK_SHUFFLE(Mask, all, all, (static_cast<int>(kAt) / 8)...);
+    }
+    template <size_t... kAt>
+    static constexpr BK_HD Lanes all_bits(std::index_sequence<kAt...>) {
+        return Lanes{static_cast<Bits>(3 << kAt % 8 / 4 * 8)...};
+    }
+    template <size_t... kAt>
+    static constexpr BK_HD Lanes own_bits(std::index_sequence<kAt...>) {
+        return Lanes{static_cast<Bits>(kAt % 4 << kAt % 8 / 4 * 8)...};
+    }
+    // Value number kNumber of each lane's group, of the lower half of the values or of the upper.
+    template <int kNumber, int kHalf, size_t... kAt>
+    static BK_HD Lanes values(Lanes all, std::index_sequence<kAt...>) {
+        return BK_SHUFFLE(Mask, all, all, (static_cast<int>(kAt) / 4 * 2 + kNumber + kHalf * (kLanes / 2))...);
+    }
+
+    template <int kHalf>
+    static BK_HD void spread(Lanes values_of, const uint16_t* places, char* to) {
+        constexpr Lanes kAll = all_bits(kOrder), kOwn = own_bits(kOrder);
+        const Lanes word = words(places + kHalf * (kLanes / 8), kOrder);
+        const Lanes at_first = reinterpret_cast<Lanes>((word & kAll) == kOwn),
+                    at_second = reinterpret_cast<Lanes>((word >> 2 & kAll) == kOwn);
+        const Lanes spread =
+            (at_second & values<1, kHalf>(values_of, kOrder)) | (~at_second & at_first & values<0, kHalf>(values_of, kOrder));
+        std::memcpy(to + kHalf * static_cast<int>(sizeof(spread)), &spread, sizeof(spread));
+    }
+    static BK_HD void spread(const void* from, const uint16_t* places, void* to) {
+        Lanes values_of;
+        std::memcpy(&values_of, from, sizeof(values_of));
+        spread<0>(values_of, places, static_cast<char*>(to));
+        spread<1>(values_of, places, static_cast<char*>(to));
+    }
 };
-template <>
-struct EightLanes<4> {
-    typedef uint32_t Lanes __attribute__((vector_size(32)));
-    typedef int32_t Mask __attribute__((vector_size(32)));
-    typedef uint64_t Words __attribute__((vector_size(32)));
 
-    static BK_HD Lanes lower(const uint64_t (&half)[2]) { return reinterpret_cast<Lanes>(Words{half[0], half[1], 0, 0}); }
-};
-
-// Eight terms at a time, of values and places from the same eight; `terms` is a multiple of 8. A lane of the word has the bits
-// of its group's places, those of the second group in its upper byte.
-template <class T>
+// From values and places of the same eights; `terms` is a multiple of 8.
+template <int kBytes, class T>
 BK_HD void spread_span(const T* values, const uint16_t* places, int64_t terms, T* to) {
-    using Lanes = typename EightLanes<sizeof(T)>::Lanes;
-    using Mask = typename EightLanes<sizeof(T)>::Mask;
-    constexpr Lanes kFirstBits = {3, 3, 3, 3, 0x300, 0x300, 0x300, 0x300}, kFirst = {0, 1, 2, 3, 0, 0x100, 0x200, 0x300},
-                    kSecondBits = kFirstBits << 2, kSecond = kFirst << 2;
-    for (int64_t x = 0; x < terms; x += 8) {
-        uint64_t half[sizeof(T) / 2];
-        std::memcpy(half, values + x / 2, sizeof(half));
-        const Lanes four = EightLanes<sizeof(T)>::lower(half), word = Lanes{} + places[x / 8];
-        const Lanes firsts = BK_SHUFFLE(Mask, four, four, 0, 0, 0, 0, 2, 2, 2, 2),
-                    seconds = BK_SHUFFLE(Mask, four, four, 1, 1, 1, 1, 3, 3, 3, 3);
-        const Lanes at_first = reinterpret_cast<Lanes>((word & kFirstBits) == kFirst),
-                    at_second = reinterpret_cast<Lanes>((word & kSecondBits) == kSecond);
-        const Lanes eight = (at_second & seconds) | (~at_second & at_first & firsts);
-        std::memcpy(to + x, &eight, sizeof(eight));
+    constexpr int kLanes = std::max<int>(kBytes / static_cast<int>(sizeof(T)), 8);
+    int64_t x = 0;
+    for (; x + 2 * kLanes <= terms; x += 2 * kLanes)
+        SpreadLanes<sizeof(T), kLanes>::spread(values + x / 2, places + x / 8, to + x);
+    for (; x < terms; x += 8) {
+        T terms_of[8];
+        spread_groups(values + x / 2, places[x / 8], terms_of);
+        std::memcpy(to + x, terms_of, sizeof(terms_of));
     }
 }
 
-template <class T, Packing kUnits>
+template <class T, Packing kUnits, int kBytes = 16>
 struct Sparse24Reads {
     static constexpr Packing kPacking = kUnits;
     using Unit = typename PackedUnit<kUnits>::Unit;
@@ -64,39 +90,37 @@ struct Sparse24Reads {
     BK_HD void read_row(int64_t i, int64_t first, int64_t depth, Unit* to) const { Of::along(p.x + i * k + first, depth, to); }
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, Unit* to) const {
         T terms[64];
-        spread_span(p.values + j * (k / 2) + first / 2, p.places + j * (k / 8) + first / 8, depth, terms);
+        spread_span<kBytes>(p.values + j * (k / 2) + first / 2, p.places + j * (k / 8) + first / 8, depth, terms);
         Of::along(terms, depth, to);
     }
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         for (int64_t c = 0; c < columns; ++c) p.y[i * n + j + c] = narrow<T>(sums[c]);
     }
+    SpareRows spare() const { return SpareRows::of(p.y, n, n); }
 };
 
 // Few rows of x: each row of weights is spread once, and multiplied by all of them.
 template <class T>
 struct Sparse24Thin {
-    static constexpr int64_t kTerms = 128;
+    static constexpr int64_t kTerms = 512 / sizeof(T), kRoom = 128;  // that are spread, and widened, at once
     using Of = Units<T, Packing::kF32>;
     const Sparse24<T>& p;
 
-    BK_HD void multiply(int64_t begin, int64_t end) const {
-        alignas(64) float rooms[2][kThin][kTerms];
-        alignas(64) T terms[kTerms];
+    template <int kBytes>
+    BK_HD void multiply(int32_t least, int64_t begin, int64_t end) const {
+        alignas(64) float rooms[2][kThin][kRoom];
+        alignas(64) T terms[kThin][kTerms];
         for (int64_t j = begin; j < end; j += kThin) {
             const int64_t count = std::min<int64_t>(end - j, kThin);
             ThinParts<float> parts{};
             for (int64_t k = 0; k < p.k; k += kTerms) {
-                const int64_t depth = std::min(p.k - k, kTerms), padded = ceil_div<int64_t>(depth, kThinLanes) * kThinLanes;
-                const float *few[kThin], *many[kThin];
-                for (int64_t l = 0; l < kThin; ++l) {  // lines behind the last repeat it
-                    few[l] = rooms[0][std::min(l, p.n - 1)];
-                    many[l] = rooms[1][std::min(l, count - 1)];
-                    if (l < p.n) widen(p.x + l * p.k + k, depth, padded, rooms[0][l]);
-                    if (l >= count) continue;
-                    spread_span(p.values + ((j + l) * p.k + k) / 2, p.places + ((j + l) * p.k + k) / 8, depth, terms);
-                    widen(terms, depth, padded, rooms[1][l]);
-                }
-                add_lines(static_cast<int>(p.n), many, few, padded, parts);
+                const int64_t depth = std::min(p.k - k, kTerms);
+                for (int64_t l = 0; l < count; ++l)
+                    spread_span<kBytes>(p.values + ((j + l) * p.k + k) / 2, p.places + ((j + l) * p.k + k) / 8, depth,
+                                        terms[l]);
+                if (add_dots_of(least, k, depth, count, terms, parts)) continue;
+                for (int64_t first = 0; first < depth; first += kRoom)
+                    add_widened(k, first, std::min(depth - first, kRoom), count, terms, rooms, parts);
             }
             float sums[kThin][kThin];
             parts.finish(p.n, count, sums[0], kThin);
@@ -105,20 +129,52 @@ struct Sparse24Thin {
         }
     }
 
-    static BK_HD void widen(const T* from, int64_t terms, int64_t padded, float* to) {
-        Of::along(from, terms, to);
-        for (int64_t k = terms; k < padded; ++k) to[k] = 0;
+    // Lines of bf16 as they are spread, by lines of x as they lie, if that can be.
+    BK_HD bool add_dots_of(int32_t least, int64_t k, int64_t depth, int64_t count, const T (&terms)[kThin][kTerms],
+                           ThinParts<float>& parts) const {
+        if constexpr (std::is_same_v<T, bf16>) {
+            if (least == 0 || depth % kPairBlock != 0) return false;
+            const uint16_t *few[kThin], *many[kThin];
+            for (int64_t l = 0; l < kThin; ++l) {
+                few[l] = reinterpret_cast<const uint16_t*>(p.x + std::min(l, p.n - 1) * p.k + k);
+                many[l] = reinterpret_cast<const uint16_t*>(terms[std::min(l, count - 1)]);
+            }
+            return add_dots(static_cast<int>(p.n), many, few, least, depth, parts);
+        }
+        return false;
+    }
+
+    BK_HD void add_widened(int64_t k, int64_t first, int64_t depth, int64_t count, const T (&terms)[kThin][kTerms],
+                           float (&rooms)[2][kThin][kRoom], ThinParts<float>& parts) const {
+        const int64_t padded = ceil_div<int64_t>(depth, kThinLanes) * kThinLanes;
+        const float *few[kThin], *many[kThin];
+        for (int64_t l = 0; l < kThin; ++l) {  // lines behind the last repeat it
+            few[l] = l < p.n ? widened(p.x + l * p.k + k + first, depth, padded, rooms[0][l]) : few[p.n - 1];
+            many[l] = l < count ? widened(terms[l] + first, depth, padded, rooms[1][l]) : many[count - 1];
+        }
+        add_lines(static_cast<int>(p.n), many, few, padded, parts);
+    }
+
+    // Terms and zeros behind them, in `room` or where they lie.
+    static BK_HD const float* widened(const T* from, int64_t terms, int64_t padded, float* room) {
+        if constexpr (std::is_same_v<T, float>)
+            if (terms == padded) return from;
+        Of::along(from, terms, room);
+        for (int64_t k = terms; k < padded; ++k) room[k] = 0;
+        return room;
     }
 
     void run() const {
         constexpr int64_t kLines = 8 * kThin;
+        int32_t least = 0;
+        if constexpr (std::is_same_v<T, bf16>) least = least_thin(p.x, p.k * 2, static_cast<int>(p.n), p.k);
         parallel_chunks(ceil_div<int64_t>(p.m, kLines), grain_for(kLines * (p.k + 1)), [&](int64_t begin, int64_t end) {
             const int64_t first = begin * kLines, last = std::min(end * kLines, p.m);
 #if BK_ISA_DISPATCH
-            if (vector_bytes() == 64) return run_unfused<64>([&] { multiply(first, last); });
-            if (vector_bytes() == 32) return run_unfused<32>([&] { multiply(first, last); });
+            if (vector_bytes() == 64) return run_unfused<64>([&] { multiply<64>(least, first, last); });
+            if (vector_bytes() == 32) return run_unfused<32>([&] { multiply<32>(least, first, last); });
 #endif
-            run_unfused<16>([&] { multiply(first, last); });
+            run_unfused<16>([&] { multiply<16>(least, first, last); });
         });
     }
 };
@@ -145,8 +201,8 @@ Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
 #if BK_ISA_DISPATCH
     if constexpr (std::is_same_v<T, bf16>)
         if (sparse24_uses_dot<T>()) {
-            const Sparse24Reads<T, Packing::kBf16Pairs> reads{p, p.n, p.m, p.k};
-            return ReadBlocks<Sparse24Reads<T, Packing::kBf16Pairs>, 64>::multiply(launch, reads);
+            using Reads = Sparse24Reads<T, Packing::kBf16Pairs, 64>;
+            return ReadBlocks<Reads, 64>::multiply(launch, Reads{p, p.n, p.m, p.k});
         }
 #endif
     return multiply_read(launch, Sparse24Reads<T, Packing::kF32>{p, p.n, p.m, p.k});
@@ -157,7 +213,7 @@ Status sparse24_inflate(const Launch&, int64_t m, int64_t k, const T* values, co
     parallel_chunks(m * (k / 8), grain_for(8), [&](int64_t begin, int64_t end) {
         dispatch_range(
             [=](int64_t first, int64_t last) {
-                spread_span(values + 4 * first, places + first, 8 * (last - first), dense + 8 * first);
+                spread_span<16>(values + 4 * first, places + first, 8 * (last - first), dense + 8 * first);
             },
             begin, end);
     });

@@ -46,6 +46,39 @@ __attribute__((noinline)) void add_rows_with(int thin, const S* const (&rows)[kT
     });
 }
 
+// Of two neighbours, the bits of a word, each is an f32 without a step more than one: the lower ones first, then the upper.
+template <int kBytes, int kCount>
+BK_HD void add_pair_rows_of(const uint16_t* const (&rows)[kThin], const float (&factors)[kThin][kThin], float* sums,
+                            int64_t pitch, int64_t count) {
+    BK_FUSE_PRODUCTS
+    using Vector = typename Register<float, kBytes>::Vector;
+    typedef uint32_t Bits __attribute__((vector_size(kBytes), aligned(2), may_alias));
+    constexpr int kLanes = Register<float, kBytes>::kLanes;
+    for (int64_t j = 0; j < count; j += kPairBlock)
+        for (int upper = 0; upper < 2; ++upper)
+            for (int at = 0; at < kThinLanes; at += kLanes) {
+                float* const to = sums + j + upper * kThinLanes + at;
+                Vector sum[kCount];
+                for (int i = 0; i < kCount; ++i) sum[i] = *reinterpret_cast<const Vector*>(to + i * pitch);
+                for (int r = 0; r < kThin; ++r) {
+                    const Bits bits = *reinterpret_cast<const Bits*>(rows[r] + j + 2 * at);
+                    const Vector row = reinterpret_cast<Vector>(upper ? bits & 0xffff0000u : bits << 16);
+                    for (int i = 0; i < kCount; ++i) sum[i] += factors[r][i] * row;
+                }
+                for (int i = 0; i < kCount; ++i) *reinterpret_cast<Vector*>(to + i * pitch) = sum[i];
+            }
+}
+
+template <class S, int kBytes>
+__attribute__((noinline)) void add_pair_rows_with(int thin, const uint16_t* const (&rows)[kThin],
+                                                  const S (&factors)[kThin][kThin], S* sums, int64_t pitch, int64_t count) {
+    run_fused<kBytes>([&] {
+        if (thin == 1) return add_pair_rows_of<kBytes, 1>(rows, factors, sums, pitch, count);
+        if (thin <= 4) return add_pair_rows_of<kBytes, 4>(rows, factors, sums, pitch, count);
+        add_pair_rows_of<kBytes, 8>(rows, factors, sums, pitch, count);
+    });
+}
+
 // `kAtOnce` lines with all thin ones fill the registers.
 template <class S, int kBytes, int kCount, int kAtOnce>
 BK_HD void add_lines_of(const S* const (&lines)[kThin], const S* const (&thin_lines)[kThin], int64_t count,
@@ -86,7 +119,6 @@ __attribute__((noinline)) void add_lines_with(int thin, const S* const (&lines)[
     });
 }
 
-// Of two neighbours, the bits of a word, each is an f32 without a step more than one.
 template <int kBytes, int kCount, int kAtOnce>
 BK_HD void add_pairs_of(const uint16_t* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
                         ThinParts<float>& parts) {
@@ -147,6 +179,10 @@ void add_rows(int thin, const float* const (&rows)[kThin], const float (&factors
 void add_rows(int thin, const double* const (&rows)[kThin], const double (&factors)[kThin][kThin], double* sums, int64_t pitch,
               int64_t count) {
     BK_BY_WIDTH(double, add_rows_with, thin, rows, factors, sums, pitch, count);
+}
+void add_rows(int thin, const uint16_t* const (&rows)[kThin], const float (&factors)[kThin][kThin], float* sums, int64_t pitch,
+              int64_t count) {
+    BK_BY_WIDTH(float, add_pair_rows_with, thin, rows, factors, sums, pitch, count);
 }
 void add_lines(int thin, const float* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
                ThinParts<float>& parts) {

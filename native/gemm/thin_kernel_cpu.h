@@ -16,6 +16,11 @@ void add_rows(int thin, const float* const (&rows)[kThin], const float (&factors
 void add_rows(int thin, const double* const (&rows)[kThin], const double (&factors)[kThin][kThin], double* sums, int64_t pitch,
               int64_t count);
 
+// add_rows() of bf16 as it lies, `count` a multiple of kPairBlock: in each block of as many sums the even ones stand first.
+constexpr int kPairBlock = 2 * kThinLanes;
+void add_rows(int thin, const uint16_t* const (&rows)[kThin], const float (&factors)[kThin][kThin], float* sums, int64_t pitch,
+              int64_t count);
+
 // parts[l][i] += lines[l][k] thin_lines[i][k], in lanes of k, for all 8 lines and i < thin; parts of up to 8 i are there.
 // `count` is a multiple of kThinLanes.
 template <class S>
@@ -41,5 +46,12 @@ void add_lines(int thin, const double* const (&lines)[kThin], const double* cons
 // add_lines() for lines of bf16, `count` a multiple of 2 kThinLanes: of thin_lines the even terms stand before the odd ones.
 void add_pairs(int thin, const uint16_t* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
                ThinParts<float>& parts);
+
+// add_pairs() of thin lines of bf16 that lie along k, too, by instructions of AVX-512 for which `least` is not 0: what
+// least_of_bf16() says of the thin lines, 0 where the processor has none. False, and nothing is added, where these
+// instructions might take products for zeros.
+int32_t least_thin(const void* few, int64_t line, int thin, int64_t count);
+bool add_dots(int thin, const uint16_t* const (&lines)[kThin], const uint16_t* const (&thin_lines)[kThin], int32_t least,
+              int64_t count, ThinParts<float>& parts);
 
 }  // namespace bk

@@ -298,6 +298,7 @@ def dense_problems(layouts, rows, sums=False):
             f"{LAYOUTS[layout]}_no_terms_beta0": lambda d, f=make, m=m: f(d, m, 5, 0, 2),
             f"{LAYOUTS[layout]}_tiles": lambda d, f=make, m=m: f(d, min(rows, 129), 136, 72, 1),
             f"{LAYOUTS[layout]}_long": lambda d, f=make, m=m: f(d, min(rows, 3), 200, 700, 1),
+            f"{LAYOUTS[layout]}_lent": lambda d, f=make, m=m: f(d, min(rows, 203), 300, 130, 2),
         }
         for seed in range(8):
             (drawn_m, n, k), gaps = drawn(100 + seed)

@@ -160,9 +160,9 @@ GATED_PROBLEMS = {
 
 def bad(operands, optional, aligned, extents):
     calls = [Bad(f"negative_{e}", 2, rf"{e} is -4", {e: -4}, can=2) for e in extents]
-    for name, values in (("layout", (-1, 4)), ("activation", (-1, 5)), ("backend", (-1, 4))):
+    for name, values in (("layout", (-1, 4)), ("activation", (-1, 5)), ("backend", (-1, 5))):
         calls += [Bad(f"{name}_{v}", 2, rf"{name} is {v}, must be 0 \(", {name: v}, can=2) for v in values]
-    calls += [Bad("of_others", 3, r"backend is 3, but ", {"backend": 3}, can=3)]
+    calls += [Bad(f"of_others_{v}", 3, rf"backend is {v}, but ", {"backend": v}, can=3) for v in (3, 4)]
     for name in operands:
         calls += [Bad(f"null_{name}", 2, rf"{name} is NULL", null=(name,))]
         far = {"ldb1": 2**62, "ldb2": 2**62} if name.startswith("b") and "b1" in operands else {f"ld{name}": 2**62}

@@ -35,7 +35,8 @@ def scaled(
     arrays["d"] = matrix(draw, m, n, gaps[2], dtype=draw.other)
     if not numbers[1]:
         arrays["d"].values = np.full((m, n), np.nan)
-    scalars = {"m": m, "n": n, "k": k, "layout": layout, "scaling": scaling, "alpha": numbers[0], "beta": numbers[1]}
+    scalars = {"m": m, "n": n, "k": k, "layout": layout, "scaling": scaling, "backend": 0}
+    scalars |= {"alpha": numbers[0], "beta": numbers[1]}
     scalars |= {f"ld{name}": arrays[name].strides[0] for name in "abd"}
     return Problem(scalars, arrays, null=tuple(null))
 
@@ -99,6 +100,8 @@ PROBLEMS = {
 }
 BAD = (
     *(Bad(f"layout_{v}", 2, rf"layout is {v}, must be 0 \(rrr\)", {"layout": v}, can=2) for v in (-1, 4)),
+    *(Bad(f"backend_{v}", 2, rf"backend is {v}, must be 0 \(any", {"backend": v}, can=2) for v in (-1, 5)),
+    *(Bad(f"of_others_{v}", 3, rf"backend is {v}, but ", {"backend": v}, can=3) for v in (2, 4)),
     *(Bad(f"scaling_{v}", 2, rf"scaling is {v}, must be 0 \(of m", {"scaling": v}, can=2) for v in (-1, 3)),
     Bad("short", 4, r"workspace_bytes is \d+, must be 0 or >= \d+", short=True, of="long"),
 )

@@ -1,6 +1,8 @@
 """Products that are large and aligned enough for the kernels of warp groups (native/gemm/matmul_sm90a.cu), on the chips
 that have them: every layout, steps of the epilogue, gates, batches, groups of rows, bytes, at edges of no tile."""
 
+import dataclasses
+
 import pytest
 from cuda.bindings import runtime
 from gpu_tools import check, prepare, stream
@@ -9,9 +11,11 @@ from cases import CASES, Draw
 from cases.gemm import Kind, batched, product
 from cases.gemm_epilogue import OPTIONAL, WITHOUT_Z, epilogue, gated, without
 from cases.gemm_grouped import grouped
+from cases.gemm_scaled import scaled
 from harness import OPS, cuda_check
 
-OWN = 1  # of the parameter backend
+UNSUPPORTED = 3
+OWN, GROUPS = 1, 4  # of the parameter backend: the choice among own kernels, and those of warp groups, whatever it is
 EXTENTS = {  # in tiles of 128 x 256 and 128 x 128, within and beyond the terms of a stage; no side is of whole tiles
     "wide": (1064, 4136, 136), "narrow": (1000, 1208, 72), "many_terms": (520, 2056, 1096), "tall": (8200, 72, 64),
 }  # fmt: skip
@@ -89,9 +93,9 @@ CALLS = [
 BYTES = [op for op in OPS if op.startswith("gemm_") and "_rcr_" in op and ("_s8_" in op or "_u8_" in op)]
 
 
-def run(library, op, problem):
+def run(library, op, problem, case=None):
     """Right, and the same bits on another stream."""
-    case = CASES[OPS[op][0].name]
+    case = case or CASES[OPS[op][0].name]
     first = prepare(library, op, problem, None)
     outcome = check(library, case, op, problem, first, None, first.run())
     again = prepare(library, op, problem, None)
@@ -119,3 +123,39 @@ def test_sums_of_bytes(library, op):
         op,
         batched(Draw(OPS[op][1], op), 1064, 2064, 160, 2, layout=1, dense=True, sums=True, gap=16, apart=32),
     )
+
+
+def run_by_groups(library, op, problem, case=None):
+    """Those that the library does not choose by itself, which other chips do not have."""
+    problem.scalars["backend"] = GROUPS
+    attribute = runtime.cudaDeviceAttr.cudaDevAttrComputeCapabilityMajor
+    if cuda_check(runtime.cudaDeviceGetAttribute(attribute, cuda_check(runtime.cudaGetDevice()))) == 9:
+        run(library, op, problem, case)
+    else:
+        assert prepare(library, op, problem, None).run() == UNSUPPORTED
+
+
+TF32 = {
+    "alone": {"null": OPTIONAL},
+    "every_step": {"activation": 4},
+    "relu": {"null": without("bias"), "activation": 1},
+}
+
+
+@pytest.mark.parametrize("extents", EXTENTS)
+@pytest.mark.parametrize("form", TF32)
+def test_tf32(library, form, extents):
+    op = "gemm_epilogue_tf32"
+    run_by_groups(library, op, with_epilogue(1, **TF32[form])(Draw(OPS[op][1], f"{op} {form}"), EXTENTS[extents]))
+
+
+@pytest.mark.parametrize("extents", EXTENTS)
+@pytest.mark.parametrize("scaling", [0, 1, 2], ids=["matrices", "rows", "blocks"])
+@pytest.mark.parametrize("op", [op for op in OPS if op.startswith("gemm_scaled_fp8")])
+def test_scaled(library, op, scaling, extents):
+    case = dataclasses.replace(CASES[OPS[op][0].name], tolerance={"d": "cut_product"})
+    m, n, k = EXTENTS[extents]
+    gap = 16 + -k % 16
+    draw = Draw(OPS[op][1], f"{op} {scaling}")
+    problem = scaled(draw, m, n, k, scaling=scaling, gaps=(gap, gap + 16, 8), numbers=(0.75, -1.5))
+    run_by_groups(library, op, problem, case)

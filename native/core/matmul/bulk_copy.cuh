@@ -10,6 +10,9 @@
 
 namespace bk {
 
+// What this thread wrote to shared memory is there for steps of warp groups and for copies that begin behind a barrier.
+BK_DEVICE void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
 // The box of the map whose first element is at [matrix, line, at]; what lies outside the tensor is zeros.
 BK_DEVICE void start_box_copy(void* to, const TensorMap& map, int at, int line, int matrix, uint64_t* barrier) {
     asm volatile(

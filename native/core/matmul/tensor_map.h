@@ -17,6 +17,7 @@ using TensorMap = CUtensorMap;
 template <class E>
 constexpr CUtensorMapDataType tensor_type() {
     if (sizeof(E) == 1) return CU_TENSOR_MAP_DATA_TYPE_UINT8;
+    if (sizeof(E) == 4) return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
     return std::is_same_v<E, bf16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 

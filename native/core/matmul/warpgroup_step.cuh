@@ -36,6 +36,12 @@ BK_DEVICE void wait_for_steps() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
+// Waits for as many threads of the block, those of the groups that multiply.
+template <int kThreads>
+BK_DEVICE void wait_for_groups() {
+    asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
+}
+
 // Registers for a warp of the group, of a block's that was launched with as many for all.
 template <int kCount>
 BK_DEVICE void take_registers() {
@@ -88,24 +94,27 @@ BK_FLOAT_STEP(bf16, 64, 128, "m64n128k16", "f32.bf16.bf16", "%64", "%65", "%66",
 BK_FLOAT_STEP(bf16, 128, 256, "m64n256k16", "f32.bf16.bf16", "%128", "%129", "%130", "%131", "%132")
 #undef BK_FLOAT_STEP
 
-// Bytes lie deep alone.
-#define BK_INTEGER_STEP(element, types)                                                                               \
-    template <>                                                                                                       \
-    struct GroupStep<element, 256> {                                                                                  \
-        using Sum = int32_t;                                                                                          \
-        template <bool kAIsWide, bool kBIsWide>                                                                       \
-        static BK_DEVICE void run(int32_t (&d)[128], uint64_t a_at, uint64_t b_at, int is_adding) {                   \
-            static_assert(!kAIsWide && !kBIsWide, "no such step");                                                    \
-            asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0; wgmma.mma_async.sync.aligned.m64n256k32.s32." types \
-                         " {" BK_NAMES_128 "}, %128, %129, p; }"                                                      \
-                         : BK_REGISTERS_128("+r", d, 0)                                                               \
-                         : "l"(a_at), "l"(b_at), "r"(is_adding)                                                       \
-                         : "memory");                                                                                 \
-        }                                                                                                             \
+// All but 16-bit elements lie deep alone. Those of f32 are numbers of TF32: what more they have is not looked at.
+#define BK_DEEP_STEP(element, sum, constraint, count, columns, shape, types, a, b, adds, signs)                      \
+    template <>                                                                                                      \
+    struct GroupStep<element, columns> {                                                                             \
+        using Sum = sum;                                                                                             \
+        template <bool kAIsWide, bool kBIsWide>                                                                      \
+        static BK_DEVICE void run(Sum (&d)[count], uint64_t a_at, uint64_t b_at, int is_adding) {                    \
+            static_assert(!kAIsWide && !kBIsWide, "no such step");                                                   \
+            asm volatile("{ .reg .pred p; setp.ne.b32 p, " adds ", 0; wgmma.mma_async.sync.aligned." shape "." types \
+                         " {" BK_NAMES_##count "}, " a ", " b ", p" signs "; }"                                      \
+                         : BK_REGISTERS_##count("+" constraint, d, 0)                                                \
+                         : "l"(a_at), "l"(b_at), "r"(is_adding)                                                      \
+                         : "memory");                                                                                \
+        }                                                                                                            \
     };
-BK_INTEGER_STEP(int8_t, "s8.s8")
-BK_INTEGER_STEP(uint8_t, "u8.u8")
-#undef BK_INTEGER_STEP
+BK_DEEP_STEP(int8_t, int32_t, "r", 128, 256, "m64n256k32", "s32.s8.s8", "%128", "%129", "%130", "")
+BK_DEEP_STEP(uint8_t, int32_t, "r", 128, 256, "m64n256k32", "s32.u8.u8", "%128", "%129", "%130", "")
+BK_DEEP_STEP(float, float, "f", 128, 256, "m64n256k8", "f32.tf32.tf32", "%128", "%129", "%130", ", 1, 1")
+BK_DEEP_STEP(e4m3, float, "f", 64, 128, "m64n128k32", "f32.e4m3.e4m3", "%64", "%65", "%66", ", 1, 1")
+BK_DEEP_STEP(e5m2, float, "f", 64, 128, "m64n128k32", "f32.e5m2.e5m2", "%64", "%65", "%66", ", 1, 1")
+#undef BK_DEEP_STEP
 
 #undef BK_NAMES_128
 #undef BK_NAMES_64

@@ -8,6 +8,7 @@ from tools.bench.record import Bench, Bound, Operand
 LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # as C numbers how A and B lie
 _HALVES = ("bf16", "f16")
 _GELU_TANH = 4  # as C numbers activations
+_GROUPS = 4  # the backend of warp groups
 _EPILOGUE = "another epilogue of a kernel that is measured: bias and activation are run-time choices"
 UNMEASURED = {
     **{
@@ -36,15 +37,20 @@ def torch_product(by_columns):
     return peer
 
 
-def torch_tf32(torch, t, scalars):
+def by_tf32(peer):
     """With TF32 for this call alone."""
 
-    def call():
-        before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
-        torch.matmul(t["a"], t["b"].mT, out=t["d"])
-        torch.backends.cuda.matmul.allow_tf32 = before
+    def made_with_tf32(torch, t, scalars):
+        call = peer(torch, t, scalars)
 
-    return call
+        def with_tf32():
+            before, torch.backends.cuda.matmul.allow_tf32 = torch.backends.cuda.matmul.allow_tf32, True
+            call()
+            torch.backends.cuda.matmul.allow_tf32 = before
+
+        return with_tf32
+
+    return made_with_tf32
 
 
 def torch_crr(torch, t, scalars):
@@ -151,7 +157,7 @@ def large(backend):
     cube = (side, side, side)
     for layout, peers in (("rcr", by_columns), ("rrr", by_rows)):
         more = {"layout": layout, "peers": peers, "bounds": (own,)}
-        tf32 = more | {"peers": (torch_tf32,) if layout == "rcr" else ()} | packed
+        tf32 = more | {"peers": (by_tf32(torch_product(True)),) if layout == "rcr" else ()} | packed
         yield made(f"gemm tf32 {layout} {size}", f"gemm_t{{T}}_{layout}_sm80", *cube, ("f32",), **tf32)
         simt = more | packed | ({"numpy": (numpy_product(layout == "rcr"),)} if backend == "cpu" else {})
         yield made(f"gemm f32 {layout} {size}", f"gemm_{{T}}_simt_{layout}_sm80", *cube, ("f32",), **simt)
@@ -219,19 +225,27 @@ def residuals(backend):
     """D = A B + R, and with a bias and gelu before R is added."""
     sizes = ((8192, 8192, 8192), (4096, 14336, 4096)) if backend == "cuda" else ((512, 512, 512),)
     for m, n, k in sizes:
-        for has_steps in (False, True):
-            shapes = {"a": (m, k), "b": (n, k), "r": (m, n), "d": (m, n)}
-            arrays = {x: Operand(s, "empty" if x == "d" else "sixteenths") for x, s in shapes.items()}
-            if has_steps:
-                arrays["bias"] = Operand((n,), "sixteenths")
-            scalars = {"m": m, "n": n, "k": k, "batch": 1, "layout": 1, "backend": 0, "alpha": 1.0, "beta": 0.0}
-            scalars |= {f"ld{x}": shapes.get(x, (m, n))[1] for x in "abcrzd"} | {f"stride_{x}": 0 for x in "abcrzd"}
-            yield Bench(
-                name=f"gemm {'bias gelu_tanh ' * has_steps}residual {m}x{n}x{k}", row="gemm_epilogue_{T}",
-                dtypes=("bf16",), arrays=arrays, scalars=scalars | {"activation": _GELU_TANH if has_steps else 0},
-                check=check_residual, torch=(torch_residual if has_steps else torch_added,), workspace=True,
-                bounds=(Bound("peer", 1.0),), flops=2 * m * n * k,
-            )  # fmt: skip
+        yield residual(m, n, k, False, torch_added)
+        yield residual(m, n, k, True, torch_residual)
+    if backend == "cuda":
+        more = {"row": "gemm_epilogue_t{T}", "dtypes": ("f32",)}
+        yield residual(4096, 4096, 4096, False, by_tf32(torch_added), "tf32 ", **more)
+        yield residual(4096, 4096, 4096, False, by_tf32(torch_added), "tf32 by warp groups ", backend=_GROUPS, **more)
+
+
+def residual(m, n, k, has_steps, peer, kind="", *, row="gemm_epilogue_{T}", dtypes=("bf16",), backend=0):
+    shapes = {"a": (m, k), "b": (n, k), "r": (m, n), "d": (m, n)}
+    arrays = {x: Operand(s, "empty" if x == "d" else "sixteenths") for x, s in shapes.items()}
+    if has_steps:
+        arrays["bias"] = Operand((n,), "sixteenths")
+    scalars = {"m": m, "n": n, "k": k, "batch": 1, "layout": 1, "backend": backend, "alpha": 1.0, "beta": 0.0}
+    scalars |= {f"ld{x}": shapes.get(x, (m, n))[1] for x in "abcrzd"} | {f"stride_{x}": 0 for x in "abcrzd"}
+    return Bench(
+        name=f"gemm {kind}{'bias gelu_tanh ' * has_steps}residual {m}x{n}x{k}", row=row, dtypes=dtypes,
+        arrays=arrays, scalars=scalars | {"activation": _GELU_TANH if has_steps else 0},
+        check=check_residual, torch=(peer,), workspace=True,
+        bounds=(Bound("peer", 1.0),), flops=2 * m * n * k,
+    )  # fmt: skip
 
 
 def thin(backend):

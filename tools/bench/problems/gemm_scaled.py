@@ -7,6 +7,7 @@ from tools.bench.record import Bench, Bound, Operand
 
 _MATRICES, _ROWS, _BLOCKS = range(3)  # as C numbers them
 _NAMES = ("matrices", "rows", "blocks")
+_GROUPS, _LEAST_ROWS = 4, 64  # the backend of warp groups, and the rows that it wants
 
 
 def torch_scaled(torch, t, scalars):
@@ -39,7 +40,7 @@ def check(problem):
     return ""
 
 
-def scaled(m, n, k, scaling, dtype):
+def scaled(m, n, k, scaling, dtype, backend=0):
     blocks = -(-k // 128)
     counts = {_MATRICES: (1, 1), _ROWS: (m, n), _BLOCKS: (m * blocks, -(-n // 128) * blocks)}[scaling]
     arrays = {
@@ -47,11 +48,12 @@ def scaled(m, n, k, scaling, dtype):
         "a_scale": Operand((counts[0],), "positive"), "b_scale": Operand((counts[1],), "positive"),
         "d": Operand((m, n)),
     }  # fmt: skip
-    scalars = {"m": m, "n": n, "k": k, "layout": 1, "scaling": scaling, "alpha": 1.0, "beta": 0.0}
+    scalars = {"m": m, "n": n, "k": k, "layout": 1, "scaling": scaling, "backend": backend, "alpha": 1.0, "beta": 0.0}
     of_fp8 = {"torch": (torch_scaled,), "bounds": (Bound("peer", 0.95),)} if dtype != "i8" else {}
+    by = ", warp groups" if backend == _GROUPS else ""
     return Bench(
-        name=f"gemm scaled {_NAMES[scaling]} {m}x{n}x{k}", row="gemm_scaled_{T}_{U}", other="bf16", dtypes=(dtype,),
-        arrays=arrays, scalars=scalars | {"lda": k, "ldb": k, "ldd": n}, check=check, workspace=True,
+        name=f"gemm scaled {_NAMES[scaling]} {m}x{n}x{k}{by}", row="gemm_scaled_{T}_{U}", other="bf16",
+        dtypes=(dtype,), arrays=arrays, scalars=scalars | {"lda": k, "ldb": k, "ldd": n}, check=check, workspace=True,
         flops=2 * m * n * k, **of_fp8,
     )  # fmt: skip
 
@@ -61,4 +63,6 @@ def benches(backend):
     for size in sizes:
         for scaling in (_MATRICES, _ROWS, _BLOCKS):
             yield scaled(*size, scaling, "fp8e4m3")
+            if backend == "cuda" and size[0] >= _LEAST_ROWS:
+                yield scaled(*size, scaling, "fp8e4m3", _GROUPS)
         yield scaled(*size, _ROWS, "i8")
