@@ -79,15 +79,6 @@ struct WriteToSelected {
     BK_HD void total(int64_t) const {}
 };
 
-// y[place] = x[number], and 0 elsewhere
-template <class Bits>
-struct WriteUnpacked : WriteToSelected<Bits> {
-    static constexpr bool unpacks = true;
-    Status clear(const Launch& launch, int64_t places) const {
-        return write_zeros(launch, places * kWords<Bits>, words_of(this->y));
-    }
-};
-
 template <class T>
 struct MaskedSelect {
     int64_t numel;
@@ -116,7 +107,10 @@ struct MaskedSelectBackward {
     size_t workspace_size() const { return select_workspace(numel); }
     Status run(const T* dout, const uint8_t* mask, T* dsrc, const Launch& launch) const {
         using Bits = bits_t<T>;
-        const WriteUnpacked<Bits> write{{reinterpret_cast<const Bits*>(dout), reinterpret_cast<Bits*>(dsrc), max_selected}};
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        BK_TRY(write_zeros(launch, numel * kWords<T>, words_of(dsrc)));
+        const WriteToSelected<Bits> write{reinterpret_cast<const Bits*>(dout), reinterpret_cast<Bits*>(dsrc), max_selected};
         return with_truth(mask, 0xff, row_of(numel),
                           [&](const auto& truth) { return select_places(launch, numel, truth, write); });
     }

@@ -14,8 +14,6 @@
 //   static constexpr bool reads_places                whether read() looks at the place alone
 //   static constexpr bool packs                       whether a call is y[number] = x[place] for numbers below `most`, of its
 //                                                     members x, y and most
-//   static constexpr bool unpacks                     whether it is y[place] = x[number] for those, and every other place of y
-//                                                     becomes 0, as it does by Status clear(const Launch&, int64_t places)
 #pragma once
 
 #include <cstdint>
@@ -120,11 +118,6 @@ template <class Write, class = void>
 constexpr bool kPacks = false;
 template <class Write>
 constexpr bool kPacks<Write, std::enable_if_t<Write::packs>> = true;
-
-template <class Write, class = void>
-constexpr bool kUnpacks = false;
-template <class Write>
-constexpr bool kUnpacks<Write, std::enable_if_t<Write::unpacks>> = true;
 
 // Bytes with which many blocks look for places; without, one does.
 size_t select_workspace(int64_t places);

@@ -31,8 +31,7 @@ BK_HD int64_t write_selected(const Truth& truth, const Write& write, int64_t num
 }
 
 template <class Truth, class Write>
-Status select_places(const Launch& launch, int64_t places, const Truth& truth, const Write& write) {
-    if constexpr (kUnpacks<Write>) BK_TRY(write.clear(launch, places));
+Status select_places(const Launch&, int64_t places, const Truth& truth, const Write& write) {
     const int64_t size = std::max(kSelectChunk, ceil_div(places, kMostSelectChunks)), chunks = ceil_div(places, size);
     if (chunks <= 1 || thread_count() == 1) {
         int64_t count = 0;

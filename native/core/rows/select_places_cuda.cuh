@@ -44,79 +44,40 @@ struct SelectedValues<Write, std::enable_if_t<kReads<Write>>> {
     }
 };
 
-// A tile of which the values that are chosen lie one after another in shared memory, as they lie in x or y modulo a vector, so
-// that a thread reads and writes vectors on both sides. Of elements of 4 bytes at most, of which it has registers for all.
+// A tile whose values are packed in shared memory, where they lie as in the result modulo a vector: a thread reads its places
+// and writes its part of the result in vectors. Of elements of 4 bytes at most, of which a thread has registers for all.
 template <class Write, int N>
 struct PackedTile {
     using T = typename Write::Value;
     static constexpr int V = kVectorLanes<T>;
     Vec<T, V> own[N / V];
 
-    BK_DEVICE static bool are_vectors(const T* pointer, int64_t place, int64_t places) {
-        return place + N <= places && reinterpret_cast<uintptr_t>(pointer) % kVectorBytes == 0;
-    }
-    BK_DEVICE void read(const T* x, int64_t place, uint32_t bits, int64_t places) {
-        if (are_vectors(x, place, places)) {
+    BK_DEVICE void read(const Write& write, int64_t place, uint32_t bits, int64_t places) {
+        if (place + N <= places && reinterpret_cast<uintptr_t>(write.x) % kVectorBytes == 0) {
 #pragma unroll
-            for (int v = 0; v < N / V; ++v) own[v] = load_if<V>(bits != 0, x + place + v * V);
+            for (int v = 0; v < N / V; ++v) own[v] = load_if<V>(bits != 0, write.x + place + v * V);
         } else {
 #pragma unroll
-            for (int k = 0; k < N; ++k) own[k / V].lane[k % V] = bits >> k & 1 ? x[place + k] : T{};
+            for (int k = 0; k < N; ++k) own[k / V].lane[k % V] = bits >> k & 1 ? write.x[place + k] : T{};
         }
     }
-    BK_DEVICE void write(T* y, int64_t place, int64_t places) const {
-        if (are_vectors(y, place, places)) {
+    // `at` is the number of the thread's first value in the tile, which has `total`; `before` come before the tile.
+    BK_DEVICE void write(const Write& write, T* packed, uint32_t bits, int at, int64_t before, int total) const {
+        T* const y = write.y + before;
+        const int shift = static_cast<int>(reinterpret_cast<uintptr_t>(y) / sizeof(T) % V);
+        T* next = packed + shift + at;
 #pragma unroll
-            for (int v = 0; v < N / V; ++v) store(y + place + v * V, own[v]);
-        } else {
-#pragma unroll
-            for (int k = 0; k < N; ++k)
-                if (place + k < places) y[place + k] = own[k / V].lane[k % V];
-        }
-    }
-    // Between the dense side, whose part of this tile begins at `dense`, and shared memory: vectors(k, i) for whole ones of
-    // elements [k, k + V), which are [i, i + V) there, single(k, i) for the rest. Of the tile `count` exist.
-    template <class Vectors, class Single>
-    BK_DEVICE static void each(int shift, int count, const Vectors& vectors, const Single& single) {
-        const int end = shift + count;
+        for (int k = 0; k < N; ++k)
+            if (bits >> k & 1) *next++ = own[k / V].lane[k % V];
+        __syncthreads();
+        const int64_t room = write.most - before;
+        const int end = shift + (room < total ? static_cast<int>(room > 0 ? room : 0) : total);
         for (int first = static_cast<int>(threadIdx.x) * V; first < end; first += kSelectThreads * V) {
             if (first >= shift && first + V <= end) {
-                vectors(first - shift, first);
+                store(y + (first - shift), load<V>(packed + first));
             } else {
-                for (int i = first < shift ? shift : first; i < first + V && i < end; ++i) single(i - shift, i);
+                for (int k = first < shift ? shift : first; k < first + V && k < end; ++k) y[k - shift] = packed[k];
             }
-        }
-    }
-    // The tile at the place `place` of this thread, whose first value is the tile's `at`-th; `before` come before the tile.
-    BK_DEVICE void move(const Write& write, T* packed, int64_t place, int64_t places, uint32_t bits, int at, int64_t before,
-                        int total) {
-        const int64_t room = write.most - before;
-        const int count = room < total ? static_cast<int>(room > 0 ? room : 0) : total;
-        if constexpr (kPacks<Write>) {
-            T* const y = write.y + before;
-            const int shift = static_cast<int>(reinterpret_cast<uintptr_t>(y) / sizeof(T) % V);
-            T* next = packed + shift + at;
-#pragma unroll
-            for (int k = 0; k < N; ++k)
-                if (bits >> k & 1) *next++ = own[k / V].lane[k % V];
-            __syncthreads();
-            each(
-                shift, count, [&](int k, int i) { store(y + k, load<V>(packed + i)); },
-                [&](int k, int i) { y[k] = packed[i]; });
-        } else {
-            const T* const x = write.x + before;
-            const int shift = static_cast<int>(reinterpret_cast<uintptr_t>(x) / sizeof(T) % V);
-            each(
-                shift, count, [&](int k, int i) { store(packed + i, load<V>(x + k)); },
-                [&](int k, int i) { packed[i] = x[k]; });
-            __syncthreads();
-#pragma unroll
-            for (int k = 0; k < N; ++k) {
-                const bool is_there = (bits >> k & 1) != 0 && at < count;
-                own[k / V].lane[k % V] = is_there ? packed[shift + at] : T{};
-                at += static_cast<int>(bits >> k & 1);
-            }
-            this->write(write.y, place, places);
         }
     }
 };
@@ -124,7 +85,7 @@ struct PackedTile {
 template <class Truth, class Write, class = void>
 constexpr bool kPacksTiles = false;
 template <class Truth, class Write>
-constexpr bool kPacksTiles<Truth, Write, std::enable_if_t<kPacks<Write> || kUnpacks<Write>>> =
+constexpr bool kPacksTiles<Truth, Write, std::enable_if_t<kPacks<Write>>> =
     Truth::kLanes == kSelectItems && sizeof(typename Write::Value) <= 4;
 
 template <class Truth, class Write>
@@ -176,12 +137,11 @@ __global__ void __launch_bounds__(kSelectThreads)
         if constexpr (kPacked) {
             using Value = typename Write::Value;
             alignas(kVectorBytes) __shared__ Value packed[kSelectTile + kVectorLanes<Value>];
-            const int64_t place = first + warp * (kSelectTile / kSelectWarps) + lane * N;
             PackedTile<Write, N> own;
-            if constexpr (kPacks<Write>) own.read(write.x, place, bits[0], places);
+            own.read(write, first + warp * (kSelectTile / kSelectWarps) + lane * N, bits[0], places);
             if (chain.ticket != nullptr)
                 carry = find_before<1>(CountScan{}, chain, 0, static_cast<int>(tile), int64_t{total}, of_chain);
-            own.move(write, packed, place, places, bits[0], base + before[0], carry, total);
+            own.write(write, packed, bits[0], base + before[0], carry, total);
         } else {
 #pragma unroll
             for (int u = 0; u < U; ++u) {
@@ -229,7 +189,6 @@ template <class Truth, class Write>
 Status select_places(const Launch& launch, int64_t places, const Truth& truth, const Write& write) {
     bool found = false;
     BK_TRY(find_workspace(launch, select_workspace(places), &found));
-    if constexpr (kUnpacks<Write> && !kPacksTiles<Truth, Write>) BK_TRY(write.clear(launch, places));
     ScanChain<int64_t> chain;
     unsigned blocks = 1;
     if (found) {
