@@ -48,7 +48,7 @@ inline Layout<1> row_of(int64_t numel) {
 template <class Bits>
 struct WriteSelected {
     using Value = Bits;
-    static constexpr bool reads_places = true, packs = true;
+    static constexpr bool reads_places = true;
     const Bits* x;
     Bits* y;
     int64_t most;

@@ -12,8 +12,6 @@
 //   Value read(int64_t number, int64_t place) const
 //   void put(int64_t number, int64_t place, Value) const
 //   static constexpr bool reads_places                whether read() looks at the place alone
-//   static constexpr bool packs                       whether a call is y[number] = x[place] for numbers below `most`, of its
-//                                                     members x, y and most
 #pragma once
 
 #include <cstdint>
@@ -113,11 +111,6 @@ template <class Write, class = void>
 constexpr bool kReadsPlaces = false;
 template <class Write>
 constexpr bool kReadsPlaces<Write, std::enable_if_t<Write::reads_places>> = true;
-
-template <class Write, class = void>
-constexpr bool kPacks = false;
-template <class Write>
-constexpr bool kPacks<Write, std::enable_if_t<Write::packs>> = true;
 
 // Bytes with which many blocks look for places; without, one does.
 size_t select_workspace(int64_t places);

@@ -44,57 +44,12 @@ struct SelectedValues<Write, std::enable_if_t<kReads<Write>>> {
     }
 };
 
-// A tile whose values are packed in shared memory, where they lie as in the result modulo a vector: a thread reads its places
-// and writes its part of the result in vectors. Of elements of 4 bytes at most, of which a thread has registers for all.
-template <class Write, int N>
-struct PackedTile {
-    using T = typename Write::Value;
-    static constexpr int V = kVectorLanes<T>;
-    Vec<T, V> own[N / V];
-
-    BK_DEVICE void read(const Write& write, int64_t place, uint32_t bits, int64_t places) {
-        if (place + N <= places && reinterpret_cast<uintptr_t>(write.x) % kVectorBytes == 0) {
-#pragma unroll
-            for (int v = 0; v < N / V; ++v) own[v] = load_if<V>(bits != 0, write.x + place + v * V);
-        } else {
-#pragma unroll
-            for (int k = 0; k < N; ++k) own[k / V].lane[k % V] = bits >> k & 1 ? write.x[place + k] : T{};
-        }
-    }
-    // `at` is the number of the thread's first value in the tile, which has `total`; `before` come before the tile.
-    BK_DEVICE void write(const Write& write, T* packed, uint32_t bits, int at, int64_t before, int total) const {
-        T* const y = write.y + before;
-        const int shift = static_cast<int>(reinterpret_cast<uintptr_t>(y) / sizeof(T) % V);
-        T* next = packed + shift + at;
-#pragma unroll
-        for (int k = 0; k < N; ++k)
-            if (bits >> k & 1) *next++ = own[k / V].lane[k % V];
-        __syncthreads();
-        const int64_t room = write.most - before;
-        const int end = shift + (room < total ? static_cast<int>(room > 0 ? room : 0) : total);
-        for (int first = static_cast<int>(threadIdx.x) * V; first < end; first += kSelectThreads * V) {
-            if (first >= shift && first + V <= end) {
-                store(y + (first - shift), load<V>(packed + first));
-            } else {
-                for (int k = first < shift ? shift : first; k < first + V && k < end; ++k) y[k - shift] = packed[k];
-            }
-        }
-    }
-};
-
-template <class Truth, class Write, class = void>
-constexpr bool kPacksTiles = false;
-template <class Truth, class Write>
-constexpr bool kPacksTiles<Truth, Write, std::enable_if_t<kPacks<Write>>> =
-    Truth::kLanes == kSelectItems && sizeof(typename Write::Value) <= 4;
-
 template <class Truth, class Write>
 __global__ void __launch_bounds__(kSelectThreads)
     select_kernel(const __grid_constant__ Truth truth, const __grid_constant__ Write write, int64_t places,
                   ScanChain<int64_t> chain) {
     constexpr int N = Truth::kLanes, U = kSelectItems / N;
-    constexpr bool kPacked = kPacksTiles<Truth, Write>;
-    __shared__ uint16_t found[kPacked ? 1 : kSelectTile];
+    __shared__ uint16_t found[kSelectTile];
     __shared__ int of_warp[kSelectWarps];
     __shared__ int64_t of_chain[kSelectWarps][1];
     __shared__ uint32_t ticket;
@@ -134,37 +89,27 @@ __global__ void __launch_bounds__(kSelectThreads)
             if (w == warp) base = total;
             total += of_warp[w];
         }
-        if constexpr (kPacked) {
-            using Value = typename Write::Value;
-            alignas(kVectorBytes) __shared__ Value packed[kSelectTile + kVectorLanes<Value>];
-            PackedTile<Write, N> own;
-            own.read(write, first + warp * (kSelectTile / kSelectWarps) + lane * N, bits[0], places);
-            if (chain.ticket != nullptr)
-                carry = find_before<1>(CountScan{}, chain, 0, static_cast<int>(tile), int64_t{total}, of_chain);
-            own.write(write, packed, bits[0], base + before[0], carry, total);
-        } else {
 #pragma unroll
-            for (int u = 0; u < U; ++u) {
-                const int local = warp * (kSelectTile / kSelectWarps) + (u * 32 + lane) * N;
-                int at = base + before[u];
+        for (int u = 0; u < U; ++u) {
+            const int local = warp * (kSelectTile / kSelectWarps) + (u * 32 + lane) * N;
+            int at = base + before[u];
 #pragma unroll
-                for (int k = 0; k < N; ++k)
-                    if (bits[u] >> k & 1) found[at++] = static_cast<uint16_t>(local + k);
-            }
-            [[maybe_unused]] SelectedValues<Write> values;
-            if constexpr (kReadsPlaces<Write>) {  // which wait for no other tile
-                __syncthreads();
-                values.read(write, 0, first, found, total);
-            }
-            if (chain.ticket != nullptr)
-                carry = find_before<1>(CountScan{}, chain, 0, static_cast<int>(tile), int64_t{total}, of_chain);
+            for (int k = 0; k < N; ++k)
+                if (bits[u] >> k & 1) found[at++] = static_cast<uint16_t>(local + k);
+        }
+        [[maybe_unused]] SelectedValues<Write> values;
+        if constexpr (kReadsPlaces<Write>) {  // which wait for no other tile
             __syncthreads();
-            if constexpr (kReads<Write>) {
-                if constexpr (!kReadsPlaces<Write>) values.read(write, carry, first, found, total);
-                values.put(write, carry, first, found, total);
-            } else {
-                for (int k = static_cast<int>(threadIdx.x); k < total; k += kSelectThreads) write(carry + k, first + found[k]);
-            }
+            values.read(write, 0, first, found, total);
+        }
+        if (chain.ticket != nullptr)
+            carry = find_before<1>(CountScan{}, chain, 0, static_cast<int>(tile), int64_t{total}, of_chain);
+        __syncthreads();
+        if constexpr (kReads<Write>) {
+            if constexpr (!kReadsPlaces<Write>) values.read(write, carry, first, found, total);
+            values.put(write, carry, first, found, total);
+        } else {
+            for (int k = static_cast<int>(threadIdx.x); k < total; k += kSelectThreads) write(carry + k, first + found[k]);
         }
         const bool is_last = first + kSelectTile >= places;
         if (is_last && threadIdx.x == 0) write.total(carry + total);
