@@ -33,7 +33,7 @@ constexpr int kMostRowsTogether = 8;  // that are not in tiles
 constexpr int kShortRow = 32;
 constexpr int kMostShortChunks = 3;  // of a row that would leave most of a long chunk empty
 template <class Held>
-constexpr int kLongRowChunk = sizeof(Held) <= 4 ? 128 : 64;
+constexpr int kLongRowChunk = sizeof(Held) <= 8 ? 128 : 64;
 
 // Elements first, first + 1, ... of a row, of which `exist` are some.
 struct RowChunk {
@@ -139,14 +139,16 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     template <class T>
     static constexpr bool kIsInput = (std::is_same_v<T, In> || ...);
     // Of rows that lie across: those of a cache line, or fewer. The output takes the place of an input of its type.
+    static constexpr int kLine = 64 / static_cast<int>(std::max({sizeof(char), sizeof(In)..., sizeof(Out)...}));
     static constexpr int tile_rows() {
         constexpr int kBytes =
             (0 + ... + static_cast<int>(sizeof(In))) + (0 + ... + (kIsInput<Out> ? 0 : static_cast<int>(sizeof(Out))));
-        int count = 64 / static_cast<int>(std::max({sizeof(char), sizeof(In)..., sizeof(Out)...}));
+        int count = kLine;
         while (count > 1 && count * kRowChunk * kBytes > kMostTileBytes) count /= 2;
         return count;
     }
     static constexpr int kTileRows = tile_rows();
+    static constexpr bool kTilesHaveLines = kTileRows == kLine;  // otherwise shorter chunks are better
     static_assert((kTileRows & (kTileRows - 1)) == 0, "a power of 2");
     static constexpr bool kTiles = F::kTakesTiles && kIn > 0 && kOut <= 1;
     template <class T>
@@ -263,7 +265,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             pack(widened(source_of<I, In>(lot, r, where, get<I>(raw).cell), get<I>(wide).cell)...);
         in_case(f, [&](const F& known) BK_INLINED {
             const F fn = known;  // which no store can change, so that the loop becomes vector code whatever it looks at
-            BK_VECTOR_LOOP
+            BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_of(fn, row, where.first + i), get<I>(cell)[i]...);
         });
         if (where.exist < kRowChunk)
@@ -337,7 +339,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         const typename F::Part part = f.part(row, mine);
         in_case(f, [&](const F& known) BK_INLINED {
             const F fn = known;
-            BK_VECTOR_LOOP
+            BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i)
                 put_cells(cell, i, fn.map(row, part, near_of(fn, row, where.first + i), held[i], get<K>(column)[i]...), outs);
         });
@@ -526,7 +528,7 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
     const auto outer = collapse(axes.outer);
     const int64_t bytes = (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(In))) +
                           (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(Out)));
-    const auto run = [&](auto chunk) {
+    const auto run = [&](auto chunk, bool is_last) {
         using Job = RowJob<decltype(chunk)::value, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>,
                            Outputs<Out...>, Outputs<Saved...>>;
         const Job job{f,
@@ -539,12 +541,13 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
                       row_inputs.pointer,
                       y.pointer,
                       saved.pointer};
+        if (!is_last && job.lies_across() && !Job::kTilesHaveLines) return false;
         job.run_rows(outer.numel(), bytes * job.n);
+        return true;
     };
-    if (inner.numel() <= kMostShortChunks * kShortRow)
-        run(std::integral_constant<int, kShortRow>{});
-    else
-        run(std::integral_constant<int, kLongRowChunk<typename F::Held>>{});
+    const bool is_long = inner.numel() > kMostShortChunks * kShortRow;
+    if (!is_long || !run(std::integral_constant<int, kLongRowChunk<typename F::Held>>{}, false))
+        run(std::integral_constant<int, kShortRow>{}, true);
     return Status::kOk;
 }
 
