@@ -34,6 +34,19 @@ struct ScatterParts {
     }
 };
 
+// A line whose updates, indices and targets are neighbours.
+template <class Op, class T, class Ids>
+BK_HD void combine_line(const Op& op, const ScatterLayout& s, const ScatterParts& parts, int64_t part, const T* updates,
+                        Ids index, T* out) {
+    const int64_t n = s.n, mask = parts.classes - 1, mine = part / parts.slices;
+    const ScatterLayout layout = s;
+    for (int64_t j = 0; j < n; ++j) {
+        const int64_t i = index[j];
+        if (!layout.keeps(i) || (i & mask) != mine) continue;
+        out[i] = narrow<T>(op.combine(widen(out[i]), widen(updates[j])));
+    }
+}
+
 // Lines [first, last) of the innermost axis of the cells, whose offsets at its begin are given.
 template <class Op, class T, class Ids>
 BK_HD void scatter_lines(const Op& op, const ScatterLayout& s, const ScatterParts& parts, int64_t part, const T* updates,
@@ -64,6 +77,12 @@ BK_HD void scatter_lines(const Op& op, const ScatterLayout& s, const ScatterPart
         T* const y = out + line * inner[L::kOut] + i * s.step[L::kOut];
         *y = narrow<T>(op.combine(widen(*y), widen(updates[line * inner[L::kUpdates] + j * s.step[L::kUpdates]])));
     };
+    if (s.step[L::kUpdates] == 1 && s.step[L::kIndex] == 1 && s.step[L::kOut] == 1) {
+        for (int64_t line = 0; line < count; ++line)
+            combine_line(op, s, parts, part, updates + line * inner[L::kUpdates], index + line * inner[L::kIndex],
+                         out + line * inner[L::kOut]);
+        return;
+    }
     if (magnitude(s.step[L::kUpdates]) <= magnitude(inner[L::kUpdates])) {
         for (int64_t line = 0; line < count; ++line)
             for (int64_t j = 0; j < s.n; ++j) combine(line, j);
