@@ -29,6 +29,8 @@ constexpr int64_t kLeastTiled = 8;  // rows side by side
 constexpr int kMostTileBytes = 8192;
 constexpr int kMostRowsTogether = 8;  // that are not in tiles
 
+constexpr int64_t kAskedAhead = 1024;  // elements between what is worked on and what memory is asked for
+
 // Elements of a chunk: what is done once a chunk should not count, nor what is done for elements that short rows lack.
 constexpr int kShortRow = 32;
 constexpr int kMostShortChunks = 3;  // of a row that would leave most of a long chunk empty
@@ -52,6 +54,13 @@ BK_COLD void gather_run(T* to, const T* from, int64_t step, int64_t count) {
 template <class T>
 BK_COLD void scatter_run(T* to, const T* from, int64_t step, int64_t count) {
     for (int64_t i = 0; i < count; ++i) to[i * step] = from[i];
+}
+
+// The lines of `count` elements, to be read or written. Inlined at once, for GCC takes a call that does no more than this for
+// one without effect.
+template <int kWrites, class T>
+__attribute__((always_inline)) inline void ask_for_chunk(const T* x, int count) {
+    for (int i = 0; i < count; i += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(x + i, kWrites);
 }
 
 // The inner axes as lines along the last one.
@@ -216,10 +225,19 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             return output_tile<O, T, I + 1>(tiles);
     }
 
+    // Whether what lies kAskedAhead behind position `first` of a dense row is of that row or of those that follow: hardware
+    // looks no further than the end of a page, and not at all where nothing but stores goes.
+    BK_HD bool goes_on(int k, int64_t first) const {
+        return first + kAskedAhead < n || (rows.rank > 0 && rows.stride[k][rows.rank - 1] == n);
+    }
+
     // A whole dense chunk is read where it lies, any other from a buffer.
     template <class T>
     BK_HD const T* chunk_of(const T* row, int k, int64_t first, int count, T* buffer) const {
-        if (lines.is_single && lines.step[k] == 1 && count == kRowChunk) return row + first;
+        if (lines.is_single && lines.step[k] == 1 && count == kRowChunk) {
+            if (goes_on(k, first)) ask_for_chunk<0>(row + first + kAskedAhead, kRowChunk);
+            return row + first;
+        }
         lines.runs(k, first, count, [&](int64_t offset, int64_t done, int64_t run) {
             if (lines.step[k] == 1)
                 memcpy(buffer + done, row + offset, static_cast<size_t>(run) * sizeof(T));
@@ -315,6 +333,11 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         });
     }
 
+    template <class T>
+    BK_HD void ask_for_output(const T* y_row, int k, bool is_dense, int64_t first) const {
+        if (y_row != nullptr && is_dense && goes_on(k, first)) ask_for_chunk<1>(y_row + first + kAskedAhead, kRowChunk);
+    }
+
     template <size_t O, class T>
     BK_HD T* target_row(const Lot& lot, int r) const {
         if (get<O>(y) == nullptr) return nullptr;
@@ -335,6 +358,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         const auto is_dense = [&](int k) {
             return lot.tiles != nullptr || (lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk);
         };
+        if (lot.tiles == nullptr) (ask_for_output(get<O>(to), kIn + O, is_dense(kIn + O), where.first), ...);
         const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(to), is_dense(kIn + O), there, get<O>(buffer).cell)...);
         const typename F::Part part = f.part(row, mine);
         in_case(f, [&](const F& known) BK_INLINED {
@@ -387,6 +411,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 for (int i = 0; i < count; ++i) group->held[i] = place[i];
                 if constexpr (!F::kMapsAlone) group->mine = *mine;
             } else {
+                if (goes_on(kIn, first)) ask_for_chunk<1>(place + kAskedAhead, kRowChunk);
                 for (int i = 0; i < count; ++i) place[i] = group->held[i];
                 if constexpr (!F::kMapsAlone) *mine = group->mine;
             }
