@@ -31,10 +31,10 @@ namespace bk {
 template <class Acc>
 constexpr int64_t kMostAccs =
     3072 / static_cast<int64_t>(sizeof(Acc)) < 1024 ? 3072 / static_cast<int64_t>(sizeof(Acc)) / 16 * 16 : 1024;
-constexpr int64_t kTermAccs = 128;    // at most, of one result
-constexpr int64_t kGatherSpan = 128;  // neighbours that do not lie side by side are copied
-constexpr int64_t kShortAccs = 16;    // of a result of few terms
-constexpr int64_t kLinesAtOnce = 8;   // that are added to Accs in registers
+constexpr int64_t kTermAccs = 128;     // at most, of one result
+constexpr int64_t kGatherSpan = 128;   // neighbours that do not lie side by side are copied
+constexpr int64_t kShortAccs = 16;     // of a result of few terms
+constexpr int64_t kLinesAtOnce = 8;    // that are added to Accs in registers
 constexpr int64_t kAskedBytes = 8192;  // between what is added and what memory is asked for
 // A long reduction with few results is split into as many parts, whatever the number of threads.
 constexpr int64_t kReduceParts = 64;

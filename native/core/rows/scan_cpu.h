@@ -13,8 +13,8 @@ namespace bk {
 // A row of more terms is scanned in chunks, whatever the number of threads, and in no more than kMostScanChunks.
 constexpr int64_t kScanChunk = int64_t{1} << 15;
 constexpr int64_t kMostScanChunks = 256;
-constexpr int64_t kScanRows = 128;  // side by side
-constexpr int kScanAtOnce = 4;      // rows or chunks, each of which waits for its own sums
+constexpr int64_t kScanRows = 128;   // side by side
+constexpr int kScanAtOnce = 4;       // rows or chunks, each of which waits for its own sums
 constexpr int64_t kScanBlock = 128;  // terms that are widened together
 
 template <class T, class S, int Operands>
