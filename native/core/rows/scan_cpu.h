@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/math/math.h"
 #include "core/rows/scan.h"
 #include "core/types/vec.h"
 
