@@ -26,7 +26,7 @@ constexpr int kMostChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
 constexpr int64_t kLeastTiled = 8;  // rows side by side
-constexpr int kMostTileBytes = 8192;
+constexpr int kMostTileBytes = 16384;
 constexpr int kMostRowsTogether = 8;  // that are not in tiles
 
 constexpr int64_t kAskedAhead = 1024;  // elements between what is worked on and what memory is asked for
@@ -148,16 +148,14 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     template <class T>
     static constexpr bool kIsInput = (std::is_same_v<T, In> || ...);
     // Of rows that lie across: those of a cache line, or fewer. The output takes the place of an input of its type.
-    static constexpr int kLine = 64 / static_cast<int>(std::max({sizeof(char), sizeof(In)..., sizeof(Out)...}));
     static constexpr int tile_rows() {
         constexpr int kBytes =
             (0 + ... + static_cast<int>(sizeof(In))) + (0 + ... + (kIsInput<Out> ? 0 : static_cast<int>(sizeof(Out))));
-        int count = kLine;
+        int count = 64 / static_cast<int>(std::max({sizeof(char), sizeof(In)..., sizeof(Out)...}));
         while (count > 1 && count * kRowChunk * kBytes > kMostTileBytes) count /= 2;
         return count;
     }
     static constexpr int kTileRows = tile_rows();
-    static constexpr bool kTilesHaveLines = kTileRows == kLine;  // otherwise shorter chunks are better
     static_assert((kTileRows & (kTileRows - 1)) == 0, "a power of 2");
     static constexpr bool kTiles = F::kTakesTiles && kIn > 0 && kOut <= 1;
     template <class T>
@@ -169,6 +167,12 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Pack<std::conditional_t<kIsInput<Out>, Nothing, Tile<Out>>...> out;
     };
     using UsedTiles = std::conditional_t<kTiles, Tiles, Nothing>;
+    // Of the stack: groups, or tiles and as many groups as there is still room for.
+    static constexpr int kTileBytes = kTiles ? static_cast<int>(sizeof(Tiles)) : 0;
+    static constexpr int kTileGroups =
+        std::clamp((kMostTileBytes + 2048 - kTileBytes) / static_cast<int>(sizeof(Group)), 1, kMostGroups);
+    static constexpr int kRoom = std::max(kMostGroups * static_cast<int>(sizeof(Group)),
+                                          kTiles ? kTileBytes + kTileGroups * static_cast<int>(sizeof(Group)) : 0);
     // Rows that are worked on together: some in tiles, or short ones.
     static constexpr int kMostRows = kTiles ? std::max(kTileRows, kMostRowsTogether) : kMostRowsTogether;
     struct Lot {
@@ -452,13 +456,16 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Acc* part;
     };
 
-    BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared, UsedTiles* tiles) const {
-        Group group[kMostGroups];
+    BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared, bool is_tiled) const {
+        alignas(64) unsigned char room[kRoom];
+        if (is_tiled) memset(room, 0, kTileBytes);
+        UsedTiles* const tiles = is_tiled ? reinterpret_cast<UsedTiles*>(room) : nullptr;
+        Group* const group = reinterpret_cast<Group*>(is_tiled ? room + kTileBytes : room);
         Acc chunk[kHoldsInOutput && !F::kMapsAlone ? kMostChunksInOutput : 1];
         Row row[kMostRows];
         Acc all[kMostRows], acc[kMostRows];
         const int64_t chunks = ceil_div<int64_t>(n, kRowChunk);
-        const bool keeps = (tiles == nullptr ? 1 : kTileRows) * chunks <= kMostGroups;
+        const bool keeps = tiles == nullptr ? chunks <= kMostGroups : kTileRows * chunks <= kTileGroups;
         const int most = tiles != nullptr ? kTileRows : !keeps || shared != nullptr ? 1 : rows_together(chunks);
         const bool in_output = tiles == nullptr && !keeps && shared == nullptr && holds_in_output();
         const int reads = kLoads | (n > kRowChunk ? kReads : 0);  // a tile that has the whole rows stays
@@ -521,12 +528,9 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const At at = outer(static_cast<uint64_t>(r));
             Shared shared{r, kLoads | kSums, shares ? start(at) : none.known, part};
             for (;;) {
-                parallel_rows(shares ? segments : row_count, shares ? 1 : grain_for(row_bytes),
-                              [&](int64_t begin, int64_t end) {
-                                  UsedTiles tiles;
-                                  if (is_tiled) memset(static_cast<void*>(&tiles), 0, sizeof(tiles));
-                                  run(begin, end, length, shares ? &shared : nullptr, is_tiled ? &tiles : nullptr);
-                              });
+                parallel_rows(
+                    shares ? segments : row_count, shares ? 1 : grain_for(row_bytes),
+                    [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr, is_tiled); });
                 if (!shares || (shared.work & kMaps)) break;
                 Acc all = f.identity();
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
@@ -553,7 +557,7 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
     const auto outer = collapse(axes.outer);
     const int64_t bytes = (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(In))) +
                           (static_cast<int64_t>(0) + ... + static_cast<int64_t>(sizeof(Out)));
-    const auto run = [&](auto chunk, bool is_last) {
+    const auto run = [&](auto chunk) {
         using Job = RowJob<decltype(chunk)::value, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>,
                            Outputs<Out...>, Outputs<Saved...>>;
         const Job job{f,
@@ -566,13 +570,12 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
                       row_inputs.pointer,
                       y.pointer,
                       saved.pointer};
-        if (!is_last && job.lies_across() && !Job::kTilesHaveLines) return false;
         job.run_rows(outer.numel(), bytes * job.n);
-        return true;
     };
-    const bool is_long = inner.numel() > kMostShortChunks * kShortRow;
-    if (!is_long || !run(std::integral_constant<int, kLongRowChunk<typename F::Held>>{}, false))
-        run(std::integral_constant<int, kShortRow>{}, true);
+    if (inner.numel() <= kMostShortChunks * kShortRow)
+        run(std::integral_constant<int, kShortRow>{});
+    else
+        run(std::integral_constant<int, kLongRowChunk<typename F::Held>>{});
     return Status::kOk;
 }
 
