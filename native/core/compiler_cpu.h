@@ -18,10 +18,14 @@
 
 // Before a loop: no step reads what an earlier one wrote. clang warns of such a loop where it finds no vector code
 // (-Wpass-failed): those of f64 that call the C library, which has vector variants for GCC alone, and those that branch.
+// BK_CHUNK_LOOP has a constant length of more than 16 elements and may become as many vectors, so that what one loop leaves
+// is still in registers in the next. GCC would make single elements of one that is shorter.
 #if defined(__clang__)
 #define BK_VECTOR_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#define BK_CHUNK_LOOP BK_VECTOR_LOOP
 #else
 #define BK_VECTOR_LOOP _Pragma("GCC ivdep") _Pragma("GCC unroll 1")
+#define BK_CHUNK_LOOP _Pragma("GCC ivdep")
 #endif
 
 // Of a lambda in vector code: part of what calls it.

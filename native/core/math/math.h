@@ -306,6 +306,7 @@ template <class T>
 BK_HD compute_t<T> exp_of_negative(compute_t<T> x) {
 #if !BK_CUDA
     if constexpr (std::is_same_v<T, float>) return cpu::exp_of_negative(x);
+    if constexpr (kIsHalf<T>) return cpu::rough_exp_of_negative(x);
 #endif
     return exp_flushed<T>(x);
 }

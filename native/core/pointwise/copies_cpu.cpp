@@ -82,6 +82,46 @@ void copy_dense_rows(const CopyLayout& layout, size_t size, const char* x, char*
     });
 }
 
+// Elements along the last axis but one, each as many times as the last has places, all side by side in y.
+bool repeats_elements(const CopyLayout& layout) {
+    const int last = layout.rank - 1, next = last - 1;
+    return next >= 0 && layout.stride[0][last] == 1 && layout.stride[1][last] == 0 && layout.stride[1][next] == 1 &&
+           layout.stride[0][next] == layout.extent[last];
+}
+
+template <int64_t kTimes, class Bits>
+BK_HD void repeat_elements(Bits* BK_RESTRICT y, const Bits* BK_RESTRICT x, int64_t count) {
+    for (int64_t i = 0; i < count; ++i)
+        for (int64_t r = 0; r < kTimes; ++r) y[i * kTimes + r] = x[i];
+}
+
+template <class Bits>
+void copy_repeated(const CopyLayout& layout, const Bits* x, Bits* y) {
+    const int last = layout.rank - 1, next = last - 1;
+    CopyLayout outer = layout;
+    outer.rank = next;
+    const Walk<2, uint64_t, 2 * kMaxRank> walk(outer);
+    const int64_t times = layout.extent[last], length = layout.extent[next];
+    parallel_ranges(outer.numel() * length, grain_for(2 * times * static_cast<int64_t>(sizeof(Bits))),
+                    [&](int64_t begin, int64_t end) {
+                        for (int64_t k = begin; k < end;) {
+                            const int64_t first = k % length, count = std::min(length - first, end - k);
+                            const auto at = walk(static_cast<uint64_t>(k / length));
+                            Bits* const to = y + signed_offset(at.of[0]) + first * times;
+                            const Bits* const from = x + signed_offset(at.of[1]) + first;
+                            k += count;
+                            switch (times) {
+                                case 2: repeat_elements<2>(to, from, count); break;
+                                case 3: repeat_elements<3>(to, from, count); break;
+                                case 4: repeat_elements<4>(to, from, count); break;
+                                case 8: repeat_elements<8>(to, from, count); break;
+                                default:
+                                    for (int64_t i = 0; i < count; ++i) std::fill_n(to + i * times, times, from[i]);
+                            }
+                        }
+                    });
+}
+
 template <class Bits>
 Status copy_bits(const Launch& launch, const CopyLayout& given, const void* x, void* y) {
     const CopyLayout layout = collapse(given);
@@ -89,6 +129,10 @@ Status copy_bits(const Launch& launch, const CopyLayout& given, const void* x, v
     const int last = layout.rank - 1;
     if (across < 0 && last > 0 && layout.stride[0][last] == 1 && layout.stride[1][last] == 1) {
         copy_dense_rows(layout, sizeof(Bits), static_cast<const char*>(x), static_cast<char*>(y));
+        return Status::kOk;
+    }
+    if (across < 0 && repeats_elements(layout)) {
+        copy_repeated(layout, static_cast<const Bits*>(x), static_cast<Bits*>(y));
         return Status::kOk;
     }
     if (across < 0)

@@ -59,18 +59,20 @@ struct Square {
 };
 
 template <class Bits>
-BK_HD void transpose_elements(const Block<Bits>& b, int64_t row, int64_t column, int64_t rows, int64_t columns) {
-    for (int64_t r = row; r < rows; ++r)
-        for (int64_t c = column; c < columns; ++c) b.to[r * b.to_step + c] = b.from[c * b.from_step + r];
+BK_HD void transpose_elements(const Block<Bits>& b) {
+    for (int64_t r = 0; r < b.rows; ++r)
+        for (int64_t c = 0; c < b.columns; ++c) b.to[r * b.to_step + c] = b.from[c * b.from_step + r];
 }
 
+// The last squares of a line lie over those before them, whose elements they write once more.
 template <int kBytes, class Bits>
 void transpose_block(const Block<Bits>& b) {
     constexpr int kSide = std::min<int>(16, kBytes / static_cast<int>(sizeof(Bits)));
     run_unfused<kBytes>([&] {
-        const int64_t rows = b.rows / kSide * kSide, columns = b.columns / kSide * kSide;
-        for (int64_t r = 0; r < rows; r += kSide)
-            for (int64_t c = 0; c < columns; c += kSide) {
+        if (b.rows < kSide || b.columns < kSide) return transpose_elements(b);
+        for (int64_t row = 0; row < b.rows; row += kSide)
+            for (int64_t column = 0; column < b.columns; column += kSide) {
+                const int64_t r = std::min(row, b.rows - kSide), c = std::min(column, b.columns - kSide);
                 Square<Bits, kSide> square;
                 square.load(b.from + c * b.from_step + r, b.from_step);
                 // Lines of the next square; hardware does not look ahead beyond a page, and more may have one place in a cache.
@@ -78,8 +80,6 @@ void transpose_block(const Block<Bits>& b) {
                 square.transpose();
                 square.store(b.to + r * b.to_step + c, b.to_step);
             }
-        transpose_elements(b, 0, columns, rows, b.columns);
-        transpose_elements(b, rows, 0, b.rows, b.columns);
     });
 }
 

@@ -31,10 +31,11 @@ namespace bk {
 template <class Acc>
 constexpr int64_t kMostAccs =
     3072 / static_cast<int64_t>(sizeof(Acc)) < 1024 ? 3072 / static_cast<int64_t>(sizeof(Acc)) / 16 * 16 : 1024;
-constexpr int64_t kTermAccs = 128;    // at most, of one result
-constexpr int64_t kGatherSpan = 128;  // neighbours that do not lie side by side are copied
-constexpr int64_t kShortAccs = 16;    // of a result of few terms
-constexpr int64_t kLinesAtOnce = 8;   // that are added to Accs in registers
+constexpr int64_t kTermAccs = 128;     // at most, of one result
+constexpr int64_t kGatherSpan = 128;   // neighbours that do not lie side by side are copied
+constexpr int64_t kShortAccs = 16;     // of a result of few terms
+constexpr int64_t kLinesAtOnce = 8;    // that are added to Accs in registers
+constexpr int64_t kAskedBytes = 8192;  // between what is added and what memory is asked for
 // A long reduction with few results is split into as many parts, whatever the number of threads.
 constexpr int64_t kReduceParts = 64;
 constexpr int64_t kReducePartTerms = 4096;
@@ -125,11 +126,12 @@ BK_HD void add_span(const R& reducer, Accs& accs, int64_t count, int64_t index, 
     add_span<kIn>(reducer, accs, count, index, step, x, each);
 }
 
-// `count` terms, as many behind the next ones: what hardware asks for ahead ends with a page of memory. Inlined at once,
-// for GCC takes a call that does no more than this for one without effect.
+// `count` terms that come later: what hardware asks for ends with a page. Inlined at once, for GCC takes a call that does no
+// more than this for one without effect.
 template <class T>
 __attribute__((always_inline)) inline void ask_for(const T* x, int64_t count) {
-    for (int64_t i = 0; i < count; i += 64 / static_cast<int64_t>(sizeof(T))) __builtin_prefetch(x + 2 * count + i);
+    constexpr int64_t kBytes = static_cast<int64_t>(sizeof(T));
+    for (int64_t i = 0; i < count; i += 64 / kBytes) __builtin_prefetch(x + kAskedBytes / kBytes + i);
 }
 template <class... In, size_t... I>
 __attribute__((always_inline)) inline void ask_for(int64_t count, int moving, const Pack<const In*...>& x,

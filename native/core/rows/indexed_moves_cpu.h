@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/rows/gather_rows_cpu.h"
 #include "core/rows/indexed_moves.h"
 
 namespace bk {
@@ -16,15 +17,16 @@ namespace bk {
 template <bool kGathers, class P, class I, class Q>
 BK_HD void move_line(P* plain, const I* index, Q* placed, int64_t count, const int64_t (&step)[3], int64_t axis_step,
                      int64_t low, int64_t high) {
-    const auto move = [&](int64_t k, auto plain_step, auto index_step) {
+    const auto move = [=](int64_t k, auto plain_step, auto index_step, auto placed_step, auto along_axis) {
         const int64_t at = static_cast<int64_t>(index[k * index_step]);
         if (at < low || at >= high) return;
         if constexpr (kGathers)
-            plain[k * plain_step] = placed[k * step[2] + at * axis_step];
+            plain[k * plain_step] = placed[k * placed_step + at * along_axis];
         else
-            placed[k * step[2] + at * axis_step] = plain[k * plain_step];
+            placed[k * placed_step + at * along_axis] = plain[k * plain_step];
     };
     using One = std::integral_constant<int64_t, 1>;
+    using None = std::integral_constant<int64_t, 0>;
     if (step[1] == 0) {
         const int64_t at = static_cast<int64_t>(*index);
         if (at < low || at >= high) return;
@@ -42,10 +44,12 @@ BK_HD void move_line(P* plain, const I* index, Q* placed, int64_t count, const i
             else
                 from[k * step[2]] = plain[k * step[0]];
         }
+    } else if (step[0] == 1 && step[1] == 1 && step[2] == 0 && axis_step == 1) {
+        for (int64_t k = 0; k < count; ++k) move(k, One{}, One{}, None{}, One{});
     } else if (step[0] == 1 && step[1] == 1) {
-        for (int64_t k = 0; k < count; ++k) move(k, One{}, One{});
+        for (int64_t k = 0; k < count; ++k) move(k, One{}, One{}, step[2], axis_step);
     } else {
-        for (int64_t k = 0; k < count; ++k) move(k, step[0], step[1]);
+        for (int64_t k = 0; k < count; ++k) move(k, step[0], step[1], step[2], axis_step);
     }
 }
 
@@ -57,6 +61,13 @@ Status gather_along(const Launch&, const IndexedAxes& given, Bits* plain, const 
         const int last = --lines.rank;
         length = lines.extent[last];
         for (int k = 0; k < 3; ++k) step[k] = lines.stride[k][last];
+    }
+    const auto is_kept = [&](int64_t i) { return i >= 0 && i < given.extent; };
+    if (lines.rank == 1 && step[0] == 1 && step[1] == 0 && step[2] == 1 && lines.stride[2][0] == 0) {
+        const IndexedRows<Bits, I> rows{plain, index, placed, lines.stride[0][0], lines.stride[1][0], given.step, length};
+        parallel_ranges(lines.extent[0], grain_for(static_cast<int64_t>(2 * sizeof(Bits)) * length),
+                        [&](int64_t begin, int64_t end) { rows.copy(begin, end, is_kept, [](Bits*) {}); });
+        return Status::kOk;
     }
     const int64_t cut = std::min<int64_t>(length, 16384), cuts = ceil_div(length, cut);  // so that threads may share a line
     const Walk<3, uint64_t> walk(lines);

@@ -52,10 +52,13 @@
 #include "core/types/vec.h"
 
 // Before a loop over held elements, no step of which reads what another wrote: on a GPU they are registers, on the CPU vectors.
+// BK_SHORT_LOOP is for those that may be at most 16.
 #if BK_CUDA
 #define BK_HELD_LOOP BK_UNROLL
+#define BK_SHORT_LOOP BK_UNROLL
 #else
-#define BK_HELD_LOOP BK_VECTOR_LOOP
+#define BK_HELD_LOOP BK_CHUNK_LOOP
+#define BK_SHORT_LOOP BK_VECTOR_LOOP
 #endif
 
 namespace bk {
@@ -167,12 +170,23 @@ struct LargerOf {
     }
 };
 
+// half[i] = op(x[i], x[i + kWidth]); `half` may be x.
+template <int kWidth, class Op, class C>
+BK_HD void halve(const C* x, C* half, const Op& op) {
+    if constexpr (kWidth > 16) {
+        BK_HELD_LOOP
+        for (int i = 0; i < kWidth; ++i) half[i] = op(x[i], x[i + kWidth]);
+    } else {
+        BK_SHORT_LOOP
+        for (int i = 0; i < kWidth; ++i) half[i] = op(x[i], x[i + kWidth]);
+    }
+}
+
 // In pairs, into x[0]; on the CPU each step is one of vectors.
 template <int kWidth, class Op, class C>
-BK_HD void reduce_pairs(C* BK_RESTRICT x, const Op& op) {
+BK_HD void reduce_pairs(C* x, const Op& op) {
     if constexpr (kWidth > 0) {
-        BK_HELD_LOOP
-        for (int i = 0; i < kWidth; ++i) x[i] = op(x[i], x[i + kWidth]);
+        halve<kWidth>(x, x, op);
         reduce_pairs<kWidth / 2>(x, op);
     }
 }
@@ -184,8 +198,7 @@ BK_HD C reduced(const C (&x)[N], const Op& op) {
         return x[0];
     } else {
         C half[N / 2];
-        BK_HELD_LOOP
-        for (int i = 0; i < N / 2; ++i) half[i] = op(x[i], x[i + N / 2]);
+        halve<N / 2>(x, half, op);
         reduce_pairs<N / 4>(half, op);
         return half[0];
     }

@@ -26,14 +26,16 @@ constexpr int kMostChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
 constexpr int64_t kLeastTiled = 8;  // rows side by side
-constexpr int kMostTileBytes = 8192;
+constexpr int kMostTileBytes = 16384;
 constexpr int kMostRowsTogether = 8;  // that are not in tiles
+
+constexpr int64_t kAskedAhead = 1024;  // elements between what is worked on and what memory is asked for
 
 // Elements of a chunk: what is done once a chunk should not count, nor what is done for elements that short rows lack.
 constexpr int kShortRow = 32;
 constexpr int kMostShortChunks = 3;  // of a row that would leave most of a long chunk empty
 template <class Held>
-constexpr int kLongRowChunk = sizeof(Held) <= 4 ? 128 : 64;
+constexpr int kLongRowChunk = sizeof(Held) <= 8 ? 128 : 64;
 
 // Elements first, first + 1, ... of a row, of which `exist` are some.
 struct RowChunk {
@@ -52,6 +54,13 @@ BK_COLD void gather_run(T* to, const T* from, int64_t step, int64_t count) {
 template <class T>
 BK_COLD void scatter_run(T* to, const T* from, int64_t step, int64_t count) {
     for (int64_t i = 0; i < count; ++i) to[i * step] = from[i];
+}
+
+// The lines of `count` elements, to be read or written. Inlined at once, for GCC takes a call that does no more than this for
+// one without effect.
+template <int kWrites, class T>
+__attribute__((always_inline)) inline void ask_for_chunk(const T* x, int count) {
+    for (int i = 0; i < count; i += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(x + i, kWrites);
 }
 
 // The inner axes as lines along the last one.
@@ -158,6 +167,12 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Pack<std::conditional_t<kIsInput<Out>, Nothing, Tile<Out>>...> out;
     };
     using UsedTiles = std::conditional_t<kTiles, Tiles, Nothing>;
+    // Of the stack: groups, or tiles and as many groups as there is still room for.
+    static constexpr int kTileBytes = kTiles ? static_cast<int>(sizeof(Tiles)) : 0;
+    static constexpr int kTileGroups =
+        std::clamp((kMostTileBytes + 2048 - kTileBytes) / static_cast<int>(sizeof(Group)), 1, kMostGroups);
+    static constexpr int kRoom = std::max(kMostGroups * static_cast<int>(sizeof(Group)),
+                                          kTiles ? kTileBytes + kTileGroups * static_cast<int>(sizeof(Group)) : 0);
     // Rows that are worked on together: some in tiles, or short ones.
     static constexpr int kMostRows = kTiles ? std::max(kTileRows, kMostRowsTogether) : kMostRowsTogether;
     struct Lot {
@@ -214,10 +229,19 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             return output_tile<O, T, I + 1>(tiles);
     }
 
+    // Whether what lies kAskedAhead behind position `first` of a dense row is of that row or of those that follow: hardware
+    // looks no further than the end of a page, and not at all where nothing but stores goes.
+    BK_HD bool goes_on(int k, int64_t first) const {
+        return first + kAskedAhead < n || (rows.rank > 0 && rows.stride[k][rows.rank - 1] == n);
+    }
+
     // A whole dense chunk is read where it lies, any other from a buffer.
     template <class T>
     BK_HD const T* chunk_of(const T* row, int k, int64_t first, int count, T* buffer) const {
-        if (lines.is_single && lines.step[k] == 1 && count == kRowChunk) return row + first;
+        if (lines.is_single && lines.step[k] == 1 && count == kRowChunk) {
+            if (goes_on(k, first)) ask_for_chunk<0>(row + first + kAskedAhead, kRowChunk);
+            return row + first;
+        }
         lines.runs(k, first, count, [&](int64_t offset, int64_t done, int64_t run) {
             if (lines.step[k] == 1)
                 memcpy(buffer + done, row + offset, static_cast<size_t>(run) * sizeof(T));
@@ -263,7 +287,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             pack(widened(source_of<I, In>(lot, r, where, get<I>(raw).cell), get<I>(wide).cell)...);
         in_case(f, [&](const F& known) BK_INLINED {
             const F fn = known;  // which no store can change, so that the loop becomes vector code whatever it looks at
-            BK_VECTOR_LOOP
+            BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_of(fn, row, where.first + i), get<I>(cell)[i]...);
         });
         if (where.exist < kRowChunk)
@@ -313,6 +337,11 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         });
     }
 
+    template <class T>
+    BK_HD void ask_for_output(const T* y_row, int k, bool is_dense, int64_t first) const {
+        if (y_row != nullptr && is_dense && goes_on(k, first)) ask_for_chunk<1>(y_row + first + kAskedAhead, kRowChunk);
+    }
+
     template <size_t O, class T>
     BK_HD T* target_row(const Lot& lot, int r) const {
         if (get<O>(y) == nullptr) return nullptr;
@@ -333,11 +362,12 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         const auto is_dense = [&](int k) {
             return lot.tiles != nullptr || (lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk);
         };
+        if (lot.tiles == nullptr) (ask_for_output(get<O>(to), kIn + O, is_dense(kIn + O), where.first), ...);
         const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(to), is_dense(kIn + O), there, get<O>(buffer).cell)...);
         const typename F::Part part = f.part(row, mine);
         in_case(f, [&](const F& known) BK_INLINED {
             const F fn = known;
-            BK_VECTOR_LOOP
+            BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i)
                 put_cells(cell, i, fn.map(row, part, near_of(fn, row, where.first + i), held[i], get<K>(column)[i]...), outs);
         });
@@ -385,6 +415,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 for (int i = 0; i < count; ++i) group->held[i] = place[i];
                 if constexpr (!F::kMapsAlone) group->mine = *mine;
             } else {
+                if (goes_on(kIn, first)) ask_for_chunk<1>(place + kAskedAhead, kRowChunk);
                 for (int i = 0; i < count; ++i) place[i] = group->held[i];
                 if constexpr (!F::kMapsAlone) *mine = group->mine;
             }
@@ -425,13 +456,16 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Acc* part;
     };
 
-    BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared, UsedTiles* tiles) const {
-        Group group[kMostGroups];
+    BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared, bool is_tiled) const {
+        alignas(64) unsigned char room[kRoom];
+        if (is_tiled) memset(room, 0, kTileBytes);
+        UsedTiles* const tiles = is_tiled ? reinterpret_cast<UsedTiles*>(room) : nullptr;
+        Group* const group = reinterpret_cast<Group*>(is_tiled ? room + kTileBytes : room);
         Acc chunk[kHoldsInOutput && !F::kMapsAlone ? kMostChunksInOutput : 1];
         Row row[kMostRows];
         Acc all[kMostRows], acc[kMostRows];
         const int64_t chunks = ceil_div<int64_t>(n, kRowChunk);
-        const bool keeps = (tiles == nullptr ? 1 : kTileRows) * chunks <= kMostGroups;
+        const bool keeps = tiles == nullptr ? chunks <= kMostGroups : kTileRows * chunks <= kTileGroups;
         const int most = tiles != nullptr ? kTileRows : !keeps || shared != nullptr ? 1 : rows_together(chunks);
         const bool in_output = tiles == nullptr && !keeps && shared == nullptr && holds_in_output();
         const int reads = kLoads | (n > kRowChunk ? kReads : 0);  // a tile that has the whole rows stays
@@ -494,12 +528,9 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const At at = outer(static_cast<uint64_t>(r));
             Shared shared{r, kLoads | kSums, shares ? start(at) : none.known, part};
             for (;;) {
-                parallel_rows(shares ? segments : row_count, shares ? 1 : grain_for(row_bytes),
-                              [&](int64_t begin, int64_t end) {
-                                  UsedTiles tiles;
-                                  if (is_tiled) memset(static_cast<void*>(&tiles), 0, sizeof(tiles));
-                                  run(begin, end, length, shares ? &shared : nullptr, is_tiled ? &tiles : nullptr);
-                              });
+                parallel_rows(
+                    shares ? segments : row_count, shares ? 1 : grain_for(row_bytes),
+                    [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr, is_tiled); });
                 if (!shares || (shared.work & kMaps)) break;
                 Acc all = f.identity();
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/math/math.h"
 #include "core/rows/scan.h"
 #include "core/types/vec.h"
 
@@ -13,8 +14,9 @@ namespace bk {
 // A row of more terms is scanned in chunks, whatever the number of threads, and in no more than kMostScanChunks.
 constexpr int64_t kScanChunk = int64_t{1} << 15;
 constexpr int64_t kMostScanChunks = 256;
-constexpr int64_t kScanRows = 128;  // side by side
-constexpr int kScanAtOnce = 4;      // rows or chunks, each of which waits for its own sums
+constexpr int64_t kScanRows = 128;   // side by side
+constexpr int kScanAtOnce = 4;       // rows or chunks, each of which waits for its own sums
+constexpr int64_t kScanBlock = 128;  // terms that are widened together
 
 template <class T, class S, int Operands>
 size_t scan_parts_bytes(const ScanAxes<Operands>&) {
@@ -29,6 +31,44 @@ BK_HD T term_at(const T* row, int64_t step, int64_t place, int64_t length) {
     else
         return row[place * step];
 }
+
+// `parts` times kScanBlock terms, in the type in which they are joined.
+template <class T, int kParts>
+struct alignas(64) WideTerms {
+    compute_t<T> cell[kParts * kScanBlock];
+
+    BK_HD void load(int part, const T* from, int64_t step, int64_t count) {
+        compute_t<T>* const to = cell + part * kScanBlock;
+        in_steps(step, count, [=](int64_t k, int64_t at) { to[k] = widen(from[at]); });
+    }
+    BK_HD void store(int part, T* to, int64_t step, int64_t count) const {
+        const compute_t<T>* const from = cell + part * kScanBlock;
+        in_steps(step, count, [=](int64_t k, int64_t at) { to[at] = narrow<T>(from[k]); });
+    }
+
+private:
+    // Vectors where neighbours lie side by side, from either end.
+    template <class Body>
+    static BK_HD void in_steps(int64_t step, int64_t count, const Body& body) {
+        if (step == 1) {
+            BK_VECTOR_LOOP
+            for (int64_t k = 0; k < count; ++k) body(k, k);
+        } else if (step == -1) {
+            BK_VECTOR_LOOP
+            for (int64_t k = 0; k < count; ++k) body(k, -k);
+        } else {
+            for (int64_t k = 0; k < count; ++k) body(k, k * step);
+        }
+    }
+};
+
+// Of Inputs or Outputs.
+template <size_t I, class Operands>
+using TypeOf = std::remove_cv_t<std::remove_pointer_t<std::decay_t<decltype(get<I>(std::declval<Operands>().pointer))>>>;
+template <class Operands, class = void>
+constexpr bool kHasHalves = false;
+template <class... T>
+constexpr bool kHasHalves<Inputs<T...>> = (math::kIsHalf<T> || ...);
 
 template <class S, class Out, class In>
 struct RowScan {
@@ -58,17 +98,57 @@ struct RowScan {
         part.previous = through;
     }
 
-    // `count` terms of each of several parts, side by side. Their results are written where they are wanted. The parts are
+    // `count` more terms of each of several parts, side by side. Their results are written where they are wanted. The parts are
     // members of their own, which stay in registers where elements of an array would not.
     template <int... P, class... Indices>
-    BK_HD void scan_parts(Part* given, std::integer_sequence<int, P...>, int64_t count, bool is_wanted,
-                          Indices... indices) const {
-        auto parts = pack(Part{given[P].first, given[P].place, given[P].before, scan.identity(), given[P].before}...);
+    BK_HD void scan_run(Part* given, std::integer_sequence<int, P...>, int64_t count, bool is_wanted,
+                        Indices... indices) const {
+        auto parts = pack(given[P]...);
         if (is_wanted)
             for (int64_t k = 0; k < count; ++k) (scan_term<true>(get<P>(parts), k, indices...), ...);
         else
             for (int64_t k = 0; k < count; ++k) (scan_term<false>(get<P>(parts), k, indices...), ...);
-        ((given[P].sum = get<P>(parts).sum), ...);
+        ((given[P] = get<P>(parts)), ...);
+    }
+
+    // All terms of several parts.
+    template <int... P, class... Indices>
+    BK_HD void scan_parts(Part* given, std::integer_sequence<int, P...> parts, int64_t count, bool is_wanted,
+                          Indices... indices) const {
+        ((given[P].sum = scan.identity(), given[P].previous = given[P].before), ...);
+        if constexpr (kHasHalves<In> && S::kAhead < 0)
+            scan_widened(given, parts, count, is_wanted, indices...);
+        else
+            scan_run(given, parts, count, is_wanted, indices...);
+    }
+
+    // Conversions of 16-bit terms and results are vectors of their own, beside sums that wait for each other.
+    template <int... P, size_t... O, size_t... I>
+    BK_HD void scan_widened(Part* given, std::integer_sequence<int, P...> parts, int64_t count, bool is_wanted,
+                            std::index_sequence<O...> o, std::index_sequence<I...> i) const {
+        constexpr int kParts = sizeof...(P);
+        Pack<WideTerms<TypeOf<I, In>, kParts>...> terms;
+        Pack<WideTerms<TypeOf<O, Out>, kParts>...> results;
+        const auto to = outputs(get<O>(results).cell...);
+        const auto from = inputs(static_cast<const compute_t<TypeOf<I, In>>*>(get<I>(terms).cell)...);
+        const ScanAxes<kOperands> dense{{}, 0, {(static_cast<void>(O), 1)..., (static_cast<void>(I), 1)...}};
+        const RowScan<S, std::decay_t<decltype(to)>, std::decay_t<decltype(from)>> wide{scan, dense, to, from};
+        typename decltype(wide)::Part block[kParts];
+        for (int p = 0; p < kParts; ++p) block[p] = {given[p].first, {}, given[p].before, given[p].sum, given[p].previous};
+        for (int64_t done = 0; done < count; done += kScanBlock) {
+            const int64_t run = std::min(kScanBlock, count - done);
+            for (int p = 0; p < kParts; ++p) {
+                const int64_t first = given[p].first + done;
+                (get<I>(terms).load(p, place<I + kOut>(get<I>(in.pointer), given[p], first), axes.step[I + kOut], run), ...);
+                block[p].first = first;
+                for (int k = 0; k < kOperands; ++k) block[p].place.of[k] = p * kScanBlock - first;
+            }
+            wide.scan_run(block, parts, run, is_wanted, o, i);
+            for (int p = 0; is_wanted && p < kParts; ++p)
+                (get<O>(results).store(p, place<O>(get<O>(out.pointer), given[p], given[p].first + done), axes.step[O], run),
+                 ...);
+        }
+        for (int p = 0; p < kParts; ++p) given[p].sum = block[p].sum;
     }
 
     // The terms [first, last) of a row, joined.
@@ -154,6 +234,11 @@ struct RowScan {
     }
 
 private:
+    template <size_t K, class T>
+    BK_HD T* place(T* operand, const Part& part, int64_t i) const {
+        return operand + part.place.of[K] + i * axes.step[K];
+    }
+
     static void locate(const Walk<kOperands, uint64_t>& walk, int64_t row, int64_t (&offset)[kOperands]) {
         const auto found = walk(static_cast<uint64_t>(row));
         for (int k = 0; k < kOperands; ++k) offset[k] = signed_offset(found.of[k]);

@@ -34,6 +34,29 @@ struct ScatterParts {
     }
 };
 
+// A line whose updates, indices and targets are neighbours. A run of indices that are all kept needs no branches; what comes
+// some pages later is asked for.
+template <class Op, class T, class I>
+BK_HD void combine_line(const Op& op, const ScatterLayout& s, const ScatterParts& parts, int64_t part, const T* updates,
+                        const I* index, T* out) {
+    constexpr int64_t kRun = 16;
+    const int64_t n = s.n, mask = parts.classes - 1, mine = part / parts.slices;
+    const ScatterLayout layout = s;
+    const auto keeps = [=](int64_t i) { return layout.keeps(i) & ((i & mask) == mine); };
+    const auto combine = [=](int64_t i, int64_t j) { out[i] = narrow<T>(op.combine(widen(out[i]), widen(updates[j]))); };
+    for (int64_t first = 0; first < n; first += kRun) {
+        prefetch_line(updates, index, first, kRun);
+        const int64_t count = std::min(kRun, n - first);
+        int kept = 0;
+        for (int64_t j = first; j < first + count; ++j) kept += keeps(index[j]);
+        if (kept == kRun) {
+            for (int64_t j = first; j < first + kRun; ++j) combine(index[j], j);
+        } else {
+            for (int64_t j = first; j < first + count; ++j)
+                if (const int64_t i = index[j]; keeps(i)) combine(i, j);
+        }
+    }
+}
 // Lines [first, last) of the innermost axis of the cells, whose offsets at its begin are given.
 template <class Op, class T, class Ids>
 BK_HD void scatter_lines(const Op& op, const ScatterLayout& s, const ScatterParts& parts, int64_t part, const T* updates,
@@ -64,6 +87,14 @@ BK_HD void scatter_lines(const Op& op, const ScatterLayout& s, const ScatterPart
         T* const y = out + line * inner[L::kOut] + i * s.step[L::kOut];
         *y = narrow<T>(op.combine(widen(*y), widen(updates[line * inner[L::kUpdates] + j * s.step[L::kUpdates]])));
     };
+    if (s.step[L::kUpdates] == 1 && s.step[L::kIndex] == 1 && s.step[L::kOut] == 1) {
+        with_ids(index, [&](const auto* ids) {
+            for (int64_t line = 0; line < count; ++line)
+                combine_line(op, s, parts, part, updates + line * inner[L::kUpdates], ids + line * inner[L::kIndex],
+                             out + line * inner[L::kOut]);
+        });
+        return;
+    }
     if (magnitude(s.step[L::kUpdates]) <= magnitude(inner[L::kUpdates])) {
         for (int64_t line = 0; line < count; ++line)
             for (int64_t j = 0; j < s.n; ++j) combine(line, j);

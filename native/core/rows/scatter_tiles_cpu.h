@@ -88,6 +88,27 @@ BK_HD void prefetch_step(const ScatterLayout& s, const T* updates, const Ids& in
     prefetch_ids(index, next * s.step[ScatterLayout::kIndex], lines);
 }
 
+// body(ids) with ids of their own type.
+template <class I, class Body>
+BK_HD void with_ids(const I* ids, const Body& body) {
+    body(ids);
+}
+template <class Body>
+BK_HD void with_ids(const IdArray& ids, const Body& body) {
+    if (ids.is_wide)
+        body(static_cast<const int64_t*>(ids.ids));
+    else
+        body(static_cast<const int32_t*>(ids.ids));
+}
+
+// Of neighbours, some pages before they are read.
+template <class T, class I>
+BK_HD void prefetch_line(const T* updates, const I* index, int64_t first, int64_t count) {
+    constexpr int64_t kAhead = 1024;
+    prefetch_row(updates + first + kAhead, count);
+    prefetch_row(index + first + kAhead, count);
+}
+
 // The tile's cells are counts of 0 before and after. Of a single line every cell is written, by a loop that does not branch.
 template <class Op, class T, class C, class Ids, class Lines>
 BK_HD void scatter_tile(const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out, const int64_t (&inner)[3],
@@ -108,9 +129,23 @@ BK_HD void scatter_tile(const Op& op, const ScatterLayout& s, const T* updates, 
         y->bits = all.count == 0 ? before.bits : after.bits;
         all.count = 0;
     };
-    for (int64_t j = 0; j < s.n; ++j) {
-        if (lines > 1) prefetch_step(s, updates, index, j, lines);
-        for (int64_t line = 0; line < lines; ++line) collect(line, j);
+    if (lines == 1 && s.step[L::kUpdates] == 1 && s.step[L::kIndex] == 1) {
+        with_ids(index, [&](const auto* ids) {
+            const ScatterLayout layout = s;
+            for (int64_t j = 0; j < layout.n; ++j) {
+                if (j % 16 == 0) prefetch_line(updates, ids, j, 16);
+                const int64_t i = ids[j];
+                if (!layout.keeps(i)) continue;
+                Counted<C>& all = tile[i];
+                const C x = widen(updates[j]), sum = op.combine(all.sum, x);
+                all = {math::select(all.count == 0, x, sum), all.count + 1};  // which no processor can foresee
+            }
+        });
+    } else {
+        for (int64_t j = 0; j < s.n; ++j) {
+            if (lines > 1) prefetch_step(s, updates, index, j, lines);
+            for (int64_t line = 0; line < lines; ++line) collect(line, j);
+        }
     }
     for (int64_t i = 0; i < s.targets; ++i)
         for (int64_t line = 0; line < lines; ++line) finish(line, i);
