@@ -290,28 +290,61 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
 
 // --- Of the scales ---------------------------------------------------------------------------------------------------
 
-// A group of threads an index: its bag is searched for, and its row multiplied with the bag's gradient.
+// Bags that begin at or before position k, of which `bags` do before it: searched for only where many are empty.
+BK_DEVICE int64_t bags_from(const BagShape& shape, IdArray offsets, int64_t bags, int64_t k) {
+    constexpr int kSteps = 4;
+    for (int step = 0; bags < shape.num_bags && offsets[bags] <= k; ++step, ++bags)
+        if (step == kSteps) return shape.bags_until(offsets, k);
+    return bags;
+}
+
+// A group of threads takes `items` indices, one after another: the bag of the first is searched for, and the row of each is
+// multiplied with its bag's gradient.
 template <int N, class T, class I>
-__global__ void __launch_bounds__(kBagGradThreads) bag_scales_kernel(BagShape shape, const T* dout, const T* weight,
-                                                                     const I* indices, IdArray offsets, T* dscales, int group) {
+__global__ void __launch_bounds__(kBagGradThreads)
+    bag_scales_kernel(BagShape shape, const T* dout, const T* weight, const I* indices, IdArray offsets, T* dscales, int group,
+                      int items) {
     using C = compute_t<T>;
+    constexpr int kBatch = 4;  // rows under way
     const int per_block = kBagGradThreads / group, lane = threadIdx.x % group;
-    const int64_t k = int64_t{blockIdx.x} * per_block + threadIdx.x / group;
-    if (k >= shape.total_indices) return;
+    const int64_t first = (int64_t{blockIdx.x} * per_block + threadIdx.x / group) * items;
+    const int64_t last = min(first + items, int64_t{shape.total_indices}), end = min(last, shape.end(offsets));
     const unsigned mask = group_mask(group);
-    const int64_t index = indices[k];
-    const int64_t bags = shape.bags_until(offsets, k);
-    const bool keep = bags > 0 && k < shape.end(offsets) && shape.keeps(index);
-    C sum = 0;
-    if (keep)
-        for (int64_t c = int64_t{lane} * N; c < shape.embedding_dim; c += int64_t{group} * N) {
-            const Vec<T, N> x = load<N>(dout + (bags - 1) * shape.embedding_dim + c);
-            const Vec<T, N> y = load<N>(weight + index * shape.embedding_dim + c);
+    int64_t bags = first < end ? shape.bags_until(offsets, first) : 0;
+    for (int64_t k = first; k < last; k += kBatch) {
+        int32_t bag[kBatch], row[kBatch];  // none: -1
+        C sum[kBatch];
 #pragma unroll
-            for (int i = 0; i < N; ++i) sum = fma(widen(x.lane[i]), widen(y.lane[i]), sum);
+        for (int u = 0; u < kBatch; ++u) {
+            sum[u] = 0;
+            row[u] = -1;
+            if (k + u >= end) continue;
+            const int64_t index = indices[k + u];
+            bags = bags_from(shape, offsets, bags, k + u);
+            if (bags == 0 || !shape.keeps(index)) continue;
+            bag[u] = static_cast<int32_t>(bags - 1);
+            row[u] = static_cast<int32_t>(index);
         }
-    for (int distance = group / 2; distance > 0; distance /= 2) sum += __shfl_xor_sync(mask, sum, distance);
-    if (lane == 0) dscales[k] = narrow<T>(sum);
+        for (int64_t c = int64_t{lane} * N; c < shape.embedding_dim; c += int64_t{group} * N) {
+            Vec<T, N> y[kBatch];
+#pragma unroll
+            for (int u = 0; u < kBatch; ++u)
+                if (row[u] >= 0) y[u] = load<N>(weight + int64_t{row[u]} * shape.embedding_dim + c);
+#pragma unroll
+            for (int u = 0; u < kBatch; ++u) {
+                if (row[u] < 0) continue;
+                const Vec<T, N> x = load<N>(dout + int64_t{bag[u]} * shape.embedding_dim + c);
+#pragma unroll
+                for (int i = 0; i < N; ++i) sum[u] = fma(widen_lane(x, i), widen_lane(y[u], i), sum[u]);
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < kBatch; ++u) {
+            if (k + u >= last) continue;
+            for (int distance = group / 2; distance > 0; distance /= 2) sum[u] += __shfl_xor_sync(mask, sum[u], distance);
+            if (lane == 0) dscales[k + u] = narrow<T>(sum[u]);
+        }
+    }
 }
 
 template <class T, class I>
@@ -320,10 +353,12 @@ Status embedding_bag_scales_backward(const Launch& launch, const BagShape& shape
     constexpr int N = kVectorLanes<T>;
     const RowGroups groups = RowGroups::choose<T>(
         shape.embedding_dim, is_aligned(dout, kVectorBytes) && is_aligned(weight, kVectorBytes), kBagGradThreads);
-    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, kBagGradThreads / groups.group))),
-                    dim3(kBagGradThreads)};
+    constexpr int64_t kFull = 132 * 2048;  // threads of a large chip
+    const int items = int64_t{shape.total_indices} * groups.group >= 8 * kFull ? 8 : 1;
+    const int64_t of_block = int64_t{kBagGradThreads / groups.group} * items;
+    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, of_block))), dim3(kBagGradThreads)};
     return launch_kernel(launch, grid, groups.lanes > 1 ? bag_scales_kernel<N, T, I> : bag_scales_kernel<1, T, I>, shape, dout,
-                         weight, indices, offsets, dscales, groups.group);
+                         weight, indices, offsets, dscales, groups.group, items);
 }
 
 }  // namespace bk

@@ -1,6 +1,6 @@
-// Updates are sorted and each target's combined at once. Without a workspace for that, and where they are too many for one
-// sort: cells that are not counted in are reset, all is combined in memory, and means are divided by counts that blocks make
-// anew for each tile of targets.
+// Updates are sorted, or collected line by line, and each target's combined at once. Without a workspace for a sort, and where
+// they are too many for one sort: cells that are not counted in are reset, all is combined in memory, and means are divided by
+// counts that blocks make anew for each tile of targets.
 #pragma once
 
 #include <algorithm>
@@ -64,7 +64,9 @@ Status scatter_fold(const Launch& launch, const ScatterLayout& layout, const Sca
     ScatterChoice<compute_t<T>> op{rule.reduction(), rule.includes_self(), false};
     bool found = false;
     BK_TRY(find_workspace(launch, scatter_fold_workspace<T>(layout, rule), &found));
-    if (found && layout.lines() * layout.n <= kScatterSlab) return scatter_reduce(launch, layout, updates, index, out, op);
+    const bool by_lines = ScatterLines::of<ScatterChoice<compute_t<T>>>(layout).are_there();
+    if (by_lines || (found && layout.lines() * layout.n <= kScatterSlab))
+        return scatter_reduce(launch, layout, updates, index, out, op);
     if (rule.is_mean()) op.reduction = Reduction::kSum;
     if (!rule.includes_self()) {
         op.resets = true;

@@ -38,9 +38,10 @@ struct RunningMoments : GroupMoments<T> {
 };
 
 // y = (x - mean) * scale * gamma + beta, with numbers of the row or, where a row has an element a channel, of the position.
-template <class T>
+template <class T, bool kOfColumns>
 struct BatchApply : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
+    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true, kOnlyMaps = true;
+    static constexpr int kHeldBytes = kOfColumns ? 64 : 128;  // numbers of columns need registers, too
     using C = compute_t<T>;
     using Acc = C;  // of nothing
     using Held = C;
@@ -50,8 +51,9 @@ struct BatchApply : RowDefaults {
 
     C eps;
     bool has_variance;  // in place of scale
-    bool of_columns, has_gamma;
+    bool has_gamma;
 
+    BK_HD Row start() const { return {}; }
     BK_HD Row start(C mean, C statistic, C gamma, C beta) const {
         return {mean, has_variance ? C(1) / math::sqrt<C>(statistic + eps) : statistic, has_gamma ? gamma : C(1), beta};
     }
@@ -68,23 +70,27 @@ struct BatchApply : RowDefaults {
         return mine;
     }
     BK_HD bool finish(Row&, const Acc&, int64_t) const { return false; }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Held x, C mean, C statistic, C gamma, C beta) const {
-        const Row of = of_columns ? start(mean, statistic, gamma, beta) : row;
+    template <class... Numbers>
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Held x, Numbers... of_column) const {
+        Row of = row;
+        if constexpr (kOfColumns) of = start(of_column...);
         return pack((x - of.mean) * of.scale * of.gamma + of.beta);
     }
 };
 
+// The statistic is the variance, with eps, or the scale.
 template <class T>
-Status batch_apply(const Launch& launch, const BatchShape& shape, BatchApply<T> f, const T* x, const compute_t<T>* mean,
-                   const compute_t<T>* statistic, const compute_t<T>* gamma, const compute_t<T>* beta, T* y) {
-    using C = compute_t<T>;
+Status batch_apply(const Launch& launch, const BatchShape& shape, compute_t<T> eps, bool has_variance, const T* x,
+                   const compute_t<T>* mean, const compute_t<T>* statistic, const compute_t<T>* gamma, const compute_t<T>* beta,
+                   T* y) {
     const Launch alone{nullptr, 0, launch.stream};
-    f.of_columns = shape.has_columns();
-    f.has_gamma = gamma != nullptr;
-    const auto columns = inputs(mean, statistic, gamma, beta);
-    const auto none = inputs<C, C, C, C>(nullptr, nullptr, nullptr, nullptr);
-    return map_rows(alone, shape.template rows<2, 4>(), f, inputs(x), f.of_columns ? columns : none,
-                    f.of_columns ? none : columns, outputs(y), outputs());
+    const bool has_gamma = gamma != nullptr;
+    const auto numbers = inputs(mean, statistic, gamma, beta);
+    if (shape.has_columns())
+        return map_rows(alone, shape.template rows<2, 0>(), BatchApply<T, true>{{}, eps, has_variance, has_gamma}, inputs(x),
+                        numbers, inputs(), outputs(y), outputs());
+    return map_rows(alone, shape.template rows<2, 4>(), BatchApply<T, false>{{}, eps, has_variance, has_gamma}, inputs(x),
+                    inputs(), numbers, outputs(y), outputs());
 }
 
 // Number is the type of eps and momentum.
@@ -108,7 +114,7 @@ struct BatchNormTraining {
         const RunningMoments<T> moments{{static_cast<C>(eps)}, static_cast<C>(momentum), running_mean, running_var};
         BK_TRY(reduce(launch, shape().template sums<1, 4>(), moments,
                       outputs(saved_mean, saved_rstd, new_running_mean, new_running_var), inputs(x)));
-        return batch_apply(launch, shape(), BatchApply<T>{}, x, saved_mean, saved_rstd, gamma, beta, y);
+        return batch_apply(launch, shape(), C(0), false, x, saved_mean, saved_rstd, gamma, beta, y);
     }
 
 private:
@@ -128,10 +134,7 @@ struct BatchNormInference {
     Status check() const { return shape().check(); }
     Status run(const T* x, const C* gamma, const C* beta, const C* running_mean, const C* running_var, T* y,
                const Launch& launch) const {
-        BatchApply<T> f{};
-        f.eps = static_cast<C>(eps);
-        f.has_variance = true;
-        return batch_apply(launch, shape(), f, x, running_mean, running_var, gamma, beta, y);
+        return batch_apply(launch, shape(), static_cast<C>(eps), true, x, running_mean, running_var, gamma, beta, y);
     }
 
 private:

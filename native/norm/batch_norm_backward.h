@@ -11,9 +11,10 @@ namespace bk {
 
 // dx = gamma * rstd * (dy - slope - xh * product), with the means over a channel: numbers of the row or, where a row has an
 // element a channel, of the position.
-template <class T>
+template <class T, bool kOfColumns>
 struct BatchApplyBackward : RowDefaults {
-    static constexpr bool kOnePass = true;
+    static constexpr bool kOnePass = true, kOnlySums = true, kOnlyMaps = true;
+    static constexpr int kHeldBytes = kOfColumns ? 64 : 128;  // numbers of columns need registers, too
     using C = compute_t<T>;
     using Acc = C;  // of nothing
     struct Row {
@@ -23,9 +24,10 @@ struct BatchApplyBackward : RowDefaults {
         C dy, x;
     };
 
-    bool of_columns, has_gamma;
+    bool has_gamma;
     C share;  // 1 / elements of a channel
 
+    BK_HD Row start() const { return {}; }
     BK_HD Row start(C mean, C rstd, C gamma, C product, C slope) const {
         return {mean, rstd, has_gamma ? gamma : C(1), product * share, slope * share};
     }
@@ -38,9 +40,10 @@ struct BatchApplyBackward : RowDefaults {
     }
     BK_HD Acc combine(const Acc& a, const Acc&) const { return a; }
     BK_HD bool finish(Row&, const Acc&, int64_t) const { return false; }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held, C mean, C rstd, C gamma, C product,
-                      C slope) const {
-        const Row of = of_columns ? start(mean, rstd, gamma, product, slope) : row;
+    template <class... Numbers>
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held, Numbers... of_column) const {
+        Row of = row;
+        if constexpr (kOfColumns) of = start(of_column...);
         const C xh = (held.x - of.mean) * of.rstd;
         return pack(of.gamma * of.rstd * (held.dy - of.slope - xh * of.product));
     }
@@ -68,15 +71,15 @@ struct BatchNormTrainingBackward {
         }
         BK_TRY(reduce(launch, sums(), NormColumnPair<T>{{true, false}}, outputs(dgamma, dbeta),
                       inputs(dy, x, saved_mean, saved_rstd)));
-        BatchApplyBackward<T> f{};
-        f.of_columns = shape().has_columns();
-        f.has_gamma = gamma != nullptr;
-        f.share = C(1) / static_cast<C>(shape().items * shape().spatial);
-        const auto columns = inputs<C, C, C, C, C>(saved_mean, saved_rstd, gamma, dgamma, dbeta);
-        const auto none = inputs<C, C, C, C, C>(nullptr, nullptr, nullptr, nullptr, nullptr);
+        const C share = C(1) / static_cast<C>(shape().items * shape().spatial);
+        const auto numbers = inputs<C, C, C, C, C>(saved_mean, saved_rstd, gamma, dgamma, dbeta);
         const Launch alone{nullptr, 0, launch.stream};
-        return map_rows(alone, shape().template rows<3, 5>(), f, inputs(dy, x), f.of_columns ? columns : none,
-                        f.of_columns ? none : columns, outputs(dx), outputs());
+        const bool has_gamma = gamma != nullptr;
+        if (shape().has_columns())
+            return map_rows(alone, shape().template rows<3, 0>(), BatchApplyBackward<T, true>{{}, has_gamma, share},
+                            inputs(dy, x), numbers, inputs(), outputs(dx), outputs());
+        return map_rows(alone, shape().template rows<3, 5>(), BatchApplyBackward<T, false>{{}, has_gamma, share}, inputs(dy, x),
+                        inputs(), numbers, outputs(dx), outputs());
     }
 
 private:

@@ -83,7 +83,7 @@ struct ChannelNormBackward {
         const auto run_rows = [&](const auto& function) {
             return map_rows(
                 has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(), function,
-                inputs(dy, x, x), inputs(),
+                inputs(dy, x), inputs(),
                 inputs<T, T, T, C, C, C, C>(gamma, rounded_mean, rounded_rstd, sums.slopes, sums.products, mean, rstd),
                 outputs(dx), outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
         };
@@ -99,19 +99,18 @@ private:
     using Per = ChannelShape::Per;
     using Function = NormBackward<T>;
     static constexpr bool kIsExact = std::is_same_v<T, C>;  // dgamma and dbeta are not rounded
-    // dy, x, what stands in for a gamma of each element, dx; then gamma, the statistics in T, sums of a group, the statistics
+    // dy, x, dx; then gamma, the statistics in T, sums of a group, the statistics
     // in the compute type, and dgamma and dbeta.
-    static constexpr Per kFull[4] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement};
-    static constexpr Per kAll[13] = {Per::kElement, Per::kElement, Per::kElement, Per::kElement, Per::kChannel,
-                                     Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,
-                                     Per::kGroup,   Per::kChannel, Per::kChannel};
+    static constexpr Per kFull[3] = {Per::kElement, Per::kElement, Per::kElement};
+    static constexpr Per kAll[12] = {Per::kElement, Per::kElement, Per::kElement, Per::kChannel, Per::kGroup,   Per::kGroup,
+                                     Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kChannel, Per::kChannel};
 
     ChannelShape shape() const {
         return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};
     }
 
-    RowAxes<4, 9> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
-    RowAxes<4, 9> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
+    RowAxes<3, 9> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
+    RowAxes<3, 9> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
 
     // Of a channel of the whole batch.
     NormColumnAxes column_axes() const {

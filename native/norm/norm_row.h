@@ -200,7 +200,7 @@ struct NormBackward : RowDefaults {
         row.sum_of_products = sum_of_products;
         return row;
     }
-    BK_HD Held hold(const Row& row, int64_t, C dy, C x, C gamma) const {
+    BK_HD Held hold(const Row& row, int64_t, C dy, C x, C gamma = C(1)) const {
         return {(has_gamma ? dy * gamma : dy) * row.gamma, (x - row.mean) * row.scale};
     }
     BK_HD Held pad() const { return {0, 0}; }
@@ -254,7 +254,7 @@ struct NormBackwardOfChannels : NormBackward<T> {
     };
     BK_HD bool spans(int64_t n) const { return channels.spans(n); }
     BK_HD Near near(const Row& row, int64_t j) const { return {widen(channels.gamma[channels.at(row.place, j)])}; }
-    BK_HD Held hold(const Row& row, const Near& near, C dy, C x, C) const {
+    BK_HD Held hold(const Row& row, const Near& near, C dy, C x) const {
         return {dy * near.gamma * row.gamma, (x - row.mean) * row.scale};
     }
     BK_HD Pack<C> map(const Row& row, const Nothing&, const Near&, const Held& held) const {

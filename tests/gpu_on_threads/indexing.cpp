@@ -132,6 +132,8 @@ int main() {
             good = good && moves<uint64_t, int64_t>("f64", 7, 33, 1, 40, false, shift);
             good = good && moves<uint64_t, int32_t>("f64 rows", 40, 34, 0, 9, shared, shift);
         }
+    good = good && moves<uint32_t, int32_t>("f32, many lines", 513, 262, 1, 300, false, 0);
+    good = good && moves<uint16_t, int64_t>("f16, many lines", 514, 1030, 1, 1031, false, 1);
     for (const bool has_workspace : {false, true})
         for (const bool is_strided : {false, true}) {
             good = good && selects<float>(15000, 3, 0, is_strided, has_workspace);

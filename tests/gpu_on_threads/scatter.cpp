@@ -1,4 +1,4 @@
-// The kernels of scatter_reduce where there is no GPU: atomics and sorted elements against plain loops in double.
+// The kernels of scatter_reduce where there is no GPU: atomics, lines and sorted elements against plain loops in double.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <algorithm>
@@ -113,19 +113,22 @@ bool is_right(const Problem& p, bool has_workspace, bool product) {
 
 int main() {
     bool right = true;
-    const Problem shapes[] = {
-        {300, 1, 40, 0, false, kHot, 1}, {1, 5000, 9, 1, false, kUniform, 1}, {40, 8, 7, 0, true, kHot, 1},
-        {70, 33, 11, 0, false, kOne, 1}, {33, 70, 11, 1, false, kHot, 1},     {20, 16, 5, 1, true, kUniform, 1},
-        {40, 36, 7, 0, true, kOne, 3},   {1, 2048, 2, 1, false, kOne, 2},     {1, 4097, 300, 1, false, kHot, 1}};
+    const Problem shapes[] = {{300, 1, 40, 0, false, kHot, 1},   {1, 5000, 9, 1, false, kUniform, 1},
+                              {40, 8, 7, 0, true, kHot, 1},      {70, 33, 11, 0, false, kOne, 1},
+                              {33, 70, 11, 1, false, kHot, 1},   {20, 16, 5, 1, true, kUniform, 1},
+                              {40, 36, 7, 0, true, kOne, 3},     {1, 2048, 2, 1, false, kOne, 2},
+                              {1, 4097, 300, 1, false, kHot, 1}, {513, 262, 300, 1, false, kHot, 1}};
+    const Problem in_tiles{512, 700, 5400, 1, false, kUniform, 1};  // lines whose targets one block has no room for
     for (const Problem& p : shapes)
         for (const bool has_workspace : {false, true}) {
             right = right && is_right<ScatterSum<float>, float, int32_t>(p, has_workspace, false);
-            if (p.rows == 70 || p.rows == 33)
+            if (p.rows == 70 || p.rows == 33 || (p.rows == 513 && has_workspace))
                 right = right && is_right<ScatterSum<double>, double, int64_t>(p, has_workspace, false) &&
                         is_right<ScatterSum<uint64_t>, uint64_t, int32_t>(p, has_workspace, false) &&
                         is_right<ScatterMax<float>, float, int32_t>(p, has_workspace, false) &&
                         is_right<ScatterProduct<double>, double, int32_t>(p, has_workspace, true);
         }
+    right = right && is_right<ScatterSum<double>, double, int64_t>(in_tiles, false, false);
     if (right) puts("ok");
     return right ? 0 : 1;
 }

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/rows/indexed_moves.h"
+#include "core/rows/scatter_moves.cuh"
 
 namespace bk {
 
@@ -234,6 +235,8 @@ Status scatter_along(const Launch& launch, const IndexedAxes& axes, int axis, co
     for (int d = 0; d < axes.places.rank; ++d) cells *= d == axis ? 1 : axes.places.extent[d];
     bool found = false;
     BK_TRY(find_workspace(launch, scatter_workspace<Owner>(cells), &found));
+    const LineMoves lines = LineMoves::of<Bits>(axes);
+    if (lines.lines > 0) return move_lines(launch, lines, plain, index, placed);
     if (!found) return move_along<false>(launch, axes, plain, index, placed);
     Carver carver(launch.workspace);
     Owner* const owner = carver.take<Owner>(cells);

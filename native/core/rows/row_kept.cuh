@@ -99,11 +99,12 @@ template <class F, int N>
 constexpr int kFewRowVectors = std::max<int>(1, 32 / static_cast<int>(sizeof(typename F::Held)) / N);
 
 template <class F, int N, class Operands>
-constexpr bool kKeepsVectors = std::is_same_v<typename F::MapsAgain, F> && N > 1 &&
-                               Operands::kElementBytes < static_cast<int>(sizeof(typename F::Held));
+constexpr int kManyKeptVectors = std::max<int>(1, F::kKeptBytes / Operands::kElementBytes / N);
 template <class F, int N, class Operands>
-constexpr int kManyRowVectors =
-    kKeepsVectors<F, N, Operands> ? std::max<int>(1, F::kKeptBytes / Operands::kElementBytes / N) : kManyElementVectors<F, N>;
+constexpr bool kKeepsVectors =
+    std::is_same_v<typename F::MapsAgain, F> && N > 1 && kManyKeptVectors<F, N, Operands> > kManyElementVectors<F, N>;
+template <class F, int N, class Operands>
+constexpr int kManyRowVectors = kKeepsVectors<F, N, Operands> ? kManyKeptVectors<F, N, Operands> : kManyElementVectors<F, N>;
 
 template <int N, int V, class F, class Operands>
 using Kept =

@@ -77,6 +77,7 @@ struct RowDefaults {
     static constexpr bool kOnePass = false;  // says, if true, that finish() is always false
     static constexpr bool kOnlySums =
         false;  // says, if true, that sum_up() leaves the elements as they are, and Part is Nothing
+    static constexpr bool kOnlyMaps = false;    // says, if true, that there is nothing to sum up
     static constexpr bool kMapsAlone = false;   // says, if true, that map() knows the Row and what sum_up() left of an element
     static constexpr bool kHoldsZeros = false;  // says, if true, that hold() of zeros may stand in place of pad()
     static constexpr bool kTakesTiles = false;  // says, if true, that the CPU may bring rows that lie across memory to tiles

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
     using Acc = typename F::Acc;
     __shared__ RowExchange<Acc> exchange;
     BK_LAUNCH_SHARED(uint4, dynamic);
-    if (grid.blocks > 1) exchange.blocks.open();
+    if (!F::kOnlyMaps && grid.blocks > 1) exchange.blocks.open();
     const int thread = static_cast<int>(threadIdx.x), low = thread & ((1u << grid.shift) - 1), high = thread >> grid.shift;
     const int lane = grid.is_across ? high : low, local = grid.is_across ? low : high;
     const int sharing = grid.blocks * grid.parts;  // blocks that share rows
@@ -79,8 +79,9 @@ __global__ void __launch_bounds__(kMostRowThreads)
     const auto span = [&](int t) { return RowTile<N, V>{begin + t * tile + mine_at, threads * N, n}; };
     Kept<N, V, F, Operands> kept;
     Acc mine = f.identity();
-    int turn = 0;
-    if (grid.stage != RowStage::kMaps) {
+    if constexpr (F::kOnlyMaps) {
+    } else if (grid.stage != RowStage::kMaps) {
+        int turn = 0;
         bool holds = false, again = false;
         do {
             Acc all = f.identity();
@@ -115,7 +116,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
     if constexpr (Operands::kOut > 0) {
         for (int t = 0; t < grid.tiles; ++t) {
             const RowTile<N, V> where = span(t);
-            if (grid.tiles > 1 || grid.stage == RowStage::kMaps) {
+            if (F::kOnlyMaps || grid.tiles > 1 || grid.stage == RowStage::kMaps) {
                 kept.load(operands, f, at, row, where);
                 if constexpr (kept.kSumsFirst) mine = kept.sum_up(operands, f, row, where);
             }
@@ -204,6 +205,11 @@ Status launch_rows(const Launch& launch, const RowGrid& grid, const F& f, const 
 
 template <int N, int V, class F, class Operands>
 Status run_rows(const Launch& launch, const RowGrid& whole, const F& f, const Operands& operands) {
+    if constexpr (F::kOnlyMaps) {
+        RowGrid grid = whole;  // blocks that share a row have nothing to tell each other
+        if (grid.lanes > 32 && !grid.is_across) std::swap(grid.parts, grid.tiles);
+        return launch_rows<N, V>(launch, grid, f, operands, nullptr);
+    }
     if constexpr (F::kOnePass) {
         RowGrid grid = whole;
         cut_rows(&grid, N * V);
@@ -267,7 +273,7 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
     const Operands operands{
         LongWalk<Full>(inner), Walk<Full + Single, uint64_t>(outer), x.pointer, columns.pointer, row_inputs.pointer, y.pointer,
         saved.pointer};
-    const bool has_clusters = kHasClusterCode && device_arch() >= 90;
+    const bool has_clusters = kHasClusterCode && !F::kOnlyMaps && device_arch() >= 90;
     constexpr bool in_passing = F::kOnePass && sizeof...(Out) == 0;
     if (wide) {
         constexpr int kElements = kManyElementVectors<F, N>, kMany = kManyRowVectors<F, N, Operands>;

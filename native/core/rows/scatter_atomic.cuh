@@ -9,6 +9,7 @@
 
 #include "core/abi/launch.h"
 #include "core/rows/atomics.cuh"
+#include "core/rows/combine_equal.cuh"
 #include "core/rows/scatter_reduce.h"
 
 namespace bk {
@@ -157,27 +158,6 @@ Status launch_across(const Launch& launch, const Op& op, const ScatterLayout& s,
 
 // --- Along lines -----------------------------------------------------------------------------------------------------
 
-// Combines the values of lanes with equal keys into the first of them, which is told so; all 32 lanes take part.
-template <class Op, class C>
-BK_DEVICE bool combine_equal(const Op& op, unsigned long long key, bool valid, C* value) {
-    const int lane = threadIdx.x % 32;
-    const unsigned equal = __match_any_sync(0xffffffffu, key);
-    if (__any_sync(0xffffffffu, valid && (equal & (equal - 1)) != 0)) {
-        const unsigned above = lane == 31 ? 0 : 0xffffffffu << (lane + 1);
-        unsigned ahead = valid ? equal & above : 0;
-        int rank = __popc(equal & ~above) - 1;  // among the equal ones
-        // Each round takes the value of the next one that is left, and every other one leaves.
-        while (__any_sync(0xffffffffu, ahead != 0)) {
-            const int next = __ffs(static_cast<int>(ahead)) - 1;
-            const C other = __shfl_sync(0xffffffffu, *value, next < 0 ? lane : next);
-            if (next >= 0) *value = op.combine(*value, other);
-            ahead &= __ballot_sync(0xffffffffu, (rank & 1) == 0);
-            rank >>= 1;
-        }
-    }
-    return valid && __ffs(static_cast<int>(equal)) - 1 == lane;
-}
-
 template <class Op, class T, class Ids, class Index>
 __global__ void __launch_bounds__(kScatterThreads)
     scatter_along_kernel(Walk<3, Index> lines, FastDiv<Index> n, int64_t total, ScatterAxis axis, const T* updates, Ids index,
@@ -206,7 +186,8 @@ __global__ void __launch_bounds__(kScatterThreads)
         C value[1] = {valid ? widen(x[u]) : op.identity()};
         // Lanes without a target have keys of their own.
         const auto address = reinterpret_cast<unsigned long long>(out + offset);
-        if (combine_equal(op, valid ? address : threadIdx.x % 32, valid, value)) atomic_combine<Op, 1>(op, out + offset, value);
+        if (combine_equal(op, valid ? address : threadIdx.x % 32, valid, &value[0]))
+            atomic_combine<Op, 1>(op, out + offset, value);
     }
 }
 

@@ -1,14 +1,16 @@
-// By atomics (scatter_atomic.cuh), or by sorting (target, update) pairs and combining runs: of rows by add_runs.cuh, of
-// elements by combine_elements.cuh. Updates are sorted a slab of at most kScatterSlab at a time, and out is seen through
-// windows whose places fit 31 bits; both are one for all but giant problems.
+// Along dense lines in shared memory (scatter_lines.cuh), by atomics (scatter_atomic.cuh), or by sorting (target, update) pairs
+// and combining runs: of rows by add_runs.cuh, of elements by combine_elements.cuh. Updates are sorted a slab of at most
+// kScatterSlab at a time, and out is seen through windows whose places fit 31 bits; both are one for all but giant problems.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/rows/add_runs.cuh"
 #include "core/rows/combine_elements.cuh"
 #include "core/rows/scatter_atomic.cuh"
+#include "core/rows/scatter_lines.cuh"
 #include "core/rows/scatter_reduce.h"
 #include "core/rows/sort_pairs.h"
 
@@ -157,6 +159,10 @@ template <class Op, class T, class Ids>
 Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, Ids index, T* out, const Op& op) {
     bool found = false;
     BK_TRY(find_workspace(launch, scatter_reduce_workspace<Op, T>(layout), &found));
+    if constexpr (std::is_constructible_v<IdArray, Ids>) {
+        const ScatterLines lines = ScatterLines::of<Op>(layout);
+        if (lines.are_there()) return scatter_lines(launch, op, lines, updates, IdArray(index), out);
+    }
     if (!found) return scatter_atomic(launch, op, layout, updates, index, out);
     const ScatterSort sort = ScatterSort::of<Op, T>(layout);
     Carver carver(launch.workspace);

@@ -1,0 +1,34 @@
+// Values of a warp's lanes that have one key.
+#pragma once
+
+#include <cstdint>
+
+#include "core/platform.h"
+#include "core/reduce/shuffle.cuh"
+#include "core/rows/scatter_reduce.h"
+
+namespace bk {
+
+// Combines the values of lanes with equal keys into the first of them, which is told so; all 32 lanes take part. A value is
+// an update, or what Op collects of some.
+template <class Op, class Key, class V>
+BK_DEVICE bool combine_equal(const Op& op, Key key, bool valid, V* value) {
+    const int lane = threadIdx.x % 32;
+    const unsigned equal = __match_any_sync(0xffffffffu, key);
+    if (__any_sync(0xffffffffu, valid && (equal & (equal - 1)) != 0)) {
+        const unsigned above = lane == 31 ? 0 : 0xffffffffu << (lane + 1);
+        unsigned ahead = valid ? equal & above : 0;
+        int rank = __popc(equal & ~above) - 1;  // among the equal ones
+        // Each round takes the value of the next one that is left, and every other one leaves.
+        while (__any_sync(0xffffffffu, ahead != 0)) {
+            const int next = __ffs(static_cast<int>(ahead)) - 1;
+            const V other = shuffle_from(*value, next < 0 ? lane : next);
+            if (next >= 0) *value = combine_collected(op, *value, other);
+            ahead &= __ballot_sync(0xffffffffu, (rank & 1) == 0);
+            rank >>= 1;
+        }
+    }
+    return valid && __ffs(static_cast<int>(equal)) - 1 == lane;
+}
+
+}  // namespace bk
