@@ -12,8 +12,8 @@ constexpr int kThinRows = 8, kThinWarps = 8;
 template <int kWarps, int kColumns>
 using ThinParts = float[kWarps][kThinRows][kColumns + 1];
 
-// Added up in the order of the warps. A gated product is a batch of two, of which a thread has `own`, its sum of the first, when
-// that of the gate is there.
+// Added up in the order of the warps. A gated product is a batch of two, of which a thread has `own`, its sum of the first,
+// when that of the gate is there.
 template <int kWarps, int kColumns, class T>
 BK_DEVICE void store_thin(const Matmul<T>& p, const ThinParts<kWarps, kColumns>& part, int64_t matrix, int64_t first,
                           float& own) {
