@@ -168,13 +168,12 @@ __global__ void __launch_bounds__(32 * kThinWarps, 2)
     matmul_thin_deep_fma_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {
     __shared__ ThinParts<kThinWarps, kDeepFmaColumns> part;
     const int64_t first = static_cast<int64_t>(blockIdx.x) * kDeepFmaColumns;
-    float own = 0;
     for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
         if (p.m <= 2)
             multiply_thin_deep<2>(p, part, matrix, first, a_moves, b_moves);
         else
             multiply_thin_deep<kThinRows>(p, part, matrix, first, a_moves, b_moves);
-        store_thin<kThinWarps, kDeepFmaColumns>(p, part, matrix, first, own);
+        store_thin<kThinWarps, kDeepFmaColumns>(p, part, matrix, first);
     }
 }
 
@@ -183,13 +182,12 @@ __global__ void __launch_bounds__(32 * kThinWarps, 2)
     matmul_thin_wide_fma_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {
     __shared__ ThinParts<kThinWarps, kWideFmaColumns> part;
     const int64_t first = static_cast<int64_t>(blockIdx.x) * kWideFmaColumns;
-    float own = 0;
     for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
         if (p.m <= 2)
             multiply_thin_wide<2>(p, part, matrix, first, a_moves, b_moves);
         else
             multiply_thin_wide<kThinRows>(p, part, matrix, first, a_moves, b_moves);
-        store_thin<kThinWarps, kWideFmaColumns>(p, part, matrix, first, own);
+        store_thin<kThinWarps, kWideFmaColumns>(p, part, matrix, first);
     }
 }
 

@@ -12,12 +12,10 @@ constexpr int kThinRows = 8, kThinWarps = 8;
 template <int kWarps, int kColumns>
 using ThinParts = float[kWarps][kThinRows][kColumns + 1];
 
-// Added up in the order of the warps. A gated product is a batch of two, of which a thread has `own`, its sum of the first,
-// when that of the gate is there.
+// Added up in the order of the warps. A gated product is a batch of two, whose first sums wait for those of the gate.
 template <int kWarps, int kColumns, class T>
-BK_DEVICE void store_thin(const Matmul<T>& p, const ThinParts<kWarps, kColumns>& part, int64_t matrix, int64_t first,
-                          float& own) {
-    static_assert(kThinRows * kColumns <= 32 * kWarps, "a thread has one sum");
+BK_DEVICE void store_thin(const Matmul<T>& p, const ThinParts<kWarps, kColumns>& part, int64_t matrix, int64_t first) {
+    __shared__ float own[kThinRows * kColumns];
     const Epilogue<T>& e = p.epilogue;
     __syncthreads();
     for (int r = static_cast<int>(threadIdx.x); r < kThinRows * kColumns; r += 32 * kWarps) {
@@ -29,9 +27,9 @@ BK_DEVICE void store_thin(const Matmul<T>& p, const ThinParts<kWarps, kColumns>&
         if (p.gate == nullptr)
             e.store_one(matrix, i, j, sum);
         else if (matrix == 0)
-            own = sum;
+            own[r] = sum;
         else
-            e.store_gated(i, j, own, sum);
+            e.store_gated(i, j, own[r], sum);
     }
     __syncthreads();
 }

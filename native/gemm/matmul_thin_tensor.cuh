@@ -58,7 +58,6 @@ __global__ void __launch_bounds__(32 * kThinWarps, 3)
     const int64_t row = min(static_cast<int64_t>(g), p.m - 1), low_column = min(first + g, p.n - 1),
                   high_column = min(first + 8 + g, p.n - 1);
     const int64_t chunks = b_moves ? p.k / kChunk : 0, a_step = p.a_at.column;
-    float own = 0;
     for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
         const E* const a = p.a_at.matrix(p.a, matrix) + row * p.a_at.row + 8 * t * a_step;
         const E* const b_low = p.b_at.matrix(p.b, matrix) + low_column * p.b_at.column + 8 * t;
@@ -100,7 +99,7 @@ __global__ void __launch_bounds__(32 * kThinWarps, 3)
         }
 #pragma unroll
         for (int v = 0; v < 4; ++v) part[warp][2 * t + v % 2][g + v / 2 * 8] = sum[v];
-        store_thin<kThinWarps, kDeepTensorColumns>(p, part, matrix, first, own);
+        store_thin<kThinWarps, kDeepTensorColumns>(p, part, matrix, first);
     }
 }
 
@@ -118,7 +117,6 @@ __global__ void __launch_bounds__(32 * kWideTensorWarps, 2)
     const bool moves = b_moves && (first + kWideTensorColumns <= p.n || p.n % 4 == 0);
     const int64_t column = moves ? min(first + 4 * g, p.n - 4) : first + 4 * g;
     const int64_t chunks = moves ? p.k / kChunk : 0, pitch = p.b_at.row;
-    float own = 0;
     for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
         const E* const a = p.a_at.matrix(p.a, matrix) + row * p.a_at.row + 4 * t * p.a_at.column;
         const E* const b = p.b_at.matrix(p.b, matrix) + 4 * t * pitch + column;
@@ -166,7 +164,7 @@ __global__ void __launch_bounds__(32 * kWideTensorWarps, 2)
         for (int half = 0; half < 2; ++half)
 #pragma unroll
             for (int v = 0; v < 4; ++v) part[warp][2 * t + v % 2][4 * g + 2 * half + v / 2] = sum[half][v];
-        store_thin<kWideTensorWarps, kWideTensorColumns>(p, part, matrix, first, own);
+        store_thin<kWideTensorWarps, kWideTensorColumns>(p, part, matrix, first);
     }
 }
 
