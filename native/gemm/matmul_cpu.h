@@ -77,6 +77,7 @@ struct MatmulBlocks {
                         store_gated_row(p.epilogue, i + r, own, count, from + r * kColumns, from + r * kColumns + kHalf);
                     return;
                 }
+            if (store_plain_rows<kColumns>(p.epilogue, g, i, j, rows, columns, from)) return;
             for (int64_t r = 0; r < rows; ++r) store_row(p.epilogue, g, i + r, j, columns, from + r * kColumns);
         });
     }

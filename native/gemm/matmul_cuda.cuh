@@ -109,10 +109,10 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
                         "16 bytes, and with steps of the epilogue a workspace",
                         static_cast<int>(p.backend));
     }
-    if (is_gated) return matmul_by_tiles(launch, p);
     if constexpr (kHasThinKernels<T>) {
         if (p.m <= kThinRows) return matmul_thin(launch, p);
     }
+    if (is_gated) return matmul_by_tiles(launch, p);
     if constexpr (kHasParts<T>)
         if (has_workspace && parts_workspace<T>(p.m, p.n, p.k, p.batch) > 0) return matmul_by_parts(launch, p);
     return matmul_by_tiles(launch, p);

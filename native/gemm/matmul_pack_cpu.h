@@ -85,28 +85,6 @@ BK_HD void pack_turned(int64_t lines, int64_t units, int64_t pitch, Unit* to, co
 
 // --- units of elements ---
 
-// Some hundred bytes, for which neither a call nor a string instruction pays.
-BK_HD void copy_bytes(void* to, const void* from, int64_t bytes) {
-    char* target = static_cast<char*>(to);
-    const char* source = static_cast<const char*>(from);
-    for (; bytes >= 64; bytes -= 64, target += 64, source += 64) {
-        std::memcpy(target, source, 64);
-        __asm__("" : "+r"(target));  // a loop it stays
-    }
-    const auto rest = [&](auto size) {
-        if ((bytes & size) == 0) return;
-        std::memcpy(target, source, size);
-        target += size;
-        source += size;
-    };
-    rest(std::integral_constant<int64_t, 32>());
-    rest(std::integral_constant<int64_t, 16>());
-    rest(std::integral_constant<int64_t, 8>());
-    rest(std::integral_constant<int64_t, 4>());
-    rest(std::integral_constant<int64_t, 2>());
-    rest(std::integral_constant<int64_t, 1>());
-}
-
 // Of `terms` neighbours along k the units, and of `count` neighbours across k one unit each, of `terms` terms k_step apart.
 template <class T, Packing kPacking>
 struct Units {

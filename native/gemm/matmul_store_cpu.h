@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "core/abi/launch.h"
 #include "gemm/matmul.h"
@@ -30,6 +31,28 @@ struct MatmulArithmetic {
         }
     }
 };
+
+// Some hundred bytes, for which neither a call nor a string instruction pays.
+BK_HD void copy_bytes(void* to, const void* from, int64_t bytes) {
+    char* target = static_cast<char*>(to);
+    const char* source = static_cast<const char*>(from);
+    for (; bytes >= 64; bytes -= 64, target += 64, source += 64) {
+        std::memcpy(target, source, 64);
+        __asm__("" : "+r"(target));  // a loop it stays
+    }
+    const auto rest = [&](auto size) {
+        if ((bytes & size) == 0) return;
+        std::memcpy(target, source, size);
+        target += size;
+        source += size;
+    };
+    rest(std::integral_constant<int64_t, 32>());
+    rest(std::integral_constant<int64_t, 16>());
+    rest(std::integral_constant<int64_t, 8>());
+    rest(std::integral_constant<int64_t, 4>());
+    rest(std::integral_constant<int64_t, 2>());
+    rest(std::integral_constant<int64_t, 1>());
+}
 
 // z += factor * c over a row's part of `count`.
 template <class T>
@@ -110,6 +133,32 @@ BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int6
                 add_span(e, z, count, S(1), e.matrix(e.residual, e.residual_at, g), i * e.residual_at.row + at);
         }
         keep_span(e, z, count, e.matrix(e.d, e.d_at, g), i * e.d_at.row + at);
+    }
+}
+
+// Rows of results with nothing but alpha behind the sums, if that is all, of the sums of a whole block: whole vectors are
+// computed, and what is wanted of them is kept.
+template <int kColumns, class T, class Sum>
+BK_HD bool store_plain_rows(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int64_t rows, int64_t columns,
+                            const Sum* sums) {
+    using S = matmul_scalar_t<T>;
+    using E = matmul_result_t<T>;
+    if constexpr (std::is_integral_v<S>) {
+        return false;
+    } else {
+        if (e.has_steps() || e.has_c() || e.bias != nullptr || e.is_wide) return false;
+        const S alpha = e.alpha;
+        E* to = e.matrix(e.d, e.d_at, g) + i * e.d_at.row + j;
+        constexpr int kMost = 64;
+        static_assert(kColumns <= kMost, "a line of a block");
+        alignas(64) S z[kMost];
+        alignas(64) E line[kMost];
+        for (int64_t r = 0; r < rows; ++r, to += e.d_at.row) {
+            for (int c = 0; c < kColumns; ++c) z[c] = alpha * static_cast<S>(sums[r * kColumns + c]);
+            for (int c = 0; c < kColumns; ++c) line[c] = Epilogue<T>::stored(z[c]);
+            copy_bytes(to, line, columns * static_cast<int64_t>(sizeof(E)));
+        }
+        return true;
     }
 }
 

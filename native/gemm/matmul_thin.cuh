@@ -18,7 +18,7 @@ constexpr bool kHasThinKernels = std::is_same_v<T, float> || std::is_same_v<T, f
 
 template <class T>
 Status launch_thin(const Launch& launch, const Matmul<T>& p, void (*kernel)(Matmul<T>, bool, bool), int columns, int warps) {
-    const unsigned matrices = static_cast<unsigned>(p.batch < kMaxGridY ? p.batch : kMaxGridY);
+    const unsigned matrices = p.gate != nullptr ? 1 : static_cast<unsigned>(p.batch < kMaxGridY ? p.batch : kMaxGridY);
     MatrixStrides a_at = p.a_at;
     if (p.m == 1) a_at.row = 0;
     return launch_kernel(launch, {dim3(static_cast<unsigned>(ceil_div<int64_t>(p.n, columns)), matrices), dim3(32 * warps)},
@@ -26,7 +26,13 @@ Status launch_thin(const Launch& launch, const Matmul<T>& p, void (*kernel)(Matm
 }
 
 template <class T>
-Status matmul_thin(const Launch& launch, const Matmul<T>& p) {
+Status matmul_thin(const Launch& launch, const Matmul<T>& given) {
+    Matmul<T> p = given;
+    if (p.gate != nullptr) {  // each block computes both, one after the other
+        p.batch = 2;
+        p.a_at.step = 0;
+        p.b_at.step = p.gate - p.b;
+    }
     const bool along_k = p.b_at.row == 1;
     if constexpr (std::is_same_v<T, float>) {
         if (along_k) return launch_thin(launch, p, matmul_thin_deep_fma_kernel<T>, kDeepFmaColumns, kThinWarps);

@@ -148,6 +148,8 @@ GATED_PROBLEMS = {
     "turned": lambda d: gated(d, 21, 19, 24, layout=2, activation=4, null=("bias1", "bias2", "z1")),
     "gaps": lambda d: gated(d, 20, 17, 40, layout=1, activation=2, gap=3, null=("z2",)),
     "row": lambda d: gated(d, 1, 130, 70, layout=1, null=WITHOUT_Z),
+    "few_rows": lambda d: gated(d, 5, 136, 330, layout=1, null=("z1",)),
+    "few_rows_wide": lambda d: gated(d, 3, 136, 330, activation=2),
     "column": lambda d: gated(d, 131, 1, 70, activation=1),
     "no_terms": lambda d: gated(d, 6, 5, 0, activation=0),
     "aligned": lambda d: gated(d, 64, 96, 64, layout=1, activation=4),
