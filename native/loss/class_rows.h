@@ -138,7 +138,7 @@ template <class T>
 struct WeightedCrossEntropyRows : RowDefaults {
     static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
     static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true;
-    static constexpr int kHeldBytes = 64, kKeptBytes = sizeof(T) < 4 ? 64 : 128;  // a row's numbers need registers too
+    static constexpr int kHeldBytes = 64, kKeptBytes = sizeof(T) == 4 ? 128 : 64;  // a row's numbers need registers too
     using MapsAgain = WeightedCrossEntropyRows;
     using C = compute_t<T>;
     struct Acc {
