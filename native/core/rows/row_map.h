@@ -79,6 +79,7 @@ struct RowDefaults {
     static constexpr bool kHoldsZeros = false;  // says, if true, that hold() of zeros may stand in place of pad()
     static constexpr bool kTakesTiles = false;  // says, if true, that the CPU may bring rows that lie across memory to tiles
     static constexpr int kHeldBytes = 128;      // of a thread of a GPU
+    static constexpr int kMostChunk = 128;      // of the CPU: 64 where tiles, sums and terms are much for its stack
     using Part = Nothing;
     BK_HD bool keeps_elements() const { return false; }  // says, with kMapsAlone, the same of sum_up() as kOnlySums
     BK_HD Nothing start() const { return {}; }
