@@ -279,6 +279,7 @@ struct SoftCrossEntropyRows : RowDefaults {
     using C = compute_t<T>;
     // Tiles of two operands of f64 take more than a small stack has.
     static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = sizeof(C) == 4;
+    static constexpr int kMostChunk = 64;
     struct Acc {
         C max, sum, shares, product;  // sum of q, and of q (x - base_of(max))
     };

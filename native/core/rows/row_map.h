@@ -75,14 +75,14 @@ using LargestKnown = std::conditional_t<kTwice, KnowsLargest, Nothing>;
 // What row functions have that need none of it.
 struct RowDefaults {
     static constexpr bool kOnePass = false;  // says, if true, that finish() is always false
-    static constexpr bool kOnlySums =
-        false;  // says, if true, that sum_up() leaves the elements as they are, and Part is Nothing
+    static constexpr bool kOnlySums = false;    // says, if true, that sum_up() leaves elements as they are; Part is Nothing
     static constexpr bool kOnlyMaps = false;    // says, if true, that there is nothing to sum up
     static constexpr bool kMapsAlone = false;   // says, if true, that map() knows the Row and what sum_up() left of an element
     static constexpr bool kHoldsZeros = false;  // says, if true, that hold() of zeros may stand in place of pad()
     static constexpr bool kTakesTiles = false;  // says, if true, that the CPU may bring rows that lie across memory to tiles
     static constexpr int kHeldBytes = 128;      // of a thread of a GPU
     static constexpr int kKeptBytes = 128;      // of its inputs, where map_again() lets it keep them as they lie
+    static constexpr int kMostChunk = 128;      // of the CPU: 64 where tiles, sums and terms are much for its stack
     using Part = Nothing;
     using MapsAgain = void;  // the row function itself, if it has map_again(), which is not that of one derived from it
     BK_HD bool keeps_elements() const { return false; }  // says, with kMapsAlone, the same of sum_up() as kOnlySums

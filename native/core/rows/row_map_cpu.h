@@ -34,8 +34,10 @@ constexpr int64_t kAskedAhead = 1024;  // elements between what is worked on and
 // Elements of a chunk: what is done once a chunk should not count, nor what is done for elements that short rows lack.
 constexpr int kShortRow = 32;
 constexpr int kMostShortChunks = 3;  // of a row that would leave most of a long chunk empty
-template <class Held>
-constexpr int kLongRowChunk = sizeof(Held) <= 8 ? 128 : 64;
+template <class F, class... In>
+constexpr int kLongRowChunk =
+    sizeof(typename F::Held) <= 4 || (sizeof(typename F::Held) <= 8 && F::kMostChunk == 128 && (... && (sizeof(In) <= 4))) ? 128
+                                                                                                                           : 64;
 
 // Elements first, first + 1, ... of a row, of which `exist` are some.
 struct RowChunk {
@@ -575,7 +577,7 @@ Status map_rows(const Launch&, const RowAxes<Full, Single>& axes, const F& f, co
     if (inner.numel() <= kMostShortChunks * kShortRow)
         run(std::integral_constant<int, kShortRow>{});
     else
-        run(std::integral_constant<int, kLongRowChunk<typename F::Held>>{});
+        run(std::integral_constant<int, kLongRowChunk<F, In...>>{});
     return Status::kOk;
 }
 
