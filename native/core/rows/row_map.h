@@ -74,7 +74,7 @@ using LargestKnown = std::conditional_t<kTwice, KnowsLargest, Nothing>;
 
 // What row functions have that need none of it.
 struct RowDefaults {
-    static constexpr bool kOnePass = false;  // says, if true, that finish() is always false
+    static constexpr bool kOnePass = false;     // says, if true, that finish() is always false
     static constexpr bool kOnlySums = false;    // says, if true, that sum_up() leaves elements as they are; Part is Nothing
     static constexpr bool kOnlyMaps = false;    // says, if true, that there is nothing to sum up
     static constexpr bool kMapsAlone = false;   // says, if true, that map() knows the Row and what sum_up() left of an element
