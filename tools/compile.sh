@@ -47,7 +47,7 @@ if [ "${V:-0}" != 0 ]; then echo "    $*"; fi
 mkdir -p "$(dirname "$object")"
 rm -f "$object.seconds" "$object.ccache"
 CCACHE_STATSLOG=$object.ccache "$@" || { status=$? && echo "failed: $*" >&2 && exit $status; }
-if ! grep -q '_hit$' "$object.ccache" 2>/dev/null; then
+if ! grep -qE '^(direct|preprocessed)_cache_hit$' "$object.ccache" 2>/dev/null; then
     times >"$object.times" # by this shell itself: in a pipe it would be another's
     awk 'NR == 2 { for (i = 1; i <= 2; ++i) { split($i, part, /[ms]/); sum += 60 * part[1] + part[2] } printf "%.1f\n", sum }' \
         "$object.times" >"$object.seconds"
