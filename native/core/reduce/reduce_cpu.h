@@ -30,7 +30,7 @@ namespace bk {
 // Accs of a task, which has two arrays of them: enough to read results in order of memory, few enough for a small stack.
 template <class Acc>
 constexpr int64_t kMostAccs =
-    3072 / static_cast<int64_t>(sizeof(Acc)) < 1024 ? 3072 / static_cast<int64_t>(sizeof(Acc)) / 16 * 16 : 1024;
+    2560 / static_cast<int64_t>(sizeof(Acc)) < 1024 ? 2560 / static_cast<int64_t>(sizeof(Acc)) / 16 * 16 : 1024;
 constexpr int64_t kTermAccs = 128;     // at most, of one result
 constexpr int64_t kGatherSpan = 128;   // neighbours that do not lie side by side are copied
 constexpr int64_t kShortAccs = 16;     // of a result of few terms

@@ -21,13 +21,12 @@ namespace bk {
 // All but short rows are read again.
 constexpr bool kRowsStayOnChip = false;
 
-template <class Held>
-constexpr int kHeldBytes = sizeof(Held) > 8 ? 4608 : 6144;  // of a row that is held: a call takes at most 24 KiB of stack
+constexpr int kHeldBytes = 6144;  // of a row that is held: a call takes at most 24 KiB of stack
 constexpr int kMostChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
 constexpr int64_t kLeastTiled = 8;                        // rows side by side
-constexpr int kMostTileBytes = 16384, kTileRoom = 17152;  // of the tiles, and of them and what is held
+constexpr int kMostTileBytes = 16384, kTileRoom = 14336;  // of the tiles, and of them and what is held
 constexpr int kMostRowsTogether = 8;                      // that are not in tiles
 
 constexpr int64_t kAskedAhead = 1024;  // elements between what is worked on and what memory is asked for
@@ -143,7 +142,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Acc mine;
     };
     static constexpr int kIn = sizeof...(In), kOut = sizeof...(Out), kRowIn = sizeof...(RowIn);
-    static constexpr int kMostGroups = std::max<int>(1, kHeldBytes<Held> / static_cast<int>(sizeof(Group)));
+    static constexpr int kMostGroups = std::max<int>(1, kHeldBytes / static_cast<int>(sizeof(Group)));
     // An output of what is held may hold it, too, until its values replace it.
     static constexpr bool kHoldsInOutput =
         (F::kMapsAlone || (F::kOnePass && sizeof(Acc) <= 8)) && kOut == 1 && (std::is_same_v<Out, Held> && ...);
