@@ -168,8 +168,9 @@ def test_commands_where_they_are_asked_for(tmp_path):
 
 
 def test_seconds_are_those_of_the_compiler(tmp_path):
-    """CPU seconds of the command and its children, however long it waits; none for what ccache had. A miss may have found
-    what ccache keeps of the sources."""
+    """CPU seconds of the command and its children, however long it waits; none for what ccache had. A miss may have
+    found what ccache keeps of the sources.
+    """
     busy = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass\ntime.sleep(1)"
     command = [ROOT / "tools" / "compile.sh", "a.unit", tmp_path / "x.o"]
     missed = 'echo local_storage_read_hit > "$CCACHE_STATSLOG"'
