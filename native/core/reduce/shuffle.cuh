@@ -8,40 +8,32 @@
 
 namespace bk {
 
-template <class Acc>
-BK_DEVICE Acc shuffle_xor(const Acc& mine, int distance) {
+// What the other lane has of each word, by shuffle(word).
+template <class Acc, class Shuffle>
+BK_DEVICE Acc shuffle_words(const Acc& mine, const Shuffle& shuffle) {
     constexpr int kWords = (sizeof(Acc) + 3) / 4;
     uint32_t word[kWords] = {};
     memcpy(word, &mine, sizeof(Acc));
 #pragma unroll
-    for (int i = 0; i < kWords; ++i) word[i] = __shfl_xor_sync(0xffffffffu, word[i], distance);
+    for (int i = 0; i < kWords; ++i) word[i] = shuffle(word[i]);
     Acc other;
     memcpy(&other, word, sizeof(Acc));
     return other;
+}
+
+template <class Acc>
+BK_DEVICE Acc shuffle_xor(const Acc& mine, int distance) {
+    return shuffle_words(mine, [&](uint32_t word) { return __shfl_xor_sync(0xffffffffu, word, distance); });
 }
 
 template <class Acc>
 BK_DEVICE Acc shuffle_from(const Acc& mine, int lane) {
-    constexpr int kWords = (sizeof(Acc) + 3) / 4;
-    uint32_t word[kWords] = {};
-    memcpy(word, &mine, sizeof(Acc));
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) word[i] = __shfl_sync(0xffffffffu, word[i], lane);
-    Acc other;
-    memcpy(&other, word, sizeof(Acc));
-    return other;
+    return shuffle_words(mine, [&](uint32_t word) { return __shfl_sync(0xffffffffu, word, lane); });
 }
 
 template <class Acc>
 BK_DEVICE Acc shuffle_up(const Acc& mine, int distance) {
-    constexpr int kWords = (sizeof(Acc) + 3) / 4;
-    uint32_t word[kWords] = {};
-    memcpy(word, &mine, sizeof(Acc));
-#pragma unroll
-    for (int i = 0; i < kWords; ++i) word[i] = __shfl_up_sync(0xffffffffu, word[i], distance);
-    Acc other;
-    memcpy(&other, word, sizeof(Acc));
-    return other;
+    return shuffle_words(mine, [&](uint32_t word) { return __shfl_up_sync(0xffffffffu, word, distance); });
 }
 
 }  // namespace bk

@@ -39,7 +39,7 @@ struct ScatterLines {
         return {cells.extent[0],
                 static_cast<int>(s.n),
                 targets,
-                static_cast<int>(dropped),
+                dropped,
                 tile,
                 tiles,
                 cells.stride[L::kUpdates][0],
