@@ -41,7 +41,8 @@ class Composed:
 def _counted(call: Call, like: Any) -> Any:
     """1, 2, 3 ... as i64, as many as an array has elements."""
     flat = like.reshape(-1)
-    return call("cumsum", call("cast", call("eq", flat, flat), ElementKind.I64), axis=0)
+    ones = call("logical_not", call("gt", flat, flat))  # NaN, too, is not above itself
+    return call("cumsum", call("cast", ones, ElementKind.I64), axis=0)
 
 
 def _zeros(call: Call, like: Any) -> Any:

@@ -1,5 +1,7 @@
 """Gradients that functions give together (baracuda/_functions/composed.py), as PyTorch's autograd has them."""
 
+import math
+
 import pytest
 import torch
 
@@ -28,9 +30,12 @@ def test_gradients_of_what_indices_leave_out():
     table = torch.rand(4, 2, dtype=torch.float64, requires_grad=True)
     bt.gather_rows(table, torch.tensor([3, 2**32 - 1, 3], dtype=torch.uint32)).backward(torch.ones(3, 2).double())
     assert table.grad.tolist() == [[0, 0]] * 3 + [[2, 2]]
-    source, mask = torch.rand(4, dtype=torch.float64, requires_grad=True), torch.tensor([True, False, True, False])
-    bt.masked_scatter(mask, source).backward(dy)
-    assert source.grad.tolist() == [1, 4, 0, 0]
+    mask = torch.tensor([True, False, True, False])
+    for first in (1.0, math.nan):  # places are counted, whatever lies there
+        source = torch.rand(4, dtype=torch.float64, requires_grad=True)
+        dy[0] = first
+        bt.masked_scatter(mask, source).backward(dy)
+        torch.testing.assert_close(source.grad.tolist(), [first, 4, 0, 0], equal_nan=True)
 
 
 @pytest.mark.parametrize("include_self", [False, True])
