@@ -35,7 +35,7 @@ def test_gradients_of_what_indices_leave_out():
         source = torch.rand(4, dtype=torch.float64, requires_grad=True)
         dy[0] = first
         bt.masked_scatter(mask, source).backward(dy)
-        torch.testing.assert_close(source.grad.tolist(), [first, 4, 0, 0], equal_nan=True)
+        torch.testing.assert_close(source.grad.tolist(), [first, 4.0, 0.0, 0.0], equal_nan=True)
 
 
 @pytest.mark.parametrize("include_self", [False, True])
