@@ -80,7 +80,9 @@ BK_DEVICE State last_lane(const State& x, int width) {
 // What the lanes up to this one have, joined.
 template <class S, class State = typename S::State>
 BK_DEVICE State join_lanes(const S& scan, State state, int at, int width) {
-    for (int distance = 1; distance < width; distance *= 2) {
+#pragma unroll
+    for (int distance = 1; distance < 32; distance *= 2) {
+        if (distance >= width) break;
         const State below = lane_below(state, distance, width);
         if (at >= distance) state = scan.join(below, state);
     }

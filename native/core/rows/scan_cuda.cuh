@@ -16,7 +16,9 @@
 namespace bk {
 
 constexpr int kScanThreads = 256, kScanWarps = kScanThreads / 32;
-constexpr int kScanTerms = 16;  // of a thread in a tile
+constexpr int kScanTerms = 16;  // of a thread in a tile, of a row across memory
+template <int N>
+constexpr int kScanVectors = N > 4 ? 4 : kScanTerms / N;  // of N terms each, of a row along memory
 // Blocks that fill a large chip. A constant, so that the order of joins is the same on every one.
 constexpr int64_t kScanBlocks = 1056;
 // Threads that are enough for it: of more rows each takes no more of them than hold it in registers, so that each thread has
@@ -35,10 +37,39 @@ struct ScanGrid {
     bool is_dense;         // vectors may be loaded and stored as such
 };
 
+// Of a whole tile all N terms of each vector exist, in all rows of the block: what asks for that is left out.
+template <int N, bool kWhole>
+BK_DEVICE int existing(int64_t place, int64_t end) {
+    return kWhole || end - place >= N ? N : end > place ? static_cast<int>(end - place) : 0;
+}
+
 // Whether N terms, of which `exist` do, are a vector of memory.
 template <int N, bool kIsAhead, class T>
 BK_DEVICE bool is_vector(int exist, bool is_dense) {
     return !kIsAhead && sizeof(Vec<T, N>) <= kVectorBytes && is_dense && exist == N;
+}
+
+// The lanes in the opposite order where `turned`. Halves of words are moved by words.
+template <int N, class T>
+BK_DEVICE Vec<T, N> turned_if(bool turned, const Vec<T, N>& x) {
+    if constexpr (sizeof(T) == 2 && N % 2 == 0) {
+        struct Words {
+            uint32_t word[N / 2];
+        };
+        const Words given = bit_cast<Words>(x);
+        Words result;
+#pragma unroll
+        for (int w = 0; w < N / 2; ++w) {
+            const uint32_t other = given.word[N / 2 - 1 - w];
+            result.word[w] = turned ? other >> 16 | other << 16 : given.word[w];
+        }
+        return bit_cast<Vec<T, N>>(result);
+    } else {
+        Vec<T, N> result;
+#pragma unroll
+        for (int i = 0; i < N; ++i) result.lane[i] = turned ? x.lane[N - 1 - i] : x.lane[i];
+        return result;
+    }
 }
 
 // That vector: what is done with its elements waits until the loads of all vectors are under way.
@@ -51,51 +82,130 @@ BK_DEVICE Vec<T, N> load_terms(const T* row, int64_t step, int64_t place, int ex
 }
 
 // N terms from `place` on, of which `exist` do, in the order of the scan; `found` is what load_terms() gave.
-template <int N, bool kIsAhead, class T>
+template <int N, bool kIsAhead, bool kWhole, class T>
 BK_DEVICE Vec<T, N> ordered_terms(const Vec<T, N>& found, const T* row, int64_t step, int64_t place, int exist, int64_t length,
                                   bool is_dense) {
+    if (is_vector<N, kIsAhead, T>(exist, is_dense)) return turned_if(step < 0, found);
     Vec<T, N> x{};
-    if (is_vector<N, kIsAhead, T>(exist, is_dense)) {
-        const bool turned = step < 0;
-#pragma unroll
-        for (int i = 0; i < N; ++i) x.lane[i] = turned ? found.lane[N - 1 - i] : found.lane[i];
-        return x;
-    }
     const T* const first = row + (place + kIsAhead) * step;
     const int there = kIsAhead && exist > 0 && place + exist == length ? exist - 1 : exist;
 #pragma unroll
-    for (int i = 0; i < N; ++i) x.lane[i] = i < there ? first[i * step] : kIsAhead ? narrow<T>(compute_t<T>(1)) : T{};
+    for (int i = 0; i < N; ++i) x.lane[i] = kWhole || i < there ? first[i * step] : kIsAhead ? narrow<T>(compute_t<T>(1)) : T{};
     return x;
 }
 
-template <int N, class T>
+template <int N, bool kWhole, class T>
 BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int exist, bool is_dense, const Vec<T, N>& y) {
     if (is_dense && exist == N) {
-        const bool turned = step < 0;
-        Vec<T, N> given;
-#pragma unroll
-        for (int i = 0; i < N; ++i) given.lane[i] = turned ? y.lane[N - 1 - i] : y.lane[i];
-        store<N>(turned ? row - (place + N - 1) : row + place, given);
+        store<N>(step < 0 ? row - (place + N - 1) : row + place, turned_if(step < 0, y));
         return;
     }
     T* const first = row + place * step;
 #pragma unroll
     for (int i = 0; i < N; ++i)
-        if (i < exist) first[i * step] = y.lane[i];
+        if (kWhole || i < exist) first[i * step] = y.lane[i];
 }
 
-// How many of the N places from `place` on are before `end`.
-template <int N>
-BK_DEVICE int existing(int64_t place, int64_t end) {
-    return end - place >= N ? N : end > place ? static_cast<int>(end - place) : 0;
+// Places of a thread in a tile: vectors of N from `first` on, `stride` from one to the next, before `end`.
+struct ScanPlaces {
+    int64_t first, end;
+    int stride;
+};
+
+// What a thread has of a tile: its vectors, what comes before each in its row of threads, and what they all come to.
+template <int N, int U, class State, class... In>
+struct ScanTerms {
+    Pack<Vec<In, N>...> x[U];
+    State before[U], sum;
+};
+
+template <bool kWhole, int N, int U, class S, class State, class... In, int Operands, size_t... I>
+BK_DEVICE void join_terms(const S& scan, const Inputs<In...>& in, const int64_t* offset, const ScanGrid<Operands>& grid,
+                          const ScanPlaces& places, int at, ScanTerms<N, U, State, In...>* terms, std::index_sequence<I...>) {
+    constexpr int kOut = Operands - static_cast<int>(sizeof...(In));
+    const bool is_dense = U > 1 && (kWhole || grid.is_dense);
+    Pack<Vec<In, N>...> found[U];
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+        const int64_t place = places.first + u * places.stride;
+        const int exist = u < grid.vectors ? existing<N, kWhole>(place, places.end) : 0;
+        found[u] = pack(load_terms<N, S::kAhead == static_cast<int>(I)>(get<I>(in.pointer) + offset[I], grid.step[kOut + I],
+                                                                        place, exist, is_dense)...);
+    }
+#pragma unroll
+    for (int u = 0; u < U; ++u)
+        if (u < grid.vectors) {
+            const int64_t place = places.first + u * places.stride;
+            const int exist = existing<N, kWhole>(place, places.end);
+            terms->x[u] = pack(ordered_terms<N, S::kAhead == static_cast<int>(I), kWhole>(
+                get<I>(found[u]), get<I>(in.pointer) + offset[I], grid.step[kOut + I], place, exist, grid.length, is_dense)...);
+        }
+    State through[U];  // from the first of the vector's threads on
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+        const int64_t place = places.first + u * places.stride;
+        const int exist = u < grid.vectors ? existing<N, kWhole>(place, places.end) : 0;
+        through[u] = scan.identity();
+#pragma unroll
+        for (int i = 0; i < N; ++i)
+            if (i < exist) {
+                const State term = scan.term(place + i, widen(get<I>(terms->x[u]).lane[i])...);
+                through[u] = i == 0 ? term : scan.join(through[u], term);
+            }
+    }
+    if constexpr (U == 1) {  // lanes have rows of their own
+        terms->before[0] = terms->sum;
+        terms->sum = scan.join(terms->sum, through[0]);
+    } else {
+#pragma unroll
+        for (int distance = 1; distance < 32; distance *= 2) {
+            if (distance >= grid.width) break;
+#pragma unroll
+            for (int u = 0; u < U; ++u) {
+                const State below = lane_below(through[u], distance, grid.width);
+                if (at >= distance) through[u] = scan.join(below, through[u]);
+            }
+        }
+#pragma unroll
+        for (int u = 0; u < U; ++u) {
+            if (u >= grid.vectors) break;
+            const State below = lane_below(through[u], 1, grid.width);
+            terms->before[u] = at == 0 ? terms->sum : scan.join(terms->sum, below);
+            terms->sum = scan.join(terms->sum, last_lane(through[u], grid.width));
+        }
+    }
+}
+
+// `base` is what comes before the row of threads, where several warps share one.
+template <bool kWhole, int N, int U, class S, class State, class... Out, class... In, int Operands, size_t... O, size_t... I>
+BK_DEVICE void put_values(const S& scan, const Outputs<Out...>& out, const int64_t* offset, const ScanGrid<Operands>& grid,
+                          const ScanPlaces& places, const State& base, const ScanTerms<N, U, State, In...>& terms,
+                          std::index_sequence<O...>, std::index_sequence<I...>) {
+    const bool is_dense = U > 1 && (kWhole || grid.is_dense);
+#pragma unroll
+    for (int u = 0; u < U; ++u) {
+        if (u >= grid.vectors) break;
+        const int64_t place = places.first + u * places.stride;
+        const int exist = existing<N, kWhole>(place, places.end);
+        State last = grid.deep > 1 ? scan.join(base, terms.before[u]) : terms.before[u];
+        Pack<Vec<Out, N>...> y;
+#pragma unroll
+        for (int i = 0; i < N; ++i) {
+            const State through = scan.join(last, scan.term(place + i, widen(get<I>(terms.x[u]).lane[i])...));
+            put(y, i, scan.value(place + i, last, through, widen(get<I>(terms.x[u]).lane[i])...));
+            last = through;
+        }
+        (store_terms<N, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, is_dense, get<O>(y)), ...);
+    }
 }
 
 // A thread takes U vectors of N terms a tile. In rows that lie across memory U is 1, and lanes have a row each.
-template <int N, int U, class S, class... Out, class... In, size_t... O, size_t... I>
+template <int N, int U, class S, class... Out, class... In>
 BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs<In...>& in,
-                         const ScanGrid<sizeof...(Out) + sizeof...(In)>& grid, const ScanChain<typename S::State>& chain,
-                         std::index_sequence<O...>, std::index_sequence<I...>) {
+                         const ScanGrid<sizeof...(Out) + sizeof...(In)>& grid, const ScanChain<typename S::State>& chain) {
     using State = typename S::State;
+    constexpr std::index_sequence_for<Out...> each_out;
+    constexpr std::index_sequence_for<In...> each_in;
     constexpr int kOut = sizeof...(Out);
     constexpr int kSlots = U == 1 ? 32 : 1;  // rows of a warp, where several warps share them
     __shared__ State of_warp[2][kScanWarps][kSlots];
@@ -109,56 +219,29 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
         group = ticket % chain.groups;
         piece = ticket / chain.groups;
     }
-    const int64_t row = (int64_t{group} * (kScanWarps / grid.deep) + warp / grid.deep) * (32 / grid.width) + lane / grid.width;
-    const bool has_row = row < grid.rows;
+    const int block_rows = kScanWarps / grid.deep * (32 / grid.width);
+    const int64_t row = int64_t{group} * block_rows + warp / grid.deep * (32 / grid.width) + lane / grid.width;
+    const bool has_row = row < grid.rows, has_rows = (int64_t{group} + 1) * block_rows <= grid.rows;
     int64_t offset[kOut + sizeof...(In)] = {};
     if (has_row) grid.row(static_cast<uint32_t>(row), offset);
     const int64_t begin = piece * grid.part;
-    const int64_t stop = begin + grid.part < grid.length ? begin + grid.part : grid.length, end = has_row ? stop : begin;
+    const int64_t stop = begin + grid.part < grid.length ? begin + grid.part : grid.length;
+    const int64_t whole = stop - (S::kAhead >= 0 && stop == grid.length);  // what is ahead of these places exists
     State carry = scan.identity();
     const int64_t span = int64_t{grid.width} * N * grid.vectors;
     int buffer = 0;
     for (int64_t tile = begin; tile < stop; tile += span * grid.deep, buffer ^= 1) {
-        const int64_t first = tile + level * span + at * N;
-        Pack<Vec<In, N>...> found[U], x[U];
-#pragma unroll
-        for (int u = 0; u < U; ++u) {
-            const int64_t place = first + u * grid.width * N;
-            const int exist = u < grid.vectors ? existing<N>(place, end) : 0;
-            found[u] = pack(load_terms<N, S::kAhead == static_cast<int>(I)>(
-                get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], place, exist, grid.is_dense)...);
-        }
-#pragma unroll
-        for (int u = 0; u < U; ++u)
-            if (u < grid.vectors) {
-                const int64_t place = first + u * grid.width * N;
-                const int exist = existing<N>(place, end);
-                x[u] = pack(ordered_terms<N, S::kAhead == static_cast<int>(I)>(
-                    get<I>(found[u]), get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], place, exist, grid.length,
-                    grid.is_dense)...);
-            }
-        State before[U];
-        State sum = grid.deep == 1 ? carry : scan.identity();
-#pragma unroll
-        for (int u = 0; u < U; ++u) {
-            if (u >= grid.vectors) break;
-            const int64_t place = first + u * grid.width * N;
-            const int exist = existing<N>(place, end);
-            State own = scan.identity();
-#pragma unroll
-            for (int i = 0; i < N; ++i)
-                if (i < exist) {
-                    const State term = scan.term(place + i, widen(get<I>(x[u]).lane[i])...);
-                    own = i == 0 ? term : scan.join(own, term);
-                }
-            const State through = join_lanes(scan, own, at, grid.width);
-            const State below = lane_below(through, 1, grid.width);
-            before[u] = at == 0 ? sum : scan.join(sum, below);
-            sum = scan.join(sum, last_lane(through, grid.width));
-        }
+        const bool is_whole = has_rows && (U == 1 || grid.is_dense) && tile + span * grid.deep <= whole;
+        const ScanPlaces places{tile + level * span + at * N, has_row ? stop : begin, grid.width * N};
+        ScanTerms<N, U, State, In...> terms;
+        terms.sum = grid.deep == 1 ? carry : scan.identity();
+        if (is_whole)
+            join_terms<true>(scan, in, offset + kOut, grid, places, at, &terms, each_in);
+        else
+            join_terms<false>(scan, in, offset + kOut, grid, places, at, &terms, each_in);
         State base = scan.identity();
         if (grid.deep > 1) {
-            if (kSlots > 1 || lane == 0) of_warp[buffer][warp][slot] = sum;
+            if (kSlots > 1 || lane == 0) of_warp[buffer][warp][slot] = terms.sum;
             __syncthreads();
             State mine = scan.identity(), all = scan.identity();
             for (int w = 0; w < grid.deep; ++w) {
@@ -170,23 +253,12 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
             base = scan.join(carry, mine);
             carry = scan.join(carry, all);
         } else {
-            carry = sum;
+            carry = terms.sum;
         }
-#pragma unroll
-        for (int u = 0; u < U; ++u) {
-            if (u >= grid.vectors) break;
-            const int64_t place = first + u * grid.width * N;
-            const int exist = existing<N>(place, end);
-            State last = grid.deep > 1 ? scan.join(base, before[u]) : before[u];
-            Pack<Vec<Out, N>...> y;
-#pragma unroll
-            for (int i = 0; i < N; ++i) {
-                const State through = scan.join(last, scan.term(place + i, widen(get<I>(x[u]).lane[i])...));
-                put(y, i, scan.value(place + i, last, through, widen(get<I>(x[u]).lane[i])...));
-                last = through;
-            }
-            (store_terms<N>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, grid.is_dense, get<O>(y)), ...);
-        }
+        if (is_whole)
+            put_values<true>(scan, out, offset, grid, places, base, terms, each_out, each_in);
+        else
+            put_values<false>(scan, out, offset, grid, places, base, terms, each_out, each_in);
     }
 }
 
@@ -200,7 +272,7 @@ template <int N, int U, class S, class Out, class In>
 __global__ void __launch_bounds__(kScanThreads, kScanResident<U, In>)
     scan_kernel(S scan, Out out, In in, const __grid_constant__ ScanGrid<Out::count + In::count> grid,
                 ScanChain<typename S::State> chain) {
-    scan_rows<N, U>(scan, out, in, grid, chain, typename Out::Indices{}, typename In::Indices{});
+    scan_rows<N, U>(scan, out, in, grid, chain);
 }
 
 struct ScanShape {
@@ -211,12 +283,12 @@ struct ScanShape {
     int64_t pieces;      // of a row, with a workspace
 };
 
-// Axes are collapsed. `lanes` elements fill a vector.
-template <int Operands>
-ScanShape plan_scan(const ScanAxes<Operands>& axes, int lanes) {
+// Axes are collapsed. `kLanes` elements fill a vector.
+template <int kLanes, int Operands>
+ScanShape plan_scan(const ScanAxes<Operands>& axes) {
     ScanShape shape{};
     shape.is_along = axes.runs_along();
-    const int n = shape.is_along ? lanes : kScanTerms, most = kScanTerms / n;
+    const int n = shape.is_along ? kLanes : kScanTerms, most = shape.is_along ? kScanVectors<kLanes> : 1;
     const int64_t pieces = ceil_div<int64_t>(axes.length, n), rows = axes.rows.numel();
     shape.width = shape.deep = 1;
     const auto wants_more = [&](int threads) {
@@ -245,7 +317,7 @@ ScanChain<State> carve_pieces(Carver* carver, const ScanShape& shape) {
 
 template <class T, class S, int Operands>
 size_t scan_parts_bytes(const ScanAxes<Operands>& axes) {
-    const ScanShape shape = plan_scan(axes, kVectorLanes<T>);
+    const ScanShape shape = plan_scan<kVectorLanes<T>>(axes);
     Carver carver;
     carve_pieces<typename S::State>(&carver, shape);
     return carver.bytes();
@@ -274,7 +346,7 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
                       const Outputs<Out...>& out, const Inputs<In...>& in) {
     constexpr int N = kVectorBytes / Inputs<In...>::widest;
     using State = typename S::State;
-    const ScanShape shape = plan_scan(axes, N);
+    const ScanShape shape = plan_scan<N>(axes);
     ScanGrid<sizeof...(Out) + sizeof...(In)> grid{};
     grid.row = LongWalk<sizeof...(Out) + sizeof...(In)>(axes.rows);
     std::copy(axes.step, axes.step + sizeof...(Out) + sizeof...(In), grid.step);
@@ -302,7 +374,7 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
     using To = Outputs<Out...>;
     using From = Inputs<In...>;
     if (shape.is_along)
-        return launch_kernel(launch, all, scan_kernel<N, kScanTerms / N, S, To, From>, scan, out, in, grid, chain);
+        return launch_kernel(launch, all, scan_kernel<N, kScanVectors<N>, S, To, From>, scan, out, in, grid, chain);
     return launch_kernel(launch, all, scan_kernel<kScanTerms, 1, S, To, From>, scan, out, in, grid, chain);
 }
 
