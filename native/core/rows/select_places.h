@@ -85,7 +85,7 @@ private:
 // The truth of elements that lie anywhere.
 template <class Bits>
 struct StridedTruth {
-    static constexpr int kLanes = 1;
+    static constexpr int kLanes = 4;
     const Bits* x;
     Bits mask;
     Digits digits;
@@ -99,7 +99,12 @@ struct StridedTruth {
         digits(place, [&](int d, int64_t coordinate) { offset += coordinate * stride[d]; });
         return has_bit(x[offset], mask);
     }
-    BK_HD uint32_t operator()(int64_t place, int) const { return at(place); }
+    BK_HD uint32_t operator()(int64_t place, int exist) const {
+        uint32_t bits = 0;
+        for (int k = 0; k < kLanes; ++k)
+            if (k < exist) bits |= static_cast<uint32_t>(at(place + k)) << k;
+        return bits;
+    }
 };
 
 template <class Write, class = void>

@@ -20,32 +20,34 @@ struct CountScan {
     BK_HD int64_t join(int64_t earlier, int64_t later) const { return earlier + later; }
 };
 
-// What a thread's places of a tile have, all read before the first is put.
+// What some of a thread's places of a tile have, those from `from` on, all read before the first is put.
 template <class Write, class = void>
 struct SelectedValues {};
 
 template <class Write>
 struct SelectedValues<Write, std::enable_if_t<kReads<Write>>> {
-    typename Write::Value value[kSelectItems];
+    using Value = typename Write::Value;
+    static constexpr int kHeld = sizeof(Value) > 4 ? 64 / sizeof(Value) : 16, kStep = kHeld * kSelectThreads;
+    Value value[kHeld];
 
-    BK_DEVICE void read(const Write& write, int64_t before, int64_t first, const uint16_t* found, int total) {
+    BK_DEVICE void read(const Write& write, int64_t before, int64_t first, const uint16_t* found, int from, int total) {
 #pragma unroll
-        for (int i = 0; i < kSelectItems; ++i) {
-            const int k = static_cast<int>(threadIdx.x) + i * kSelectThreads;
+        for (int i = 0; i < kHeld; ++i) {
+            const int k = from + static_cast<int>(threadIdx.x) + i * kSelectThreads;
             if (k < total) value[i] = write.read(before + k, first + found[k]);
         }
     }
-    BK_DEVICE void put(const Write& write, int64_t before, int64_t first, const uint16_t* found, int total) const {
+    BK_DEVICE void put(const Write& write, int64_t before, int64_t first, const uint16_t* found, int from, int total) const {
 #pragma unroll
-        for (int i = 0; i < kSelectItems; ++i) {
-            const int k = static_cast<int>(threadIdx.x) + i * kSelectThreads;
+        for (int i = 0; i < kHeld; ++i) {
+            const int k = from + static_cast<int>(threadIdx.x) + i * kSelectThreads;
             if (k < total) write.put(before + k, first + found[k], value[i]);
         }
     }
 };
 
 template <class Truth, class Write>
-__global__ void __launch_bounds__(kSelectThreads)
+__global__ void __launch_bounds__(kSelectThreads, 4)
     select_kernel(const __grid_constant__ Truth truth, const __grid_constant__ Write write, int64_t places,
                   ScanChain<int64_t> chain) {
     constexpr int N = Truth::kLanes, U = kSelectItems / N;
@@ -100,14 +102,16 @@ __global__ void __launch_bounds__(kSelectThreads)
         [[maybe_unused]] SelectedValues<Write> values;
         if constexpr (kReadsPlaces<Write>) {  // which wait for no other tile
             __syncthreads();
-            values.read(write, 0, first, found, total);
+            values.read(write, 0, first, found, 0, total);
         }
         if (chain.ticket != nullptr)
             carry = find_before<1>(CountScan{}, chain, 0, static_cast<int>(tile), int64_t{total}, of_chain);
         __syncthreads();
         if constexpr (kReads<Write>) {
-            if constexpr (!kReadsPlaces<Write>) values.read(write, carry, first, found, total);
-            values.put(write, carry, first, found, total);
+            for (int from = 0; from < total; from += values.kStep) {
+                if (!kReadsPlaces<Write> || from > 0) values.read(write, carry, first, found, from, total);
+                values.put(write, carry, first, found, from, total);
+            }
         } else {
             for (int k = static_cast<int>(threadIdx.x); k < total; k += kSelectThreads) write(carry + k, first + found[k]);
         }
