@@ -18,7 +18,7 @@ constexpr bool kHasGroupKernels =
 
 // Whether measurements on a chip have made them the choice; the others compute what asks for them (Backend::kGroups).
 template <class T>
-constexpr bool kGroupsAreChosen = kHasGroupKernels<T> && !std::is_same_v<T, tf32> && !kIsScaled<T>;
+constexpr bool kGroupsAreChosen = kHasGroupKernels<T> && !kIsScaled<T>;
 
 // Whether the operands can be copied by boxes; *is_taken says whether the product was computed.
 template <class T>
