@@ -15,10 +15,11 @@
 
 namespace bk {
 
-constexpr int kScanThreads = 256, kScanWarps = kScanThreads / 32;
+constexpr int kScanWarps = kChainWarps, kScanThreads = 32 * kScanWarps;
 constexpr int kScanTerms = 16;  // of a thread in a tile, of a row across memory
-template <int N>
-constexpr int kScanVectors = N > 4 ? 4 : kScanTerms / N;  // of N terms each, of a row along memory
+// Vectors of N terms each, of a row along memory. Of 16 bits twice the terms, where one operand goes in and one comes out.
+template <int N, int Operands>
+constexpr int kScanVectors = N > 4 && Operands == 2 ? 4 : kScanTerms / N;
 // Blocks that fill a large chip. A constant, so that the order of joins is the same on every one.
 constexpr int64_t kScanBlocks = 1056;
 // Threads that are enough for it: of more rows each takes no more of them than hold it in registers, so that each thread has
@@ -140,38 +141,43 @@ BK_DEVICE void join_terms(const S& scan, const Inputs<In...>& in, const int64_t*
             terms->x[u] = pack(ordered_terms<N, S::kAhead == static_cast<int>(I), kWhole>(
                 get<I>(found[u]), get<I>(in.pointer) + offset[I], grid.step[kOut + I], place, exist, grid.length, is_dense)...);
         }
-    State through[U];  // from the first of the vector's threads on
+    constexpr int kTogether = sizeof...(In) > 1 ? 1 : U;  // vectors that lanes join at once: registers
 #pragma unroll
-    for (int u = 0; u < U; ++u) {
-        const int64_t place = places.first + u * places.stride;
-        const int exist = u < grid.vectors ? existing<N, kWhole>(place, places.end) : 0;
-        through[u] = scan.identity();
+    for (int begin = 0; begin < U; begin += kTogether) {
+        State through[kTogether];  // from the first of the vector's threads on
 #pragma unroll
-        for (int i = 0; i < N; ++i)
-            if (i < exist) {
-                const State term = scan.term(place + i, widen(get<I>(terms->x[u]).lane[i])...);
-                through[u] = i == 0 ? term : scan.join(through[u], term);
-            }
-    }
-    if constexpr (U == 1) {  // lanes have rows of their own
-        terms->before[0] = terms->sum;
-        terms->sum = scan.join(terms->sum, through[0]);
-    } else {
+        for (int j = 0; j < kTogether; ++j) {
+            const int u = begin + j;
+            const int64_t place = places.first + u * places.stride;
+            const int exist = u < grid.vectors ? existing<N, kWhole>(place, places.end) : 0;
+            through[j] = scan.identity();
 #pragma unroll
-        for (int distance = 1; distance < 32; distance *= 2) {
-            if (distance >= grid.width) break;
-#pragma unroll
-            for (int u = 0; u < U; ++u) {
-                const State below = lane_below(through[u], distance, grid.width);
-                if (at >= distance) through[u] = scan.join(below, through[u]);
-            }
+            for (int i = 0; i < N; ++i)
+                if (i < exist) {
+                    const State term = scan.term(place + i, widen(get<I>(terms->x[u]).lane[i])...);
+                    through[j] = i == 0 ? term : scan.join(through[j], term);
+                }
         }
+        if constexpr (U == 1) {  // lanes have rows of their own
+            terms->before[0] = terms->sum;
+            terms->sum = scan.join(terms->sum, through[0]);
+        } else {
+#pragma unroll(kTogether == 1 ? 1 : 5)
+            for (int distance = 1; distance < 32; distance *= 2) {
+                if (distance >= grid.width) break;
 #pragma unroll
-        for (int u = 0; u < U; ++u) {
-            if (u >= grid.vectors) break;
-            const State below = lane_below(through[u], 1, grid.width);
-            terms->before[u] = at == 0 ? terms->sum : scan.join(terms->sum, below);
-            terms->sum = scan.join(terms->sum, last_lane(through[u], grid.width));
+                for (int j = 0; j < kTogether; ++j) {
+                    const State below = lane_below(through[j], distance, grid.width);
+                    if (at >= distance) through[j] = scan.join(below, through[j]);
+                }
+            }
+#pragma unroll
+            for (int j = 0; j < kTogether; ++j) {
+                if (begin + j >= grid.vectors) break;
+                const State below = lane_below(through[j], 1, grid.width);
+                terms->before[begin + j] = at == 0 ? terms->sum : scan.join(terms->sum, below);
+                terms->sum = scan.join(terms->sum, last_lane(through[j], grid.width));
+            }
         }
     }
 }
@@ -206,7 +212,7 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     using State = typename S::State;
     constexpr std::index_sequence_for<Out...> each_out;
     constexpr std::index_sequence_for<In...> each_in;
-    constexpr int kOut = sizeof...(Out);
+    constexpr int kOut = sizeof...(Out), kInputs = sizeof...(In);
     constexpr int kSlots = U == 1 ? 32 : 1;  // rows of a warp, where several warps share them
     __shared__ State of_warp[2][kScanWarps][kSlots];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -231,7 +237,8 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     const int64_t span = int64_t{grid.width} * N * grid.vectors;
     int buffer = 0;
     for (int64_t tile = begin; tile < stop; tile += span * grid.deep, buffer ^= 1) {
-        const bool is_whole = has_rows && (U == 1 || grid.is_dense) && tile + span * grid.deep <= whole;
+        // Three inputs leave no registers for a second path.
+        const bool is_whole = kInputs < 3 && has_rows && (U == 1 || grid.is_dense) && tile + span * grid.deep <= whole;
         const ScanPlaces places{tile + level * span + at * N, has_row ? stop : begin, grid.width * N};
         ScanTerms<N, U, State, In...> terms;
         terms.sum = grid.deep == 1 ? carry : scan.identity();
@@ -248,8 +255,12 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
                 if (w == level) mine = all;
                 all = scan.join(all, of_warp[buffer][warp - level + w][slot]);
             }
-            if (chain.ticket != nullptr)
-                carry = find_before<kSlots>(scan, chain, group, static_cast<int>(piece), all, of_warp[buffer ^ 1]);
+            if (chain.ticket != nullptr) {
+                if constexpr (kSlots == 1)
+                    carry = find_before_in_row(scan, chain, group, static_cast<int>(piece), all);
+                else
+                    carry = find_before_in_rows(scan, chain, group, static_cast<int>(piece), all, of_warp[buffer ^ 1]);
+            }
             base = scan.join(carry, mine);
             carry = scan.join(carry, all);
         } else {
@@ -288,7 +299,7 @@ template <int kLanes, int Operands>
 ScanShape plan_scan(const ScanAxes<Operands>& axes) {
     ScanShape shape{};
     shape.is_along = axes.runs_along();
-    const int n = shape.is_along ? kLanes : kScanTerms, most = shape.is_along ? kScanVectors<kLanes> : 1;
+    const int n = shape.is_along ? kLanes : kScanTerms, most = shape.is_along ? kScanVectors<kLanes, Operands> : 1;
     const int64_t pieces = ceil_div<int64_t>(axes.length, n), rows = axes.rows.numel();
     shape.width = shape.deep = 1;
     const auto wants_more = [&](int threads) {
@@ -374,7 +385,8 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
     using To = Outputs<Out...>;
     using From = Inputs<In...>;
     if (shape.is_along)
-        return launch_kernel(launch, all, scan_kernel<N, kScanVectors<N>, S, To, From>, scan, out, in, grid, chain);
+        return launch_kernel(launch, all, scan_kernel<N, kScanVectors<N, To::count + From::count>, S, To, From>, scan, out, in,
+                             grid, chain);
     return launch_kernel(launch, all, scan_kernel<kScanTerms, 1, S, To, From>, scan, out, in, grid, chain);
 }
 

@@ -10,7 +10,7 @@
 
 namespace bk {
 
-constexpr int kSelectThreads = 256, kSelectWarps = kSelectThreads / 32;
+constexpr int kSelectWarps = kChainWarps, kSelectThreads = 32 * kSelectWarps;
 constexpr int kSelectItems = 32;  // places of a thread in a tile: 16 kept the chain of tiles, a hop of 12 ns each, busy alone
 constexpr int kSelectTile = kSelectThreads * kSelectItems;
 
@@ -53,7 +53,6 @@ __global__ void __launch_bounds__(kSelectThreads, 4)
     constexpr int N = Truth::kLanes, U = kSelectItems / N;
     __shared__ uint16_t found[kSelectTile];
     __shared__ int of_warp[kSelectWarps];
-    __shared__ int64_t of_chain[kSelectWarps][1];
     __shared__ uint32_t ticket;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     int64_t tile = 0, carry = 0;
@@ -104,8 +103,7 @@ __global__ void __launch_bounds__(kSelectThreads, 4)
             __syncthreads();
             values.read(write, 0, first, found, 0, total);
         }
-        if (chain.ticket != nullptr)
-            carry = find_before<1>(CountScan{}, chain, 0, static_cast<int>(tile), int64_t{total}, of_chain);
+        if (chain.ticket != nullptr) carry = find_before_in_row(CountScan{}, chain, 0, static_cast<int>(tile), int64_t{total});
         __syncthreads();
         if constexpr (kReads<Write>) {
             for (int from = 0; from < total; from += values.kStep) {
