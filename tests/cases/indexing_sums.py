@@ -117,6 +117,8 @@ def problems(row):
     add("special", (90, 7), 0, 60, kind="special")
     add("large", (300, 120), 0, 251, "hot")
     add("large_last", (50, 700), 1, 100, "hot")
+    add("many_lines", (131, 301), 1, 411, "mixed")
+    add("many_long_lines", (128, 2100), 1, 270, "hot")
     return table
 
 
