@@ -119,6 +119,9 @@ def problems(row):
     add("large_last", (50, 700), 1, 100, "hot")
     add("many_lines", (131, 301), 1, 411, "mixed")
     add("many_long_lines", (128, 2100), 1, 270, "hot")
+    add("many_columns", (70, 1030), 0, 411, "mixed")
+    add("columns_in_tiles", (300, 512), 0, 1270)
+    add("columns_of_blocks", (3, 60, 360), 1, 100, "hot")
     return table
 
 
