@@ -78,9 +78,9 @@ constexpr int kLineWarps = 8;  // at most
 constexpr int kLineItems = 8;  // updates of a lane at once, 32 apart
 constexpr int kLineBatch = 32 * kLineItems;
 
-// Where updates go to, of which a lane has one in `1 << by` of a line, from `first` on; `targets` are those of the tile from
-// `begin` to `end`, each of them a cell of every line of the bundle. -1: nowhere. All indices are on their way before one is
-// looked at.
+// The cells of a tile that updates of one line go to: its targets are those from `begin` to `end`, and a cell of each of the
+// 2^shift lines follows on another. find() looks at a lane's updates, 32 >> shift apart, of which `left` are to come: -1 is
+// none of the tile's. All indices are on their way before one is looked at.
 struct LineTargets {
     int begin, end, dropped, shift, line;
 
