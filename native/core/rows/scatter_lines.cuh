@@ -77,6 +77,9 @@ struct ScatterLines {
 constexpr int kLineWarps = 8;  // at most
 constexpr int kLineItems = 8;  // updates of a lane at once, 32 apart
 constexpr int kLineBatch = 32 * kLineItems;
+// Blocks that share the registers of a multiprocessor.
+template <class Acc>
+constexpr int kLineBlocks = 6 - static_cast<int>(sizeof(Acc)) / 4;
 
 // The cells of a tile that updates of one line go to: its targets are those from `begin` to `end`, and a cell of each of the
 // 2^shift lines follows on another. find() looks at a lane's updates, 32 >> shift apart, of which `left` are to come: -1 is
@@ -130,10 +133,18 @@ BK_DEVICE void finish_targets(const Op& op, const ScatterLines& s, const typenam
     }
 }
 
+// Whether a lane with another update of one line has the same cell: which is rare, and asked for at less than what
+// combine_equal takes.
+BK_DEVICE bool meets_bundle(int cell) {
+    bool meets = false;
+#pragma unroll
+    for (int distance = 1 << ScatterLines::kBundleShift; distance < 32; distance += 1 << ScatterLines::kBundleShift)
+        meets |= __shfl_xor_sync(0xffffffffu, cell, distance) == cell;  // no lane may skip a shuffle
+    return meets;
+}
+
 template <class Op, class T>
-__global__ void __launch_bounds__(32 * kLineWarps, sizeof(typename Op::Acc) <= 4   ? 5
-                                                   : sizeof(typename Op::Acc) <= 8 ? 4
-                                                                                   : 2)
+__global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>)
     scatter_lines_kernel(ScatterLines s, const T* updates, IdArray index, T* out, Op op, bool has_vectors) {
     using C = compute_t<T>;
     using Acc = typename Op::Acc;
@@ -176,7 +187,8 @@ __global__ void __launch_bounds__(32 * kLineWarps, sizeof(typename Op::Acc) <= 4
         for (int u = 0; u < kLineItems; ++u) {
             const bool is_there = target[u] >= 0;
             value[u] = collected(op, is_there ? widen(x[u]) : C(0), is_there);
-            if (!__any_sync(0xffffffffu, is_there)) continue;
+            const bool may_meet = (s.shift == 0 || meets_bundle(target[u])) && is_there;
+            if (!__any_sync(0xffffffffu, may_meet)) continue;
             // Lanes without a target have keys of their own.
             if (!combine_equal(op, is_there ? target[u] : -1 - lane, is_there, &value[u])) target[u] = -1;
         }
