@@ -2,10 +2,11 @@
 //
 // A cell and its updates share the gradient of a mean equally, and that of an extreme if they have it; NaN equals NaN here. A
 // factor gets the product of the others, which is the product over the factor itself; beside one zero alone they are
-// multiplied along the line, for that zero. What is counted of a cell's updates is kept in a workspace of 8 bytes a cell;
-// without one it is counted again wherever it is asked for.
+// multiplied along the line, for that zero. What is counted of a cell's updates is kept in a workspace of 8 bytes a cell, by a
+// GPU in shared memory where lines are many; without either it is counted again wherever it is asked for.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "core/abi/workspace.h"
@@ -30,11 +31,16 @@ struct ScatterGradient {
     const T* updates;
     IdArray index;
     const T* y;
-    const uint64_t* counts;  // [lines, targets]; null: there are none
+    const uint64_t* counts;          // [lines, targets]; null: there are none
+    const uint32_t* near = nullptr;  // those of the one line that is asked for, in halves of 16 bits; null: there are none
 
     // The updates of a cell in the low half; in the high half those that share an extreme, or are 0.
     static BK_HD int64_t updates_of(uint64_t count) { return static_cast<int64_t>(count & 0xffffffffu); }
     static BK_HD int64_t marked_of(uint64_t count) { return static_cast<int64_t>(count >> 32); }
+
+    // Of fewer than 2^16 updates.
+    static BK_HD uint32_t in_halves(uint64_t count) { return static_cast<uint32_t>(count | count >> 16); }
+    static BK_HD uint64_t of_halves(uint32_t count) { return (count & 0xffffu) | uint64_t{count >> 16} << 32; }
 
     static BK_HD bool same(C a, C b) { return a == b || (a != a && b != b); }
     BK_HD bool is_extreme() const { return reduction == Reduction::kAmax || reduction == Reduction::kAmin; }
@@ -44,6 +50,7 @@ struct ScatterGradient {
         return uint64_t{1} | static_cast<uint64_t>(marked) << 32;
     }
     BK_HD uint64_t count(int64_t line, const T* own, IdArray ids, int64_t i, C result) const {
+        if (near != nullptr) return of_halves(near[i]);
         if (counts != nullptr) return counts[line * targets + i];
         uint64_t found = 0;
         for (int64_t j = 0; j < n; ++j)
@@ -64,6 +71,7 @@ struct ScatterGradient {
         const int64_t i = (index + signed_offset(at.of[kIndex]))[0];
         *place = keeps(i) ? signed_offset(at.of[kLine]) * targets + i : -1;
         if (!keeps(i)) return 0;
+        if (!is_extreme() && reduction != Reduction::kProd) return 1;
         const C result = is_extreme() ? widen(y[signed_offset(at.of[kY]) + i * step[kY]]) : C(0);
         return amount(widen(updates[signed_offset(at.of[kUpdates])]), result);
     }
@@ -78,12 +86,13 @@ struct ScatterGradient {
         if (reduction == Reduction::kSum) return gradient;
         const T* const update = updates + signed_offset(at.of[kUpdates]);
         const T* const own = update - j * step[kUpdates];
+        if (reduction == Reduction::kMean)
+            return gradient / static_cast<C>(updates_of(count(line, own, ids, i, C(0))) + includes_self);
         const C u = widen(*update), result = widen(y[signed_offset(at.of[kY]) + i * step[kY]]);
         if (reduction == Reduction::kProd && u != C(0)) return gradient * (result / u);
         if (is_extreme() && !same(u, result)) return 0;
         const uint64_t found = count(line, own, ids, i, result);
         const C before = includes_self ? widen(x[signed_offset(at.of[kX]) + i * step[kX]]) : C(1);
-        if (reduction == Reduction::kMean) return gradient / static_cast<C>(updates_of(found) + includes_self);
         if (is_extreme()) return gradient / static_cast<C>(marked_of(found) + (includes_self && same(before, result)));
         if (marked_of(found) > 1 || before == C(0)) return gradient * result;
         return gradient * (before * product(own, ids, i, j));
@@ -96,12 +105,12 @@ struct ScatterGradient {
         if (n == 0 || (includes_self && reduction == Reduction::kSum)) return gradient;
         const T* const own = updates + signed_offset(at.of[kUpdates]);
         const IdArray ids = index + signed_offset(at.of[kIndex]);
+        if (!includes_self) return updates_of(count(line, own, ids, i, C(0))) == 0 ? gradient : C(0);
+        if (reduction == Reduction::kMean) return gradient / static_cast<C>(updates_of(count(line, own, ids, i, C(0))) + 1);
         const C before = widen(x[signed_offset(at.of[kX])]), result = widen(y[signed_offset(at.of[kY])]);
-        if (includes_self && reduction == Reduction::kProd && before != C(0)) return gradient * (result / before);
-        if (includes_self && is_extreme() && !same(before, result)) return 0;
+        if (reduction == Reduction::kProd && before != C(0)) return gradient * (result / before);
+        if (is_extreme() && !same(before, result)) return 0;
         const uint64_t found = count(line, own, ids, i, result);
-        if (!includes_self) return updates_of(found) == 0 ? gradient : C(0);
-        if (reduction == Reduction::kMean) return gradient / static_cast<C>(updates_of(found) + 1);
         if (is_extreme()) return gradient / static_cast<C>(marked_of(found) + 1);
         return marked_of(found) > 0 ? gradient * result : gradient * product(own, ids, i, -1);
     }
@@ -110,7 +119,9 @@ struct ScatterGradient {
 // Over the updates, and over the cells that they may go to.
 struct ScatterGradientLayout {
     Layout<8> updates, cells;
-    int64_t count;  // of cells
+    int64_t count;                         // of cells
+    Layout<8> update_lines, cell_lines;    // but for the axis
+    int64_t next_update[8], next_cell[8];  // steps of the operands along it
 };
 
 inline size_t scatter_counts_bytes(int64_t cells) {
@@ -119,13 +130,17 @@ inline size_t scatter_counts_bytes(int64_t cells) {
     return carver.bytes();
 }
 
+template <class T>
+bool counts_updates(const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient) {
+    return (gradient.reduction != Reduction::kSum || !gradient.includes_self) && layout.updates.numel() > 0;
+}
+
 // The place of the counts in the caller's workspace; null where there is none, or nothing to count.
 template <class T>
 Status find_scatter_counts(const Launch& launch, const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient,
                            uint64_t** counts) {
-    const bool needs = (gradient.reduction != Reduction::kSum || !gradient.includes_self) && layout.updates.numel() > 0;
     bool found = false;
-    BK_TRY(find_workspace(launch, needs ? scatter_counts_bytes(layout.count) : 0, &found));
+    BK_TRY(find_workspace(launch, counts_updates(layout, gradient) ? scatter_counts_bytes(layout.count) : 0, &found));
     *counts = found ? Carver(launch.workspace).take<uint64_t>(layout.count) : nullptr;
     return Status::kOk;
 }
@@ -197,7 +212,7 @@ struct ScatterReduceBackward {
                    out,
                    nullptr};
         const int64_t* const strides[] = {stride_dout, stride_x, stride_updates, stride_index, stride_out};
-        ScatterGradientLayout layout{{}, {}, cells()};
+        ScatterGradientLayout layout{{}, {}, cells(), {}, {}, {}, {}};
         int64_t line[kMaxRank] = {}, lines = 1;
         for (int32_t d = rank - 1; d >= 0; --d) {
             if (d == scatter_dim) continue;
@@ -219,6 +234,13 @@ struct ScatterReduceBackward {
             of_update[G::kLine] = of_cell[G::kLine] = along ? 0 : line[d];
             layout.updates.append(upd_shape[d], of_update);
             layout.cells.append(along ? out_dim_size : upd_shape[d], of_cell);
+            if (along) {
+                std::copy(of_update, of_update + G::kOperands, layout.next_update);
+                std::copy(of_cell, of_cell + G::kOperands, layout.next_cell);
+            } else {
+                layout.update_lines.append(upd_shape[d], of_update);
+                layout.cell_lines.append(upd_shape[d], of_cell);
+            }
         }
         layout.updates = collapse(layout.updates);
         layout.cells = layout.count == 0 ? Layout<8>{} : collapse(layout.cells);  // of which no place is asked for

@@ -179,7 +179,9 @@ def backward_reference(problem):
 def backward_problems():
     table, base = {}, scattered(ROW)
     rules = [(reduce, own) for own in (1, 0) for reduce in range(5)]
-    small = [name for name in base if not name.startswith(("giant", "larger", "large", "turned_out", "special"))]
+    small = [
+        name for name in base if not name.startswith(("giant", "large", "turned_out", "special", "many", "columns"))
+    ]
     for k, name in enumerate(small):
         table[name] = backward(base[name], *rules[k % 10])
     for reduce, own in rules:
@@ -187,6 +189,7 @@ def backward_problems():
         for name in ("line_mixed", "last_hot", "blocks_16", "gaps"):
             table[f"{label}_{name}"] = backward(base[name], reduce, own)
         table[f"{label}_holes"] = backward(base["first_uniform"], reduce, own, "holes")
+        table[f"{label}_many_lines"] = backward(base["many_short_lines"], reduce, own, "ties")
         table[f"{label}_dx"] = backward(base["middle"], reduce, own, wanted=("dx",))
         table[f"{label}_dupdates"] = backward(base["middle"], reduce, own, wanted=("dupdates",))
     for reduce in (AMAX, AMIN):

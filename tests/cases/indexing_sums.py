@@ -117,6 +117,12 @@ def problems(row):
     add("special", (90, 7), 0, 60, kind="special")
     add("large", (300, 120), 0, 251, "hot")
     add("large_last", (50, 700), 1, 100, "hot")
+    add("many_lines", (131, 301), 1, 411, "mixed")
+    add("many_short_lines", (129, 257), 1, 40, "mixed")
+    add("many_long_lines", (128, 2100), 1, 270, "hot")
+    add("many_columns", (70, 1030), 0, 411, "mixed")
+    add("columns_in_tiles", (300, 512), 0, 1270)
+    add("columns_of_blocks", (3, 60, 360), 1, 100, "hot")
     return table
 
 

@@ -1,7 +1,8 @@
 // Rows on a GPU. A row is held in the registers of a part of a warp, of a block or of a cluster of blocks, and so read once;
 // what is longer is read again. Three kernels: dense rows by many vectors a thread, short ones and few ones by few, and rows of
 // any strides by single elements. Rows that are neighbours in memory across their axis take the last with neighbouring threads
-// for neighbouring rows. A few long rows are cut into parts, where there is a workspace for their statistics.
+// for neighbouring rows. A few long rows are cut into parts, where there is a workspace for their statistics. What only
+// maps, by numbers of columns, walks over rows (row_columns.cuh).
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
+#include "core/rows/row_columns.cuh"
 #include "core/rows/row_exchange.cuh"
 #include "core/rows/row_kept.cuh"
 #include "core/rows/row_map.h"
@@ -278,16 +280,25 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
     if (wide) {
         constexpr int kElements = kManyElementVectors<F, N>, kMany = kManyRowVectors<F, N, Operands>;
         constexpr int kFew = kFewRowVectors<F, N>;
-        // A thread's start costs as much as tens of elements: few of them a thread where rows are short or the chip not full.
-        const bool few = n <= 2 * N * kElements || (rows * n <= kRowTargetThreads * N * kFew && n <= kRowThreads * N * kFew);
-        if (few) return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, has_clusters, in_passing), f, operands);
-        // Rows of many blocks get fewer of them, and short ones that are only read fewer threads, where the chip is full.
-        // Elsewhere an exponential that is not made twice is worth more (bf16 gradients of 1000 classes: 148 microseconds, not
-        // 179).
-        const bool is_full = rows * ceil_div<int64_t>(n, N * kMany) >= kRowTargetThreads;
-        const bool many = is_full && (in_passing || n > int64_t{kRowThreads} * N * kElements);
-        if (many) return run_rows<N, kMany>(launch, share_rows(rows, n, N * kMany, N, has_clusters, in_passing), f, operands);
-        return run_rows<N, kElements>(launch, share_rows(rows, n, N * kElements, N, has_clusters, in_passing), f, operands);
+        if constexpr (kMapsColumns<F, Inputs<Column...>>) {
+            const ColumnGrid grid = ColumnGrid::of<Full>(outer, n, N, kColumnRows<N, Operands>);
+            if (grid.is_there()) return launch_columns<N>(launch, grid, f, operands);
+            return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, false, in_passing), f, operands);
+        } else {
+            // A thread's start costs as much as tens of elements: few of them a thread where rows are short or the chip not
+            // full.
+            const bool few =
+                n <= 2 * N * kElements || (rows * n <= kRowTargetThreads * N * kFew && n <= kRowThreads * N * kFew);
+            if (few) return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, has_clusters, in_passing), f, operands);
+            // Rows of many blocks get fewer of them, and short ones that are only read fewer threads, where the chip is full.
+            // Elsewhere an exponential that is not made twice is worth more (bf16 gradients of 1000 classes: 148 microseconds,
+            // not 179).
+            const bool is_full = rows * ceil_div<int64_t>(n, N * kMany) >= kRowTargetThreads;
+            const bool many = is_full && (in_passing || n > int64_t{kRowThreads} * N * kElements);
+            if (many)
+                return run_rows<N, kMany>(launch, share_rows(rows, n, N * kMany, N, has_clusters, in_passing), f, operands);
+            return run_rows<N, kElements>(launch, share_rows(rows, n, N * kElements, N, has_clusters, in_passing), f, operands);
+        }
     }
     const int last = outer.rank - 1;
     const bool across = last >= 0 && n > 1 && magnitude(outer.stride[0][last]) < magnitude(inner.stride[0][inner.rank - 1]);

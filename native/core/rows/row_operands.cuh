@@ -264,6 +264,70 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         map<N, V>(f, at, row, part, where, held, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
     }
 
+    // --- rows that share the numbers of their columns ---
+
+    template <class F>
+    using NearOf = decltype(near_of(std::declval<const F&>(), std::declval<const typename F::Row&>(), int64_t{}));
+    template <int N, class F>
+    struct Numbers {
+        NearOf<F> near[N];
+        Pack<Vec<Column, N>...> column;
+    };
+
+    template <int N, class F, size_t... K>
+    BK_DEVICE Numbers<N, F> numbers(const F& f, const typename F::Row& row, const RowTile<N, 1>& where,
+                                    std::index_sequence<K...>) const {
+        Numbers<N, F> result;
+        ((get<K>(result.column) = load_column(get<K>(columns), where, 0)), ...);
+        auto near = near_of(f, row, where.at(0));
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane) {
+            if (lane > 0) advance<N>(f, row, where.at(lane), near);
+            result.near[lane] = near;
+        }
+        return result;
+    }
+    template <int N, class F>
+    BK_DEVICE Numbers<N, F> numbers(const F& f, const typename F::Row& row, const RowTile<N, 1>& where) const {
+        return numbers<N>(f, row, where, std::index_sequence_for<Column...>{});
+    }
+
+    // `r` rows behind the one at `at`, along the last axis.
+    BK_DEVICE At behind(const At& at, int64_t r) const {
+        At result;
+#pragma unroll
+        for (int k = 0; k < Full; ++k) result.of[k] = at.of[k] + static_cast<uint64_t>(r) * outer.stride[0][k];
+        return result;
+    }
+    template <int N>
+    BK_DEVICE void load_row(const At& at, int64_t r, int64_t rows, RowTile<N, 1> where, Cell<N>& cell) const {
+        if (r >= rows) where.n = 0;
+        Cell<N> loaded[1];
+        load<N, 1>(behind(at, r), where, loaded);
+        cell = loaded[0];
+    }
+    template <int N, class F, size_t... I, size_t... K, size_t... O>
+    BK_DEVICE void map_row(const F& f, const At& at, const typename F::Row& row, const RowTile<N, 1>& where,
+                           const Cell<N>& cell, const Numbers<N, F>& of, std::index_sequence<I...>, std::index_sequence<K...>,
+                           std::index_sequence<O...> outs) const {
+        Pack<Vec<Out, N>...> result;
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane) {
+            const auto held = f.hold(row, of.near[lane], widen_lane(get<I>(cell), lane)...);
+            put_lane<N>(result, lane,
+                        f.map(row, typename F::Part{}, of.near[lane], held, widen_lane(get<K>(of.column), lane)...), outs);
+        }
+        ((get<O>(y) == nullptr ? (void)0
+                               : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, 0, get<O>(result))),
+         ...);
+    }
+    template <int N, class F>
+    BK_DEVICE void map_row(const F& f, const At& at, int64_t r, const typename F::Row& row, const RowTile<N, 1>& where,
+                           const Cell<N>& cell, const Numbers<N, F>& of) const {
+        map_row<N>(f, behind(at, r), row, where, cell, of, std::index_sequence_for<In...>{},
+                   std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+    }
+
     template <class At, class Result, size_t... I>
     BK_DEVICE void save(const At& at, const Result& result, std::index_sequence<I...>) const {
         ((get<I>(saved) == nullptr ? (void)0 : (void)(get<I>(saved)[signed_offset(at.of[I])] = narrow<Saved>(get<I>(result)))),

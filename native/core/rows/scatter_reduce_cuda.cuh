@@ -1,4 +1,4 @@
-// Along dense lines in shared memory (scatter_lines.cuh), by atomics (scatter_atomic.cuh), or by sorting (target, update) pairs
+// In shared memory (scatter_lines.cuh), by atomics (scatter_atomic.cuh), or by sorting (target, update) pairs
 // and combining runs: of rows by add_runs.cuh, of elements by combine_elements.cuh. Updates are sorted a slab of at most
 // kScatterSlab at a time, and out is seen through windows whose places fit 31 bits; both are one for all but giant problems.
 #pragma once
