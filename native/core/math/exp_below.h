@@ -1,7 +1,7 @@
 // exp(x - base) of many x, none of which exceeds the base.
 #pragma once
 
-#include <cstdint>
+#include <type_traits>
 
 #include "core/math/math.h"
 #include "core/platform.h"
