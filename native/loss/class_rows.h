@@ -206,37 +206,45 @@ struct WeightedCrossEntropyRows : RowDefaults {
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0), C(0)}; }
 
 #if BK_CUDA
-    // Of the classes from position j on, which is a multiple of Width.
-    template <int Width>
-    BK_DEVICE void weights_from(int j, C (&w)[Width]) const {
-        if (weight != nullptr && reinterpret_cast<uintptr_t>(weight) % kVectorBytes == 0) {
-            const Vec<C, Width> loaded = load_if<Width>(true, weight + j);
+    // load(exists, j, w): weights of the classes from position j on, a multiple of their number; 0 where they do not exist.
+    template <class W, int N, class Load>
+    BK_DEVICE void spread_by(const Held (&x)[N], const W& where, Acc* acc, const Load& load) const {
+        C product = 0, weights = 0;
 #pragma unroll
-            for (int lane = 0; lane < Width; ++lane) w[lane] = loaded.lane[lane];
-            return;
+        for (int i = 0; i < N; i += W::width) {
+            const bool exists = where.has(i);
+            C w[W::width];
+            load(exists, where.position(i), w);
+#pragma unroll
+            for (int lane = 0; lane < W::width; ++lane) {
+                product += w[lane] * math::select(exists, x[i + lane], C(0));
+                weights += w[lane];
+            }
         }
-#pragma unroll
-        for (int lane = 0; lane < Width; ++lane) w[lane] = weight == nullptr ? C(1) : weight[j + lane];
+        acc->picked += each * product;
+        acc->weights = weights;
     }
 #endif
     // The share of every class of the elements, times these.
     template <class W, int N>
     BK_HD void spread(const Held (&x)[N], const W& where, Acc* acc) const {
 #if BK_IN_KERNEL
-        C product = 0, weights = 0;
+        if (weight == nullptr)
+            spread_by(x, where, acc, [](bool exists, int, C(&w)[W::width]) {
 #pragma unroll
-        for (int i = 0; i < N; i += W::width) {
-            if (!where.has(i)) continue;
-            C w[W::width];
-            weights_from(where.position(i), w);
+                for (C& each_w : w) each_w = exists ? C(1) : C(0);
+            });
+        else if (reinterpret_cast<uintptr_t>(weight) % kVectorBytes == 0)
+            spread_by(x, where, acc, [this](bool exists, int j, C(&w)[W::width]) {
+                const Vec<C, W::width> loaded = load_if<W::width>(exists, weight + j);
 #pragma unroll
-            for (int lane = 0; lane < W::width; ++lane) {
-                product += w[lane] * x[i + lane];
-                weights += w[lane];
-            }
-        }
-        acc->picked += each * product;
-        acc->weights = weights;
+                for (int lane = 0; lane < W::width; ++lane) w[lane] = loaded.lane[lane];
+            });
+        else
+            spread_by(x, where, acc, [this](bool exists, int j, C(&w)[W::width]) {
+#pragma unroll
+                for (int lane = 0; lane < W::width; ++lane) w[lane] = exists ? weight[j + lane] : C(0);
+            });
 #else
         C product[N], weights[N];
         const C* const from = weight == nullptr ? nullptr : weight + where.at(0);

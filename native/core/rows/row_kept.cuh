@@ -133,12 +133,10 @@ struct KeptVectors {
         Acc all = f.identity();
         all.max = largest_of(cell);
         if (f.sums_first()) {
+            typename F::Held every[N * V];
 #pragma unroll
-            for (int v = 0; v < V; ++v) {
-                const RowTile<N, 1> one = where.vector(v);
-                operands.template hold_vector<N>(f, row, one, cell[v], held);
-                all = f.join(all, f.first_sums(row, held, one));
-            }
+            for (int v = 0; v < V; ++v) operands.template hold_vector<N>(f, row, where.vector(v), cell[v], every + v * N);
+            all = f.join(all, f.first_sums(row, every, where));
         }
         const auto below = f.below(all.max);
         typename F::C sum[V];
