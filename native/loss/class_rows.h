@@ -5,13 +5,14 @@
 
 #include <cstdint>
 
-#include "core/math/half_power.h"
+#include "core/math/exp_below.h"
 #include "core/math/math.h"
 #include "core/platform.h"
 #include "core/rows/row_map.h"
 #include "loss/class_weights.h"
 #include "loss/likelihood.h"
 #include "loss/margin.h"
+#include "loss/power.h"
 
 namespace bk {
 
@@ -34,19 +35,23 @@ BK_HD C picked_of(const C (&x)[N], const W& where, int32_t target) {
 #endif
 }
 
+// Whether there is a target, which is none of `count` positions from `first` on.
+BK_HD bool are_other_classes(int32_t target, int first, unsigned count) {
+    return target >= 0 && static_cast<unsigned>(target - first) >= count;
+}
+
 // What is subtracted before exponentials: nothing from elements that are all -inf.
 template <class C>
 BK_HD C base_of(C max) {
     return math::select(max == -C(INFINITY), C(0), max);
 }
 
-// Exponentials of x - base in place of x; their sum.
+// Exponentials in place of x, and their sum, both without their scale.
 template <class T, int N>
-BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], compute_t<T> base) {
-    using C = compute_t<T>;
+BK_HD compute_t<T> exponentials(compute_t<T> (&x)[N], const ExpBelow<T>& below) {
     BK_HELD_LOOP
-    for (int i = 0; i < N; ++i) x[i] = math::exp_of_negative<T>(x[i] - base);
-    return sum_of<C>(x);
+    for (int i = 0; i < N; ++i) x[i] = below(x[i]);
+    return sum_of(x);
 }
 
 // An index of 4 bytes, which is its low word, or of 8.
@@ -59,11 +64,11 @@ BK_HD int64_t index_of_words(int32_t low, int32_t high, bool has_high_word) {
 template <class T>
 struct CrossEntropyRows : RowDefaults {
     static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
-    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice;
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kPadsInMemory = true;
     using MapsAgain = CrossEntropyRows;
     using C = compute_t<T>;
     struct Acc {
-        C max, sum, picked;  // of exp(x - base_of(max)); x[target]
+        C max, sum, picked;  // of exp(x - base_of(max)); x[target], of neighbours on a GPU in the first one's alone
     };
     struct Row : LargestKnown<kTwice> {
         int32_t target;
@@ -90,16 +95,29 @@ struct CrossEntropyRows : RowDefaults {
 
     template <class W, int N>
     BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
-        if constexpr (kTwice) {
+        if constexpr (kTwice)
             if (!row.knows_max) return {max_of(x), C(0), C(0)};
-            const C picked = picked_of(x, where, row.target);
-            return {row.max, exponentials<T>(x, row.max), picked};
-        }
-        const C max = max_of(x), picked = picked_of(x, where, row.target);
-        return {max, exponentials<T>(x, base_of(max)), picked};
+        Acc acc = first_sums(row, x, where);
+        const ExpBelow<T> by = below(acc.max);
+        acc.sum = exponentials(x, by) * by.scale();
+        return acc;
     }
+    BK_HD ExpBelow<T> below(C max) const { return ExpBelow<T>(base_of(max)); }
+    // All but the exponentials.
+    template <class W, int N>
+    BK_HD Acc first_sums([[maybe_unused]] const Row& row, const Held (&x)[N], [[maybe_unused]] const W& where) const {
+#if BK_CUDA
+        return {max_of(x), C(0), C(0)};
+#else
+        return {row.max, C(0), picked_of(x, where, row.target)};
+#endif
+    }
+    BK_HD bool sums_first() const { return false; }
+    BK_HD int picks(const Row& row) const { return row.target; }
+    BK_HD void pick(const Row&, Acc* all, C x) const { all->picked += x; }
+    BK_HD Acc join(const Acc& a, const Acc& b) const { return {LargerOf{}(a.max, b.max), a.sum + b.sum, a.picked + b.picked}; }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        if constexpr (kTwice) return {math::max(a.max, b.max), a.sum + b.sum, a.picked + b.picked};
+        if constexpr (kTwice) return join(a, b);
         const bool first = a.max > b.max;
         const Acc high = first ? a : b, low = first ? b : a;
         return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked};
@@ -107,7 +125,7 @@ struct CrossEntropyRows : RowDefaults {
     template <class L>
     BK_HD Acc merge(const Acc& mine, const L& lanes) const {
         const C max = lanes.largest(mine.max);
-        return {max, lanes.sum(mine.sum * math::exp_of_negative<T>(mine.max - base_of(max))), lanes.sum(mine.picked)};
+        return {max, lanes.sum(mine.sum * math::exp_of_negative<T>(mine.max - base_of(max))), mine.picked};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);
@@ -119,14 +137,25 @@ struct CrossEntropyRows : RowDefaults {
     }
     BK_HD Part part(const Row& row, [[maybe_unused]] const Acc& mine) const {
         if constexpr (kTwice) return {row.factor};
-        return {math::exp<T>(base_of(mine.max) - row.max) * row.factor};
+        const ExpBelow<T> by = below(mine.max);
+        return {math::exp<T>(by.base - row.max) * (row.factor * by.scale())};
     }
     BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e) const {
         const C share = e * part.factor - math::select(static_cast<int32_t>(j) == row.target, row.scale, C(0));
         return pack(math::select(row.target < 0, C(0), share));
     }
     BK_HD Pack<C> map_again(const Row& row, int64_t j, Held x) const {
-        return map(row, {row.factor}, j, math::exp_of_negative<T>(x - row.max));
+        const ExpBelow<T> by(row.max);
+        return map(row, {row.factor * by.scale()}, j, by(x));
+    }
+    // Of classes that are not the target.
+    BK_HD bool are_others(const Row& row, int first, unsigned count) const {
+        return are_other_classes(row.target, first, count);
+    }
+    BK_HD Pack<C> map_other(const Row&, const Part& part, Held e) const { return pack(e * part.factor); }
+    BK_HD Pack<C> map_other_again(const Row& row, Held x) const {
+        const ExpBelow<T> by(row.max);
+        return map_other(row, {row.factor * by.scale()}, by(x));
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };
@@ -137,7 +166,7 @@ struct CrossEntropyRows : RowDefaults {
 template <class T>
 struct WeightedCrossEntropyRows : RowDefaults {
     static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
-    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true;
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true, kPadsInMemory = true;
     static constexpr int kHeldBytes = 64, kKeptBytes = sizeof(T) == 4 ? 128 : 64;  // a row's numbers need registers too
     using MapsAgain = WeightedCrossEntropyRows;
     using C = compute_t<T>;
@@ -177,37 +206,45 @@ struct WeightedCrossEntropyRows : RowDefaults {
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0), C(0)}; }
 
 #if BK_CUDA
-    // Of the classes from position j on, which is a multiple of Width.
-    template <int Width>
-    BK_DEVICE void weights_from(int j, C (&w)[Width]) const {
-        if (weight != nullptr && reinterpret_cast<uintptr_t>(weight) % kVectorBytes == 0) {
-            const Vec<C, Width> loaded = load_if<Width>(true, weight + j);
+    // load(exists, j, w): weights of the classes from position j on, a multiple of their number; 0 where they do not exist.
+    template <class W, int N, class Load>
+    BK_DEVICE void spread_by(const Held (&x)[N], const W& where, Acc* acc, const Load& load) const {
+        C product = 0, weights = 0;
 #pragma unroll
-            for (int lane = 0; lane < Width; ++lane) w[lane] = loaded.lane[lane];
-            return;
+        for (int i = 0; i < N; i += W::width) {
+            const bool exists = where.has(i);
+            C w[W::width];
+            load(exists, where.position(i), w);
+#pragma unroll
+            for (int lane = 0; lane < W::width; ++lane) {
+                product += w[lane] * math::select(exists, x[i + lane], C(0));
+                weights += w[lane];
+            }
         }
-#pragma unroll
-        for (int lane = 0; lane < Width; ++lane) w[lane] = weight == nullptr ? C(1) : weight[j + lane];
+        acc->picked += each * product;
+        acc->weights = weights;
     }
 #endif
     // The share of every class of the elements, times these.
     template <class W, int N>
     BK_HD void spread(const Held (&x)[N], const W& where, Acc* acc) const {
 #if BK_IN_KERNEL
-        C product = 0, weights = 0;
+        if (weight == nullptr)
+            spread_by(x, where, acc, [](bool exists, int, C(&w)[W::width]) {
 #pragma unroll
-        for (int i = 0; i < N; i += W::width) {
-            if (!where.has(i)) continue;
-            C w[W::width];
-            weights_from(where.position(i), w);
+                for (C& each_w : w) each_w = exists ? C(1) : C(0);
+            });
+        else if (reinterpret_cast<uintptr_t>(weight) % kVectorBytes == 0)
+            spread_by(x, where, acc, [this](bool exists, int j, C(&w)[W::width]) {
+                const Vec<C, W::width> loaded = load_if<W::width>(exists, weight + j);
 #pragma unroll
-            for (int lane = 0; lane < W::width; ++lane) {
-                product += w[lane] * x[i + lane];
-                weights += w[lane];
-            }
-        }
-        acc->picked += each * product;
-        acc->weights = weights;
+                for (int lane = 0; lane < W::width; ++lane) w[lane] = loaded.lane[lane];
+            });
+        else
+            spread_by(x, where, acc, [this](bool exists, int j, C(&w)[W::width]) {
+#pragma unroll
+                for (int lane = 0; lane < W::width; ++lane) w[lane] = exists ? weight[j + lane] : C(0);
+            });
 #else
         C product[N], weights[N];
         const C* const from = weight == nullptr ? nullptr : weight + where.at(0);
@@ -226,13 +263,31 @@ struct WeightedCrossEntropyRows : RowDefaults {
     BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
         if constexpr (kTwice)
             if (!row.knows_max) return {max_of(x), 0, 0, 0};
-        Acc acc{kTwice ? row.max : max_of(x), 0, row.own * picked_of(x, where, row.target), 0};
-        if (each != C(0)) spread(x, where, &acc);
-        acc.sum = exponentials<T>(x, base_of(acc.max));
+        Acc acc = first_sums(row, x, where);
+        const ExpBelow<T> by = below(acc.max);
+        acc.sum = exponentials(x, by) * by.scale();
         return acc;
     }
+    BK_HD ExpBelow<T> below(C max) const { return ExpBelow<T>(base_of(max)); }
+    // All but the exponentials.
+    template <class W, int N>
+    BK_HD Acc first_sums([[maybe_unused]] const Row& row, const Held (&x)[N], const W& where) const {
+#if BK_CUDA
+        Acc acc{max_of(x), 0, 0, 0};
+#else
+        Acc acc{row.max, 0, row.own * picked_of(x, where, row.target), 0};
+#endif
+        if (sums_first()) spread(x, where, &acc);
+        return acc;
+    }
+    BK_HD bool sums_first() const { return each != C(0); }
+    BK_HD int picks(const Row& row) const { return row.target; }
+    BK_HD void pick(const Row& row, Acc* all, C x) const { all->picked += row.own * x; }
+    BK_HD Acc join(const Acc& a, const Acc& b) const {
+        return {LargerOf{}(a.max, b.max), a.sum + b.sum, a.picked + b.picked, a.weights + b.weights};
+    }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        if constexpr (kTwice) return {math::max(a.max, b.max), a.sum + b.sum, a.picked + b.picked, a.weights + b.weights};
+        if constexpr (kTwice) return join(a, b);
         const bool first = a.max > b.max;
         const Acc high = first ? a : b, low = first ? b : a;
         return {high.max, high.sum + low.sum * math::exp<T>(low.max - base_of(high.max)), a.picked + b.picked,
@@ -241,8 +296,9 @@ struct WeightedCrossEntropyRows : RowDefaults {
     template <class L>
     BK_HD Acc merge(const Acc& mine, const L& lanes) const {
         const C max = lanes.largest(mine.max);
-        return {max, lanes.sum(mine.sum * math::exp_of_negative<T>(mine.max - base_of(max))), lanes.sum(mine.picked),
-                lanes.sum(mine.weights)};
+        const Acc all{max, lanes.sum(mine.sum * math::exp_of_negative<T>(mine.max - base_of(max))), mine.picked, C(0)};
+        if (!sums_first()) return all;  // the first of the lanes has x[target]
+        return {all.max, all.sum, lanes.sum(mine.picked), lanes.sum(mine.weights)};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         row.max = base_of(all.max);
@@ -259,7 +315,8 @@ struct WeightedCrossEntropyRows : RowDefaults {
     }
     BK_HD Part part(const Row& row, [[maybe_unused]] const Acc& mine) const {
         if constexpr (kTwice) return {row.factor};
-        return {math::exp<T>(base_of(mine.max) - row.max) * row.factor};
+        const ExpBelow<T> by = below(mine.max);
+        return {math::exp<T>(by.base - row.max) * (row.factor * by.scale())};
     }
     // `w` is 0 where there are no weights or no share of every class.
     BK_HD Pack<C> map(const Row& row, const Part& part, int64_t j, Held e, C w = C(0)) const {
@@ -267,7 +324,19 @@ struct WeightedCrossEntropyRows : RowDefaults {
         return pack(math::select(row.target < 0, C(0), e * part.factor - share));
     }
     BK_HD Pack<C> map_again(const Row& row, int64_t j, Held x, C w = C(0)) const {
-        return map(row, {row.factor}, j, math::exp_of_negative<T>(x - row.max), w);
+        const ExpBelow<T> by(row.max);
+        return map(row, {row.factor * by.scale()}, j, by(x), w);
+    }
+    // Of classes that are not the target.
+    BK_HD bool are_others(const Row& row, int first, unsigned count) const {
+        return are_other_classes(row.target, first, count);
+    }
+    BK_HD Pack<C> map_other(const Row& row, const Part& part, Held e, C w = C(0)) const {
+        return pack(e * part.factor - (row.off + row.scale * each * w));
+    }
+    BK_HD Pack<C> map_other_again(const Row& row, Held x, C w = C(0)) const {
+        const ExpBelow<T> by(row.max);
+        return map_other(row, {row.factor * by.scale()}, by(x), w);
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.term, row.term); }
 };
@@ -324,7 +393,8 @@ struct SoftCrossEntropyRows : RowDefaults {
         const C max = kTwice ? row.max : max_of(x), base = base_of(max);
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) product[i] = share(q[i], x[i] - base);
-        const C sum = exponentials<T>(x, base);
+        const ExpBelow<T> below(base);
+        const C sum = exponentials(x, below) * below.scale();
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) held[i].x = x[i];
         return {max, sum, sum_of(q), sum_of(product)};
@@ -354,7 +424,8 @@ struct SoftCrossEntropyRows : RowDefaults {
     }
     BK_HD Part part(const Row& row, [[maybe_unused]] const Acc& mine) const {
         if constexpr (kTwice) return {row.factor};
-        return {math::exp<T>(base_of(mine.max) - row.max) * row.factor};
+        const C base = base_of(mine.max);
+        return {math::exp<T>(base - row.max) * (row.factor * ExpBelow<T>(base).scale())};
     }
     BK_HD Pack<C> map(const Row& row, const Part& part, int64_t, const Held& held) const {
         return pack(held.x * part.factor - held.q * row.scale);
@@ -388,28 +459,6 @@ struct SoftCrossEntropyTargetRows : SoftCrossEntropyRows<T> {
         return pack(get<0>(Base::map(row, part, j, held)), slope * (row.normalizer - held.logit));
     }
 };
-
-// x to the power p, for x >= 0.
-template <class T>
-BK_HD compute_t<T> power_of(compute_t<T> x, compute_t<T> p) {
-    if (p == 1) return x;
-    if (p == 2) return x * x;
-    return math::pow<T>(x, p);
-}
-
-// The cases of f.p that need no power (core/pointwise/cases.h).
-template <class F, class Body>
-BK_HD void each_power(F f, const Body& body) {
-    if (f.p == 1) {
-        f.p = 1;
-        body(f);
-    } else if (f.p == 2) {
-        f.p = 2;
-        body(f);
-    } else {
-        body(f);
-    }
-}
 
 // The mean over the classes of max(0, margin - x[target] + x[j])^p, j not being the target, times the target's weight. Two
 // passes: the first finds x[target].

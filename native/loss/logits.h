@@ -8,11 +8,11 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/math/fastdiv.h"
-#include "core/math/half_power.h"
 #include "core/math/math.h"
 #include "core/pointwise/pointwise.h"
 #include "loss/elementwise_loss.h"
 #include "loss/likelihood.h"
+#include "loss/power.h"
 #include "loss/reduction.h"
 
 namespace bk {
@@ -159,11 +159,15 @@ template <class T>
 struct FocalTerm {
     using C = compute_t<T>;
     C alpha, gamma;
+    template <class F, class Body>
+    static BK_HD void each_case(const F& f, const Body& body) {
+        each_power(f, &F::gamma, body);
+    }
     BK_HD C operator()(C x, C target) const {
         const auto logit = Logit<T>::of(x);
         const C missed = logit.yes * (C(1) - target) + logit.no * target;
         const C cost = share(target, logit.cost_of_yes) + share(C(1) - target, logit.cost_of_no);
-        return side_of(alpha, target) * share(math::pow<T>(missed, gamma), cost);
+        return side_of(alpha, target) * share(power_of<T>(missed, gamma), cost);
     }
 };
 
@@ -171,9 +175,13 @@ template <class T>
 struct FocalGradient {
     using C = compute_t<T>;
     C alpha, gamma, factor;
+    template <class F, class Body>
+    static BK_HD void each_case(const F& f, const Body& body) {
+        each_power(f, &F::gamma, body);
+    }
     BK_HD C operator()(C x, C target, C dy) const {
         const auto logit = Logit<T>::of(x);
-        const C missed = logit.yes * (C(1) - target) + logit.no * target, power = math::pow<T>(missed, gamma);
+        const C missed = logit.yes * (C(1) - target) + logit.no * target, power = power_of<T>(missed, gamma);
         const C cost = share(target, logit.cost_of_yes) + share(C(1) - target, logit.cost_of_no);
         const C slope = (C(1) - target) * logit.yes - target * logit.no;
         const C turn = gamma * (C(1) - C(2) * target) * (logit.yes * logit.no);

@@ -12,6 +12,7 @@
 #include "core/rows/row_map.h"
 #include "loss/class_rows.h"
 #include "loss/margin.h"
+#include "loss/power.h"
 
 namespace bk {
 
@@ -88,7 +89,7 @@ struct TripletRows : RowDefaults {
 
     template <class F, class Body>
     static BK_HD void each_case(const F& f, const Body& body) {
-        each_power(f, body);
+        each_power(f, &F::p, body);
     }
     BK_HD Row start(C dy = C(1)) const { return {dy * factor, 0, 0, 0}; }
     BK_HD Held hold(const Row&, int64_t, C a, C positive, C negative) const { return {a - positive, a - negative}; }

@@ -55,6 +55,12 @@ BK_DEVICE void store_present(const Pack<Out*...>& out, const int64_t* offset, co
     ((get<O>(out) != nullptr ? store<N>(get<O>(out) + offset[O], get<O>(y)) : void()), ...);
 }
 
+// Whether terms have something of their index that neighbours share, so that it is made once a vector.
+template <class R, class = void>
+constexpr bool kSharesTerms = false;
+template <class R>
+constexpr bool kSharesTerms<R, std::void_t<decltype(std::declval<const R&>().terms_from(int64_t{0}))>> = !kIgnoresIndex<R>;
+
 // Adds a vector of each input, a lane to an Acc, and stores what is made of them at `offset`.
 template <int N, class R, class Each, class... In, size_t... I>
 BK_DEVICE void add_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t index, int64_t step, const Each& each,
@@ -62,13 +68,22 @@ BK_DEVICE void add_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t in
                          std::index_sequence<I...> inputs) {
     const Pack<Vec<In, N>...> x = from_words(words, inputs);
     [[maybe_unused]] typename Each::template Vectors<N> y;
+    const auto each_lane = [&](const auto& add) {
 #pragma unroll
-    for (int lane = 0; lane < N; ++lane) {
-        if constexpr (Each::count == 0)
-            reducer.add(acc[lane], index + lane * step, widen(get<I>(x).lane[lane])...);
-        else
-            put(y, lane, reducer.add(acc[lane], index + lane * step, widen(get<I>(x).lane[lane])...));
+        for (int lane = 0; lane < N; ++lane) {
+            if constexpr (Each::count == 0)
+                add(lane, widen(get<I>(x).lane[lane])...);
+            else
+                put(y, lane, add(lane, widen(get<I>(x).lane[lane])...));
+        }
+    };
+    bool are_added = false;
+    if constexpr (kSharesTerms<R> && N > 1) {
+        const auto terms = reducer.terms_from(index);
+        are_added = step == 1 && terms.count >= N;
+        if (are_added) each_lane([&](int lane, auto... value) { return reducer.add_term(acc[lane], terms, lane, value...); });
     }
+    if (!are_added) each_lane([&](int lane, auto... value) { return reducer.add(acc[lane], index + lane * step, value...); });
     if constexpr (Each::count > 0) store_present<N>(each.pointer, offset, y, typename Each::Indices{});
 }
 
@@ -112,9 +127,20 @@ BK_DEVICE void add_line(const R& reducer, typename R::Acc (&acc)[N], const Pack<
                 for (int k = 0; k < kPlaces; ++k) offset[u][k] = place[k] + u * step[k];
                 x[u] = load_all<N, kAlwaysVectors<R>>(in, offset[u], grid.broadcast, inputs);
             }
+            if constexpr (kSharesTerms<R> && Each::count == 0) {
+                // Long terms once, not kRound times, in the code, of which a multiprocessor keeps little at hand.
+#pragma unroll 1
+                for (int u = 0; u < kRound; ++u) {
+                    add_lanes<N>(reducer, acc, place[kPlaces] + u * step[kPlaces], lane_step, each, nullptr, x[0], inputs);
 #pragma unroll
-            for (int u = 0; u < kRound; ++u)
-                add_lanes<N>(reducer, acc, place[kPlaces] + u * step[kPlaces], lane_step, each, offset[u] + kIn, x[u], inputs);
+                    for (int v = 1; v < kRound; ++v) x[v - 1] = x[v];
+                }
+            } else {
+#pragma unroll
+                for (int u = 0; u < kRound; ++u)
+                    add_lanes<N>(reducer, acc, place[kPlaces] + u * step[kPlaces], lane_step, each, offset[u] + kIn, x[u],
+                                 inputs);
+            }
 #pragma unroll
             for (int k = 0; k <= kPlaces; ++k) place[k] += kRound * step[k];
         }

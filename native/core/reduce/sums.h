@@ -91,7 +91,13 @@ struct TermSum {
     BK_HD Acc identity() const { return parts().identity(); }
     template <class... X>
     BK_HD auto add(Acc& acc, int64_t index, X... x) const {
-        return add_picked(acc, as_pack(piece_at(fn, index, 0)(0, x...)));
+        return add_term(acc, terms_from(index), 0, x...);
+    }
+    // What neighbouring terms from an index on have in common, as many as its `count`; and the term k behind that index.
+    BK_HD auto terms_from(int64_t index) const { return piece_at(fn, index, 0); }
+    template <class Piece, class... X>
+    BK_HD auto add_term(Acc& acc, const Piece& piece, int64_t k, X... x) const {
+        return add_picked(acc, as_pack(piece(k, x...)));
     }
     BK_HD void settle(Acc& acc, int64_t terms) const { parts().settle(acc, terms); }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return parts().combine(a, b); }

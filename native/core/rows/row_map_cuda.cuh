@@ -79,6 +79,13 @@ __global__ void __launch_bounds__(kMostRowThreads)
     const int begin = part * grid.tiles * tile;
     const int mine_at = ((grid.parts == 1 ? share : 0) * grid.lanes + lane) * N;
     const auto span = [&](int t) { return RowTile<N, V>{begin + t * tile + mine_at, threads * N, n}; };
+    const bool is_first = exists && lane == 0 && share == 0;
+    [[maybe_unused]] const auto picked = [&] {
+        if constexpr (kPicks<F>)
+            return operands.template element<N>(at, is_first && grid.stage != RowStage::kMaps ? f.picks(row) : -1);
+        else
+            return 0;
+    }();
     Kept<N, V, F, Operands> kept;
     Acc mine = f.identity();
     if constexpr (F::kOnlyMaps) {
@@ -102,6 +109,8 @@ __global__ void __launch_bounds__(kMostRowThreads)
                 all = combine_block(f, all, exchange, turn);
             if (grid.blocks > 1) all = combine_cluster(f, all, grid.blocks, exchange, turn);
             ++turn;
+            if constexpr (kPicks<F>)
+                if (is_first) f.pick(row, &all, picked);
             if (grid.stage == RowStage::kSums) {
                 if (threadIdx.x == 0) static_cast<AccWords<Acc>*>(parts)[r * grid.parts + part] = AccWords<Acc>::of(all);
                 return;
@@ -125,7 +134,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
             if (exists) kept.map(operands, f, at, row, mine, where);
         }
     }
-    if (exists && lane == 0 && share == 0) operands.save(f, r, row);
+    if (is_first) operands.save(f, r, row);
 }
 
 // --- plans ------------------------------------------------------------------------------------------------------------

@@ -30,6 +30,28 @@ struct RowTile {
     }
 };
 
+// Row functions of one input may have `static constexpr bool kPadsInMemory`, which says, if true, that pad() is hold() of an
+// input that is pad(), which the input's type has: vectors behind a row are such inputs then, and need no test an element.
+template <class F, class = void>
+constexpr bool kPadsInMemory = false;
+template <class F>
+constexpr bool kPadsInMemory<F, std::void_t<decltype(F::kPadsInMemory)>> = F::kPadsInMemory;
+
+// Row functions may have picks(row), a position or -1: what the first input has there is added by pick(row, &all, x) to what
+// the first of the threads that share a row gets of all.
+template <class F, class = void>
+constexpr bool kPicks = false;
+template <class F>
+constexpr bool kPicks<F, std::void_t<decltype(std::declval<const F&>().picks(std::declval<typename F::Row>()))>> = true;
+
+// Row functions may have map_other(), which is map() without a position, and are_others(row, first, count), which says that it
+// gives what map() does for `count` positions from `first` on: that is asked once a vector.
+template <class F, class = void>
+constexpr bool kMapsOthers = false;
+template <class F>
+constexpr bool
+    kMapsOthers<F, std::void_t<decltype(std::declval<const F&>().are_others(std::declval<typename F::Row>(), 0, 0u))>> = true;
+
 template <int Full, int Single, class X, class K, class P, class Y, class S>
 struct RowOperands;
 
@@ -146,30 +168,49 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     // --- loads ---
 
+    // Of the first input, at position j; 0 of none.
+    template <int N>
+    BK_DEVICE auto element(const At& at, int j) const {
+        int64_t offset[Full] = {j};
+        if (N == 1 && j > 0) offsets_along(j, offset);
+        return j < 0 ? decltype(widen(*get<0>(x)))(0) : widen(get<0>(x)[signed_offset(at.of[0]) + offset[0]]);
+    }
+
     template <int N, int V, class T>
     static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowTile<N, V>& where, int v) {
         return load_if<N>(where.has_vector(v), row + where.position(v * N));
     }
 
-    template <int N, int V, size_t... I>
-    BK_DEVICE void load(const At& at, const RowTile<N, V>& where, Cell<N> (&cell)[V], std::index_sequence<I...>) const {
+    template <int N, int V, class F, size_t... I>
+    BK_DEVICE void load(const F& f, const At& at, const RowTile<N, V>& where, Cell<N> (&cell)[V],
+                        std::index_sequence<I...>) const {
 #pragma unroll
-        for (int v = 0; v < V; ++v) ((get<I>(cell[v]) = load_vector(get<I>(x) + signed_offset(at.of[I]), where, v)), ...);
+        for (int v = 0; v < V; ++v) {
+            if constexpr (kPadsInMemory<F>) (fill_vector<I, N>(f.pad(), cell[v]), ...);
+            if (!kPadsInMemory<F> || where.has_vector(v))
+                ((get<I>(cell[v]) = load_vector(get<I>(x) + signed_offset(at.of[I]), where, v)), ...);
+        }
     }
-    template <int N, int V>
-    BK_DEVICE void load(const At& at, const RowTile<N, V>& where, Cell<N> (&cell)[V]) const {
-        load<N, V>(at, where, cell, std::index_sequence_for<In...>{});
+    template <int N, int V, class F>
+    BK_DEVICE void load(const F& f, const At& at, const RowTile<N, V>& where, Cell<N> (&cell)[V]) const {
+        load<N, V>(f, at, where, cell, std::index_sequence_for<In...>{});
+    }
+    template <size_t I, int N, class C>
+    static BK_DEVICE void fill_vector(C value, Cell<N>& cell) {
+#pragma unroll
+        for (auto& lane : get<I>(cell).lane) lane = narrow<std::decay_t<decltype(lane)>>(value);
     }
 
     // Of the vector that `where` is.
     template <int N, class F, size_t... I>
     BK_DEVICE void hold_vector(const F& f, const typename F::Row& row, const RowTile<N, 1>& where, const Cell<N>& cell,
                                typename F::Held* held, std::index_sequence<I...>) const {
+        const bool is_held = F::kHoldsZeros || kPadsInMemory<F> || where.has_vector(0);
         auto near = near_of(f, row, where.at(0));
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
             if (lane > 0) advance<N>(f, row, where.at(lane), near);
-            held[lane] = F::kHoldsZeros || where.has_vector(0) ? f.hold(row, near, widen_lane(get<I>(cell), lane)...) : f.pad();
+            held[lane] = is_held ? f.hold(row, near, widen_lane(get<I>(cell), lane)...) : f.pad();
         }
     }
     template <int N, class F>
@@ -183,7 +224,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                         typename F::Held (&held)[N * V], std::index_sequence<I...> ins) const {
         if constexpr (N > 1) {
             Cell<N> cell[V];
-            load<N, V>(at, where, cell, ins);
+            load<N, V>(f, at, where, cell, ins);
 #pragma unroll
             for (int v = 0; v < V; ++v) hold_vector<N>(f, row, where.vector(v), cell[v], held + v * N, ins);
         } else {
@@ -245,12 +286,22 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                 [[maybe_unused]] Pack<Vec<Column, N>...> column;
                 ((get<K>(column) = load_column(get<K>(columns), where, v)), ...);
                 Pack<Vec<Out, N>...> cell;
-                auto near = near_of(f, row, where.at(v * N));
+                bool is_plain = false;
+                if constexpr (kMapsOthers<F>) {
 #pragma unroll
-                for (int lane = 0; lane < N; ++lane) {
-                    if (lane > 0) advance<N>(f, row, where.at(v * N + lane), near);
-                    put_lane<N>(cell, lane, f.map(row, part, near, held[v * N + lane], widen_lane(get<K>(column), lane)...),
-                                outs);
+                    for (int lane = 0; lane < N; ++lane)
+                        put_lane<N>(cell, lane, f.map_other(row, part, held[v * N + lane], widen_lane(get<K>(column), lane)...),
+                                    outs);
+                    is_plain = f.are_others(row, where.position(v * N), N);
+                }
+                if (!is_plain) {
+                    auto near = near_of(f, row, where.at(v * N));
+#pragma unroll
+                    for (int lane = 0; lane < N; ++lane) {
+                        if (lane > 0) advance<N>(f, row, where.at(v * N + lane), near);
+                        put_lane<N>(cell, lane, f.map(row, part, near, held[v * N + lane], widen_lane(get<K>(column), lane)...),
+                                    outs);
+                    }
                 }
                 ((get<O>(y) == nullptr ? (void)0
                                        : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, v, get<O>(cell))),

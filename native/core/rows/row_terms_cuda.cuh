@@ -94,6 +94,11 @@ BK_DEVICE void sum_each_row(const F& f, const TermRows<sizeof...(I)>& given, con
                 all = f.combine(all, f.sum_up(row, held, OneCell{j, true}));
             }
             all = combine_block(f, all, exchange, turn++);
+            if constexpr (kPicks<F>) {
+                const int64_t j = f.picks(row);
+                if (threadIdx.x == 0 && j >= 0)
+                    f.pick(row, &all, widen(get<0>(x.pointer)[given.offset(0, r) + j * given.column_step]));
+            }
         } while (f.finish(row, all, given.columns));
         sum.add(get<1>(f.saved(row)));
     }
