@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kColumnThreads)
     for (int64_t r = share * grid.share + local; r < last; r += kRows * grid.rows_of_block) {
         typename Operands::template Cell<N> cell[kRows];
 #pragma unroll
-        for (int u = 0; u < kRows; ++u) operands.template load_row<N>(at, r + u * grid.rows_of_block, last, where, cell[u]);
+        for (int u = 0; u < kRows; ++u) operands.template load_row<N>(f, at, r + u * grid.rows_of_block, last, where, cell[u]);
 #pragma unroll
         for (int u = 0; u < kRows; ++u)
             if (r + u * grid.rows_of_block < last)

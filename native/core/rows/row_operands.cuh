@@ -350,11 +350,11 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         for (int k = 0; k < Full; ++k) result.of[k] = at.of[k] + static_cast<uint64_t>(r) * outer.stride[0][k];
         return result;
     }
-    template <int N>
-    BK_DEVICE void load_row(const At& at, int64_t r, int64_t rows, RowTile<N, 1> where, Cell<N>& cell) const {
+    template <int N, class F>
+    BK_DEVICE void load_row(const F& f, const At& at, int64_t r, int64_t rows, RowTile<N, 1> where, Cell<N>& cell) const {
         if (r >= rows) where.n = 0;
         Cell<N> loaded[1];
-        load<N, 1>(behind(at, r), where, loaded);
+        load<N, 1>(f, behind(at, r), where, loaded);
         cell = loaded[0];
     }
     template <int N, class F, size_t... I, size_t... K, size_t... O>
