@@ -73,7 +73,7 @@ private:
 // as looking them up takes registers of every element.
 template <class T>
 struct GroupApply : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
+    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true, kOnlyMaps = true;
     using C = compute_t<T>;
     using Acc = C;  // of nothing
     using Held = C;

@@ -48,7 +48,7 @@ struct JoinedSlopes {
 // of each.
 template <class T>
 struct GroupApplyBackward : RowDefaults {
-    static constexpr bool kOnePass = true;
+    static constexpr bool kOnePass = true, kOnlyMaps = true;
     using C = compute_t<T>;
     using Acc = C;  // of nothing
     struct Row {

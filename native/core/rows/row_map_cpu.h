@@ -27,6 +27,7 @@ constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
 constexpr int64_t kLeastLanes = 8;    // rows side by side
 constexpr int kMostRowsTogether = 8;  // that have no lanes
+constexpr int kMostRowsOfNears = 32;  // that look up together what neighbours have in common
 
 constexpr int64_t kAskedAhead = 1024;  // elements between what is worked on and what memory is asked for
 
@@ -127,6 +128,12 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     static constexpr int kIn = sizeof...(In), kOut = sizeof...(Out), kRowIn = sizeof...(RowIn);
     static constexpr int kSaved = sizeof...(Saved), kChunk = kRowChunk;
     static constexpr int kMostGroups = std::max<int>(1, kHeldBytes / static_cast<int>(sizeof(Group)));
+    // Rows of one place have the same Nears: those of a chunk are looked up for a lot of such rows, and are vectors then.
+    static constexpr bool kListsNears = F::kOnlyMaps && kHasNear<F> && kHasPlace<Row>;
+    static constexpr int kMostRows = kListsNears ? kMostRowsOfNears : kMostRowsTogether;
+    struct Nears {
+        decltype(near_of(std::declval<F>(), std::declval<Row>(), 0)) of[kListsNears ? kRowChunk : 1];
+    };
     // An output of what is held may hold it, too, until its values replace it.
     static constexpr bool kHoldsInOutput =
         (F::kMapsAlone || (F::kOnePass && sizeof(Acc) <= 8)) && kOut == 1 && (std::is_same_v<Out, Held> && ...);
@@ -135,6 +142,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         At at;  // of the first
         int rows;
     };
+
+    static constexpr int kFirstWork = kLoads | (F::kOnlyMaps ? kMaps : kSums);
 
     const F& f;
     Layout<Full + Single> rows;
@@ -201,8 +210,15 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         }
     }
 
+    static BK_HD auto near_in(const F& fn, const Row& row, const RowChunk& where, [[maybe_unused]] const Nears& nears, int i) {
+        if constexpr (kListsNears)
+            return nears.of[i];
+        else
+            return near_of(fn, row, where.first + i);
+    }
+
     template <size_t... I>
-    BK_HD void hold(const Lot& lot, int r, const Row& row, const RowChunk& where, Held (&held)[kRowChunk],
+    BK_HD void hold(const Lot& lot, int r, const Row& row, const RowChunk& where, const Nears& nears, Held (&held)[kRowChunk],
                     std::index_sequence<I...>) const {
         Pack<Block<In, kRowChunk>...> raw;
         Pack<Block<compute_t<In>, kRowChunk>...> wide;
@@ -211,7 +227,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         in_case(f, [&](const F& known) BK_INLINED {
             const F fn = known;  // which no store can change, so that the loop becomes vector code whatever it looks at
             BK_CHUNK_LOOP
-            for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_of(fn, row, where.first + i), get<I>(cell)[i]...);
+            for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_in(fn, row, where, nears, i), get<I>(cell)[i]...);
         });
         if (where.exist < kRowChunk)
             for (int i = where.exist; i < kRowChunk; ++i) held[i] = f.pad();
@@ -273,7 +289,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     template <size_t... K, size_t... O>
     BK_HD void map(const Lot& lot, int r, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where,
-                   std::index_sequence<K...>, std::index_sequence<O...> outs) const {
+                   const Nears& nears, std::index_sequence<K...>, std::index_sequence<O...> outs) const {
         [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> wide;
         [[maybe_unused]] const Pack<const compute_t<Column>*...> column =
             pack(column_chunk(get<K>(wide).cell, get<K>(columns), where)...);
@@ -287,7 +303,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const F fn = known;
             BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i)
-                put_cells(cell, i, fn.map(row, part, near_of(fn, row, where.first + i), held[i], get<K>(column)[i]...), outs);
+                put_cells(cell, i, fn.map(row, part, near_in(fn, row, where, nears, i), held[i], get<K>(column)[i]...), outs);
         });
         (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), where, get<O>(cell)), ...);
     }
@@ -298,21 +314,26 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                      Acc* in_output, Acc* acc) const {
         const int64_t of_row = keeps ? ceil_div<int64_t>(n, kRowChunk) : 0;
         for (int r = 0; r < lot.rows; ++r) acc[r] = f.identity();
+        Nears nears;
         for (int64_t first = begin; first < end; first += kRowChunk) {
             const RowChunk where{first, static_cast<int>(std::min<int64_t>(end - first, kRowChunk))};
             for (int r = 0; r < lot.rows; ++r) {
                 const Row known = row[r];
                 Group* const group = groups + r * of_row;
-                if (work & kLoads) hold(lot, r, known, where, group->held, std::index_sequence_for<In...>{});
-                if (work & kSums) {
-                    in_case(f, [&](const F& fn) BK_INLINED { group->mine = fn.sum_up(known, group->held, where); });
-                    acc[r] = f.combine(acc[r], group->mine);
-                }
+                if constexpr (kListsNears)
+                    if (r == 0 || known.place != row[r - 1].place)
+                        for (int i = 0; i < kRowChunk; ++i) nears.of[i] = f.near(known, first + i);
+                if (work & kLoads) hold(lot, r, known, where, nears, group->held, std::index_sequence_for<In...>{});
+                if constexpr (!F::kOnlyMaps)
+                    if (work & kSums) {
+                        in_case(f, [&](const F& fn) BK_INLINED { group->mine = fn.sum_up(known, group->held, where); });
+                        acc[r] = f.combine(acc[r], group->mine);
+                    }
                 if (in_output != nullptr)
                     exchange(work, lot.at, first, where.exist, group, &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
                 if constexpr (kOut > 0) {
                     if (work & kMaps)
-                        map(lot, r, known, group->held, group->mine, where, std::index_sequence_for<Column...>{},
+                        map(lot, r, known, group->held, group->mine, where, nears, std::index_sequence_for<Column...>{},
                             std::index_sequence_for<Out...>{});
                 }
             }
@@ -373,21 +394,21 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared) const {
         Group group[kMostGroups];
         Acc chunk[kHoldsInOutput && !F::kMapsAlone ? kMostChunksInOutput : 1];
-        Row row[kMostRowsTogether];
-        Acc all[kMostRowsTogether], acc[kMostRowsTogether];
+        Row row[kMostRows];
+        Acc all[kMostRows], acc[kMostRows];
         const int64_t chunks = ceil_div<int64_t>(n, kRowChunk);
-        const bool keeps = chunks <= kMostGroups;
-        const int most = !keeps || shared != nullptr ? 1 : rows_together(chunks);
+        const bool keeps = !F::kOnlyMaps && chunks <= kMostGroups;
+        const int most = shared != nullptr || rows.rank == 0 ? 1 : F::kOnlyMaps ? kMostRows : keeps ? rows_together(chunks) : 1;
         const bool in_output = !keeps && shared == nullptr && holds_in_output();
         int count = 1;
         for (int64_t i = begin; i < end; i += count) {
             if (most > 1) count = lot_rows(i, end, most);
-            if (count < 1 || count > kMostRowsTogether) __builtin_unreachable();
+            if (count < 1 || count > kMostRows) __builtin_unreachable();
             const Lot lot{outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i)), count};
             for (int r = 0; r < count; ++r) row[r] = shared != nullptr ? shared->known : start(at_row(lot.at, r));
             const int64_t first = shared != nullptr ? i * length : 0;
             const int64_t last = shared != nullptr ? std::min(first + length, n) : n;
-            int work = shared != nullptr ? shared->work : kLoads | kSums;
+            int work = shared != nullptr ? shared->work : kFirstWork;
             bool again = F::kOnePass;
             for (;;) {
                 const bool puts = in_output && (again || work == kMaps);
@@ -419,7 +440,6 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     // Rows of `chunks` chunks each that are kept at a time.
     int rows_together(int64_t chunks) const {
-        if (rows.rank == 0) return 1;
         return static_cast<int>(std::min<int64_t>(kMostRowsTogether, kMostGroups / std::max<int64_t>(chunks, 1)));
     }
 
@@ -442,7 +462,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         for (int64_t r = 0; r < (shares ? row_count : 1); ++r) {
             Acc part[kMostSegments];
             const At at = outer(static_cast<uint64_t>(r));
-            Shared shared{r, kLoads | kSums, shares ? start(at) : none.known, part};
+            Shared shared{r, kFirstWork, shares ? start(at) : none.known, part};
             for (;;) {
                 parallel_rows(shares ? segments : row_count, shares ? 1 : grain_for(row_bytes),
                               [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr); });
