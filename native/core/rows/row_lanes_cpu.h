@@ -19,6 +19,7 @@ namespace bk {
 constexpr int kLaneStep = 16;          // lanes of a loop
 constexpr int kLaneStackBytes = 9216;  // of statistics
 constexpr int kPositionsAhead = 6;     // that memory is asked for
+constexpr int kStepsAhead = 4;         // of those that jump to and fro
 
 // What sum_up() knows of one position.
 struct OnePosition {
@@ -209,6 +210,16 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
         ((job.row_offset(I, 1) == 1 ? ask_for_chunk<0>(place_of(get<I>(job.x), I, lot, position), lot.rows) : void()), ...);
     }
 
+    // Nothing but stores goes there, so that hardware does not look ahead.
+    template <size_t... O>
+    BK_HD void ask_for_outputs(const Lot& lot, int64_t position, std::index_sequence<O...>) const {
+        if (position >= job.n) return;
+        ((get<O>(job.y) != nullptr && job.row_offset(kIn + O, 1) == 1
+              ? ask_for_chunk<1>(place_of(get<O>(job.y), kIn + O, lot, position), lot.rows)
+              : void()),
+         ...);
+    }
+
     // The largest elements, of which the order does not matter.
     BK_HD void find_largest(Lot& lot) const {
         constexpr std::index_sequence_for<In...> ins{};
@@ -243,7 +254,12 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
         AccLanes *level[kLevels + 1], *now = &room[kLevels];  // level[d]: of 2^d steps, whose neighbours are still to come
         bool exists[kLevels + 1] = {};
         for (int d = 0; d < kLevels; ++d) level[d] = &room[d];
-        for (int i = 0, place = 0; i < kChunk; ++i, place = place_behind(place)) {
+        int ahead = 0;
+        for (int i = 0; i < kStepsAhead; ++i) ahead = place_behind(ahead);
+        for (int i = 0, place = 0; i < kChunk; ++i, place = place_behind(place), ahead = place_behind(ahead)) {
+            const int64_t later = first + ahead + (i + kStepsAhead < kChunk ? 0 : kChunk);
+            ask_for(lot, later, std::index_sequence_for<In...>{});
+            if constexpr (kHolds) ask_for_outputs(lot, later, std::index_sequence_for<Out...>{});
             bool any = place < count;
             if (any) sum_position<kHolds>(lot, first + place, *now);
             int d = 0;
@@ -332,6 +348,7 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
             put_lanes(job.f, [&](const Row&, int l) BK_INLINED { return kept[l]; });
         } else {
             ask_for(lot, position + kPositionsAhead, ins);
+            ask_for_outputs(lot, position + kPositionsAhead, outs);
             at_position(
                 lot, position,
                 [&](const F& fn, const Cells& cell) BK_INLINED {
