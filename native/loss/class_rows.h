@@ -243,7 +243,7 @@ struct WeightedCrossEntropyRows : RowDefaults {
         if constexpr (kTwice)
             if (!row.knows_max) return {max_of(x), 0, 0, 0};
         Acc acc{kTwice ? row.max : max_of(x), 0, row.own * picked_of(x, where, row.target), 0};
-        if (N == 1 || each != C(0)) spread(x, where, &acc);
+        if ((kTwice && N == 1) || each != C(0)) spread(x, where, &acc);
         acc.sum = exponentials<T>(x, base_of(acc.max));
         return acc;
     }
