@@ -9,6 +9,7 @@
 #include "core/math/half_power.h"
 #include "core/math/math.h"
 #include "core/pointwise/row_copies.h"
+#include "core/rows/distinct_rows.h"
 #include "core/rows/team.h"
 
 namespace bk {
@@ -37,22 +38,16 @@ struct ChooseOwners {
 };
 
 // The norm of order p, from quotients by the greatest magnitude, whose powers neither overflow nor vanish together.
-template <class T, class I>
-struct RenormRows {
+template <class T>
+struct RenormRow {
     using C = compute_t<T>;
     static constexpr C kMost = std::numeric_limits<C>::max();
 
-    const I* indices;
     T* rows;
-    const int32_t* owner;  // null: the first index of a row is chosen
-    int32_t num_embeddings;
     int64_t columns;
     C max_norm, p;
 
-    BK_HD void operator()(const Team& team, int64_t item) const {
-        const int64_t row = static_cast<int64_t>(indices[item]);
-        if (row < 0 || row >= num_embeddings) return;
-        if (owner != nullptr ? owner[row] != item : is_repeated(team, item)) return;
+    BK_HD void operator()(const Team& team, int64_t row) const {
         T* const x = rows + row * columns;
         const C norm = norm_of(team, x);
         if (!(norm > max_norm)) return;
@@ -61,16 +56,6 @@ struct RenormRows {
     }
 
 private:
-    BK_HD bool is_repeated(const Team& team, int64_t item) const {
-        constexpr int64_t kStep = 4096;
-        for (int64_t first = 0; first < item; first += kStep) {
-            const int64_t end = first + kStep < item ? first + kStep : item;
-            int32_t found = 0;
-            for (int64_t k = first + team.rank; k < end; k += team.size) found |= indices[k] == indices[item];
-            if (team.sum(found) > 0) return true;
-        }
-        return false;
-    }
     BK_HD C norm_of(const Team& team, const T* x) const {
         C largest = 0;
         for (int64_t d = team.rank; d < columns; d += team.size) {
@@ -94,6 +79,20 @@ private:
         return team.sum(sum);
     }
     BK_HD C power(C x) const { return p == 1 ? x : p == 2 ? x * x : math::pow<C>(x, p); }
+};
+
+// The rows of indices that own them.
+template <class T, class I>
+struct RenormOwned {
+    const I* indices;
+    const int32_t* owner;
+    int32_t num_embeddings;
+    RenormRow<T> renorm;
+
+    BK_HD void operator()(const Team& team, int64_t item) const {
+        const int64_t row = static_cast<int64_t>(indices[item]);
+        if (row >= 0 && row < num_embeddings && owner[row] == item) renorm(team, row);
+    }
 };
 
 template <class T, class I>
@@ -126,17 +125,14 @@ struct EmbeddingRenorm {
             BK_TRY(batch.flush());
         }
         if (num_indices == 0) return Status::kOk;
-        int32_t* owner = nullptr;
-        if (has_owners) {
-            const uintptr_t at = reinterpret_cast<uintptr_t>(launch.workspace);
-            owner = reinterpret_cast<int32_t*>((at + 3) / 4 * 4);
-            const ChooseOwners<I> choose{indices, owner, num_indices, num_embeddings};
-            BK_TRY(run_teams(launch, ceil_div<int64_t>(num_indices, kOwnersOfTeam), kOwnersOfTeam * 8, choose));
-        }
         using C = compute_t<T>;
-        const RenormRows<T, I> rows{
-            indices, out, owner, num_embeddings, embedding_dim, static_cast<C>(max_norm), static_cast<C>(norm_type)};
-        return run_teams(launch, num_indices, int64_t{embedding_dim} * static_cast<int64_t>(sizeof(T)), rows);
+        const RenormRow<T> renorm{out, embedding_dim, static_cast<C>(max_norm), static_cast<C>(norm_type)};
+        const int64_t bytes = int64_t{embedding_dim} * static_cast<int64_t>(sizeof(T));
+        if (!has_owners) return run_distinct_rows(launch, indices, num_indices, num_embeddings, bytes, renorm);
+        int32_t* const owner = reinterpret_cast<int32_t*>((reinterpret_cast<uintptr_t>(launch.workspace) + 3) / 4 * 4);
+        const ChooseOwners<I> choose{indices, owner, num_indices, num_embeddings};
+        BK_TRY(run_teams(launch, ceil_div<int64_t>(num_indices, kOwnersOfTeam), kOwnersOfTeam * 8, choose));
+        return run_teams(launch, num_indices, bytes, RenormOwned<T, I>{indices, owner, num_embeddings, renorm});
     }
 };
 

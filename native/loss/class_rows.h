@@ -30,6 +30,7 @@ BK_HD C picked_of(const C (&x)[N], const W& where, int32_t target) {
     }
     return picked;
 #else
+    if (N == 1) return static_cast<int32_t>(where.at(0)) == target ? x[0] : C(0);
     const int64_t place = target - where.at(0);  // elements are neighbours
     return place >= 0 && place < where.count() ? x[place] : C(0);
 #endif
@@ -166,7 +167,7 @@ struct CrossEntropyRows : RowDefaults {
 template <class T>
 struct WeightedCrossEntropyRows : RowDefaults {
     static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
-    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true, kPadsInMemory = true;
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesLanes = true, kPadsInMemory = true;
     static constexpr int kHeldBytes = 64, kKeptBytes = sizeof(T) == 4 ? 128 : 64;  // a row's numbers need registers too
     using MapsAgain = WeightedCrossEntropyRows;
     using C = compute_t<T>;
@@ -188,7 +189,17 @@ struct WeightedCrossEntropyRows : RowDefaults {
     const double* divisor = nullptr;
     C own = 1, each = 0, penalty = 0;
     bool has_high_words = true, has_dy = true;
+    C known_weight = 1;  // of the class at hand
 
+    template <class F>
+    static F at(F f, int64_t j) {
+        if (f.weight != nullptr) f.known_weight = f.weight[j];
+        return f;
+    }
+    static auto row_members() {
+        return pack(&Row::target, &Row::scale, &Row::own, &Row::max, &Row::factor, &Row::on, &Row::off, &Row::term);
+    }
+    static auto acc_members() { return pack(&Acc::max, &Acc::sum, &Acc::picked, &Acc::weights); }
     BK_HD Row start(int64_t target, C dy = C(1)) const {
         const ClassWeights<C> weights{classes, ignored, weight, divisor};
         const bool valid = weights.counts(target);
@@ -246,6 +257,11 @@ struct WeightedCrossEntropyRows : RowDefaults {
                 for (int lane = 0; lane < W::width; ++lane) w[lane] = exists ? weight[j + lane] : C(0);
             });
 #else
+        if constexpr (N == 1) {  // a lane for each of many rows, in a loop without branches
+            acc->picked += math::select(each == C(0), C(0), each * (known_weight * x[0]));
+            acc->weights = math::select(each == C(0), C(0), known_weight);
+            return;
+        }
         C product[N], weights[N];
         const C* const from = weight == nullptr ? nullptr : weight + where.at(0);
         BK_HELD_LOOP
@@ -277,7 +293,7 @@ struct WeightedCrossEntropyRows : RowDefaults {
 #else
         Acc acc{row.max, 0, row.own * picked_of(x, where, row.target), 0};
 #endif
-        if (sums_first()) spread(x, where, &acc);
+        if ((kTwice && N == 1) || sums_first()) spread(x, where, &acc);
         return acc;
     }
     BK_HD bool sums_first() const { return each != C(0); }
@@ -309,7 +325,7 @@ struct WeightedCrossEntropyRows : RowDefaults {
         const ClassWeights<C> weights{classes, ignored, weight, divisor};
         row.term = (row.target < 0 ? C(0) : term) * weights.share();  // NaN where nothing counts
         row.factor = row.scale * (shares + C(2) * penalty * lse) / all.sum;
-        row.off = weight == nullptr ? row.scale * each : C(0);
+        row.off = math::select(weight == nullptr, row.scale * each, C(0));
         row.on = row.scale * row.own + row.off;
         return false;
     }
@@ -346,8 +362,7 @@ template <class T>
 struct SoftCrossEntropyRows : RowDefaults {
     static constexpr bool kTwice = !kRowsStayOnChip;  // the first pass finds the largest
     using C = compute_t<T>;
-    // Tiles of two operands of f64 take more than a small stack has.
-    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = sizeof(C) == 4;
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesLanes = true;
     static constexpr int kMostChunk = 64;
     struct Acc {
         C max, sum, shares, product;  // sum of q, and of q (x - base_of(max))
@@ -366,9 +381,20 @@ struct SoftCrossEntropyRows : RowDefaults {
     int64_t classes;
     const C* weight = nullptr;  // w; null: 1
     C own = 1, each = 0;
+    bool knows_weight = false;
+    C known_weight = 1;
 
+    template <class F>
+    static F at(F f, int64_t j) {
+        f.known_weight = f.weight_of(j);
+        f.knows_weight = true;
+        return f;
+    }
+    static auto row_members() { return pack(&Row::scale, &Row::max, &Row::shares, &Row::factor, &Row::term); }
+    static auto acc_members() { return pack(&Acc::max, &Acc::sum, &Acc::shares, &Acc::product); }
     // Of position j; of one behind the row, where vectors of its end are, anything. Vectors look weights up by a mask.
     BK_HD C weight_of(int64_t j) const {
+        if (kTwice && knows_weight) return known_weight;
         const uint32_t known = weight == nullptr ? 0u : static_cast<uint32_t>(classes);
         C w = C(1);
         if (static_cast<uint32_t>(j) < known) w = weight[j];
@@ -446,6 +472,7 @@ struct SoftCrossEntropyTargetRows : SoftCrossEntropyRows<T> {
         C normalizer;  // log(sum of exp(x))
     };
 
+    static auto row_members() { return pack(&Row::scale, &Row::max, &Row::shares, &Row::factor, &Row::term, &Row::normalizer); }
     BK_HD Row start(C dy = C(1)) const { return {Base::start(dy), 0}; }
     BK_HD Held hold(const Row& row, int64_t j, C x, C q) const { return {Base::hold(row, j, x, q), x}; }
     BK_HD Held pad() const { return {Base::pad(), -C(INFINITY)}; }

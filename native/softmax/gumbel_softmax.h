@@ -24,8 +24,8 @@ BK_HD compute_t<T> with_gumbel_noise(compute_t<T> x, float u) {
 }
 
 template <class T>
-struct GumbelSoftmaxRows : SoftmaxRows<T, false> {  // noise is not cheap to make twice, and takes the stack that tiles want
-    static constexpr bool kTakesTiles = false;
+struct GumbelSoftmaxRows : SoftmaxRows<T, false> {  // noise is not cheap to make twice
+    static constexpr bool kTakesLanes = false;
     using C = compute_t<T>;
     using typename SoftmaxRows<T, false>::Row;
     C inv_tau;

@@ -15,7 +15,7 @@ namespace bk::op {
 // read twice, the first pass finds m for all.
 template <class T, bool kTwice = !kRowsStayOnChip>
 struct SoftmaxRows : RowDefaults {
-    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesTiles = true;
+    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesLanes = true;
     using MapsAgain = SoftmaxRows;
     using C = compute_t<T>;
     struct Acc {
@@ -39,6 +39,8 @@ struct SoftmaxRows : RowDefaults {
         each_value(f, &F::log, body);
     }
     BK_HD bool keeps_elements() const { return log; }
+    static auto row_members() { return pack(&Row::max, &Row::factor); }
+    static auto acc_members() { return pack(&Acc::max, &Acc::sum); }
     BK_HD Row start() const { return {}; }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return -C(INFINITY); }
@@ -97,7 +99,7 @@ struct SoftmaxRows : RowDefaults {
 // scale y (dy - sum y dy), or scale (dy - exp(y) sum dy).
 template <class T>
 struct SoftmaxBackwardRows : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true, kTakesTiles = true;
+    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true, kTakesLanes = true;
     using MapsAgain = SoftmaxBackwardRows;
     using C = compute_t<T>;
     using Acc = C;
@@ -115,6 +117,8 @@ struct SoftmaxBackwardRows : RowDefaults {
     static BK_HD void each_case(const F& f, const Body& body) {
         each_value(f, &F::log, body);
     }
+    static auto row_members() { return pack(&Row::sum); }
+    static Nothing acc_members() { return {}; }
     BK_HD Row start() const { return {}; }
     BK_HD Held hold(const Row&, int64_t, C dy, C y) const { return {dy, y}; }
     BK_HD Held pad() const { return {C(0), C(0)}; }

@@ -1,12 +1,12 @@
-"""Rows that lie across memory go through tiles on the CPU, with the results of dense rows bit by bit."""
+"""Rows that lie across memory have a lane each on the CPU, with the results of dense rows bit by bit."""
 
 import numpy as np
 import pytest
 
 import baracuda as bk
 
-# Within one chunk and beyond; of whole tiles and with some rows left; between other axes.
-SHAPES = [(5, 40), (16, 16), (129, 37), (300, 16), (3, 200, 70), (2, 17, 9), (700, 8)]
+# Within one chunk and beyond; of whole vectors and with some rows left; between other axes; of several segments.
+SHAPES = [(5, 40), (16, 16), (129, 37), (300, 16), (3, 200, 70), (2, 17, 9), (700, 8), (40, 300), (33000, 8)]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -20,6 +20,39 @@ def test_softmax_as_of_dense_rows(name, shape):
     backward = getattr(bk, f"{name}_backward")
     dx, dense_dx = backward(dy, y, axis=axis), backward(dense_dy, dense_y, axis=-1)
     np.testing.assert_array_equal(dx, dense_dx.swapaxes(axis, -1))
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax"])
+def test_rows_apart_and_in_place(name):
+    """Lanes that are no neighbours in one operand or in both, and results over what they are made of."""
+    x = np.random.default_rng(0).standard_normal((50, 80)).astype(np.float32)
+    function = getattr(bk, name)
+    expected = function(np.ascontiguousarray(x.T), axis=-1).T
+    wide = np.repeat(x, 3, axis=1)
+    np.testing.assert_array_equal(function(wide[:, ::3], axis=0), expected)
+    function(wide[:, ::3], axis=0, out=wide[:, ::3])
+    np.testing.assert_array_equal(wide[:, ::3], expected)
+    function(x, axis=0, out=wide[:, 1::3])
+    np.testing.assert_array_equal(wide[:, 1::3], expected)
+    np.testing.assert_array_equal(wide[:, 2::3], x)
+    function(x, axis=0, out=x)
+    np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize("is_weighted", [False, True])
+def test_cross_entropy_of_places(is_weighted):
+    """[N, C, d] as [N d, C], and its gradient."""
+    rng = np.random.default_rng(0)
+    x, dy = rng.standard_normal((3, 21, 35)).astype(np.float32), rng.standard_normal((3, 35)).astype(np.float32)
+    target = rng.integers(0, 21, (3, 35))
+    options = {"weight": rng.random(21, dtype=np.float32) if is_weighted else None, "reduction": "none"}
+    one = np.ones(1)  # what only a mean divides by
+    dense, rows = np.ascontiguousarray(x.transpose(0, 2, 1)).reshape(-1, 21), target.reshape(-1)
+    expected = bk.cross_entropy(dense, rows, **options)
+    np.testing.assert_array_equal(bk.cross_entropy(x, target, **options).reshape(-1), expected)
+    dx = bk.cross_entropy_backward(dy, x, target, divisor=one, **options)
+    dense_dx = bk.cross_entropy_backward(dy.reshape(-1), dense, rows, divisor=one, **options)
+    np.testing.assert_array_equal(dx, dense_dx.reshape(3, 35, 21).transpose(0, 2, 1))
 
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "f4", "f8"])

@@ -107,18 +107,4 @@ void transpose(int bytes, void* to, int64_t to_step, const void* from, int64_t f
     }
 }
 
-void copy_block(int bytes, const StridedBlock& to, const StridedBlock& from, int64_t rows, int64_t columns) {
-    if (to.column == 1 && from.row == 1) return transpose(bytes, to.cell, to.row, from.cell, from.column, rows, columns);
-    if (to.row == 1 && from.column == 1) return transpose(bytes, to.cell, to.column, from.cell, from.row, columns, rows);
-    const auto size = static_cast<size_t>(bytes);
-    for (int64_t r = 0; r < rows; ++r) {
-        char* const y = static_cast<char*>(to.cell) + r * to.row * bytes;
-        const char* const x = static_cast<const char*>(from.cell) + r * from.row * bytes;
-        if (to.column == 1 && from.column == 1)
-            memcpy(y, x, size * static_cast<size_t>(columns));
-        else
-            for (int64_t c = 0; c < columns; ++c) memcpy(y + c * to.column * bytes, x + c * from.column * bytes, size);
-    }
-}
-
 }  // namespace bk

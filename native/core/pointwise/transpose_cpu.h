@@ -9,13 +9,4 @@ namespace bk {
 // should fit the first cache.
 void transpose(int bytes, void* to, int64_t to_step, const void* from, int64_t from_step, int64_t rows, int64_t columns);
 
-// Elements `row` from row to row, `column` from one to the next.
-struct StridedBlock {
-    void* cell;
-    int64_t row, column;
-};
-
-// to = from.
-void copy_block(int bytes, const StridedBlock& to, const StridedBlock& from, int64_t rows, int64_t columns);
-
 }  // namespace bk

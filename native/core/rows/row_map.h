@@ -32,6 +32,12 @@
 //   bool spans(int64_t n) const                 whether the n positions from each multiple of n share it
 //   void next(Near&) const                      may be left out: from a position to the one behind it, that shares
 //
+// Where rows that lie across memory are to have lanes of the CPU's vectors, functions of one or two passes have
+//
+//   static auto row_members(), acc_members()    a Pack of pointers to those members of Row and Acc that differ from row to row;
+//                                               Nothing where it is a number
+//   static F at(F f, int64_t j)                 may be left out: f with what it looks up for the elements at position j of rows
+//
 // RowDefaults has the simple ones. An element is held and summed up more than once where a row does not fit on the chip; then
 // sum_up() sees the finished Row at last, so that what it replaces must not depend on more than map() knows.
 // A row is read before any of it is written, except for rows that are longer than what a chip holds: there an output may still
@@ -79,13 +85,17 @@ struct RowDefaults {
     static constexpr bool kOnlyMaps = false;    // says, if true, that there is nothing to sum up
     static constexpr bool kMapsAlone = false;   // says, if true, that map() knows the Row and what sum_up() left of an element
     static constexpr bool kHoldsZeros = false;  // says, if true, that hold() of zeros may stand in place of pad()
-    static constexpr bool kTakesTiles = false;  // says, if true, that the CPU may bring rows that lie across memory to tiles
+    static constexpr bool kTakesLanes = false;  // says, if true, that rows which lie across memory may have lanes of the CPU
     static constexpr int kHeldBytes = 128;      // of a thread of a GPU
     static constexpr int kKeptBytes = 128;      // of its inputs, where map_again() lets it keep them as they lie
-    static constexpr int kMostChunk = 128;      // of the CPU: 64 where tiles, sums and terms are much for its stack
+    static constexpr int kMostChunk = 128;      // of the CPU: 64 where sums and terms are much for its stack
     using Part = Nothing;
     using MapsAgain = void;  // the row function itself, if it has map_again(), which is not that of one derived from it
     BK_HD bool keeps_elements() const { return false; }  // says, with kMapsAlone, the same of sum_up() as kOnlySums
+    template <class F>
+    static const F& at(const F& f, int64_t) {
+        return f;
+    }
     BK_HD Nothing start() const { return {}; }
     template <class Row, class Acc>
     BK_HD Nothing part(const Row&, const Acc&) const {

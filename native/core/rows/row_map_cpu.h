@@ -1,8 +1,7 @@
 // Rows on the CPU: chunks of a constant length, which become vector code. Short rows are held on the stack between passes,
 // long ones read again; several short ones are worked on together, since each waits for what was made of it; one that is longer
 // than a segment is summed up segment by segment, by several threads where there are
-// fewer rows than threads. Rows whose neighbours lie side by side are brought to tiles, which have a cache line of rows and a
-// chunk of each.
+// fewer rows than threads. Rows whose neighbours lie side by side have a lane each (row_lanes_cpu.h).
 #pragma once
 
 #include <algorithm>
@@ -13,8 +12,9 @@
 #include "core/abi/launch.h"
 #include "core/pointwise/cases.h"
 #include "core/pointwise/layout.h"
-#include "core/pointwise/transpose_cpu.h"
+#include "core/rows/row_lanes_cpu.h"
 #include "core/rows/row_map.h"
+#include "core/rows/row_memory_cpu.h"
 
 namespace bk {
 
@@ -25,9 +25,9 @@ constexpr int kHeldBytes = 6144;  // of a row that is held: a call takes at most
 constexpr int kMostChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
-constexpr int64_t kLeastTiled = 8;                        // rows side by side
-constexpr int kMostTileBytes = 16384, kTileRoom = 14336;  // of the tiles, and of them and what is held
-constexpr int kMostRowsTogether = 8;                      // that are not in tiles
+constexpr int64_t kLeastLanes = 8;    // rows side by side
+constexpr int kMostRowsTogether = 8;  // that have no lanes
+constexpr int kMostRowsOfNears = 32;  // that look up together what neighbours have in common
 
 constexpr int64_t kAskedAhead = 1024;  // elements between what is worked on and what memory is asked for
 
@@ -47,23 +47,6 @@ struct RowChunk {
     BK_HD int count() const { return exist; }
     BK_HD int64_t at(int i) const { return first + i; }
 };
-
-// Elements that lie apart: no loop of vectors is worth its time to compile.
-template <class T>
-BK_COLD void gather_run(T* to, const T* from, int64_t step, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
-}
-template <class T>
-BK_COLD void scatter_run(T* to, const T* from, int64_t step, int64_t count) {
-    for (int64_t i = 0; i < count; ++i) to[i * step] = from[i];
-}
-
-// The lines of `count` elements, to be read or written. Inlined at once, for GCC takes a call that does no more than this for
-// one without effect.
-template <int kWrites, class T>
-__attribute__((always_inline)) inline void ask_for_chunk(const T* x, int count) {
-    for (int i = 0; i < count; i += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(x + i, kWrites);
-}
 
 // The inner axes as lines along the last one.
 template <int Full>
@@ -124,7 +107,7 @@ void parallel_rows(int64_t count, int64_t grain, const Body& body) {
 }
 
 // What is done to a chunk.
-enum RowWork : int { kLoads = 1, kSums = 2, kMaps = 4, kReads = 8 };  // loads are from tiles, which are read from memory
+enum RowWork : int { kLoads = 1, kSums = 2, kMaps = 4 };
 
 template <int kRowChunk, class F, int Full, int Single, class X, class K, class P, class Y, class S>
 struct RowJob;
@@ -133,6 +116,7 @@ template <int kRowChunk, class F, int Full, int Single, class... In, class... Co
           class... Saved>
 struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>,
               Outputs<Saved...>> {
+    using Function = F;
     using Row = typename F::Row;
     using Acc = typename F::Acc;
     using Held = typename F::Held;
@@ -142,45 +126,24 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Acc mine;
     };
     static constexpr int kIn = sizeof...(In), kOut = sizeof...(Out), kRowIn = sizeof...(RowIn);
+    static constexpr int kSaved = sizeof...(Saved), kChunk = kRowChunk;
     static constexpr int kMostGroups = std::max<int>(1, kHeldBytes / static_cast<int>(sizeof(Group)));
+    // Rows of one place have the same Nears: those of a chunk are looked up for a lot of such rows, and are vectors then.
+    static constexpr bool kListsNears = F::kOnlyMaps && kHasNear<F> && kHasPlace<Row>;
+    static constexpr int kMostRows = kListsNears ? kMostRowsOfNears : kMostRowsTogether;
+    struct Nears {
+        decltype(near_of(std::declval<F>(), std::declval<Row>(), 0)) of[kListsNears ? kRowChunk : 1];
+    };
     // An output of what is held may hold it, too, until its values replace it.
     static constexpr bool kHoldsInOutput =
         (F::kMapsAlone || (F::kOnePass && sizeof(Acc) <= 8)) && kOut == 1 && (std::is_same_v<Out, Held> && ...);
 
-    template <class T>
-    static constexpr bool kIsInput = (std::is_same_v<T, In> || ...);
-    // Of rows that lie across: those of a cache line, or fewer. The output takes the place of an input of its type.
-    static constexpr int tile_rows() {
-        constexpr int kBytes =
-            (0 + ... + static_cast<int>(sizeof(In))) + (0 + ... + (kIsInput<Out> ? 0 : static_cast<int>(sizeof(Out))));
-        int count = 64 / static_cast<int>(std::max({sizeof(char), sizeof(In)..., sizeof(Out)...}));
-        while (count > 1 && count * kRowChunk * kBytes > kMostTileBytes) count /= 2;
-        return count;
-    }
-    static constexpr int kTileRows = tile_rows();
-    static_assert((kTileRows & (kTileRows - 1)) == 0, "a power of 2");
-    static constexpr bool kTiles = F::kTakesTiles && kIn > 0 && kOut <= 1;
-    template <class T>
-    struct alignas(64) Tile {
-        T cell[kTileRows * kRowChunk];
-    };
-    struct Tiles {
-        Pack<Tile<In>...> in;
-        Pack<std::conditional_t<kIsInput<Out>, Nothing, Tile<Out>>...> out;
-    };
-    using UsedTiles = std::conditional_t<kTiles, Tiles, Nothing>;
-    // Of the stack: groups, or tiles and as many groups as there is still room for.
-    static constexpr int kTileBytes = kTiles ? static_cast<int>(sizeof(Tiles)) : 0;
-    static constexpr int kTileGroups = std::clamp((kTileRoom - kTileBytes) / static_cast<int>(sizeof(Group)), 1, kMostGroups);
-    static constexpr int kRoom = std::max(kMostGroups * static_cast<int>(sizeof(Group)),
-                                          kTiles ? kTileBytes + kTileGroups * static_cast<int>(sizeof(Group)) : 0);
-    // Rows that are worked on together: some in tiles, or short ones.
-    static constexpr int kMostRows = kTiles ? std::max(kTileRows, kMostRowsTogether) : kMostRowsTogether;
     struct Lot {
         At at;  // of the first
         int rows;
-        UsedTiles* tiles;
     };
+
+    static constexpr int kFirstWork = kLoads | (F::kOnlyMaps ? kMaps : kSums);
 
     const F& f;
     Layout<Full + Single> rows;
@@ -193,42 +156,12 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     Pack<Out*...> y;
     Pack<Saved*...> saved;
 
-    // Offsets of a row of the lot.
-    BK_HD At at_row(const Lot& lot, int r) const {
-        At at = lot.at;
+    // Offsets of the row r behind that at `at`, in its line.
+    BK_HD At at_row(At at, int r) const {
         for (int k = 0; r > 0 && k < Full + Single; ++k) at.of[k] += static_cast<uint64_t>(row_offset(k, r));
         return at;
     }
     BK_HD int64_t row_offset(int k, int r) const { return r == 0 ? 0 : r * rows.stride[k][rows.rank - 1]; }
-
-    // A tile of operand k where it lies: positions from `first` on of all rows of the lot.
-    template <class T>
-    StridedBlock in_memory(const Lot& lot, T* x, int k, int64_t first) const {
-        T* const at = x + signed_offset(lot.at.of[k]) + first * lines.step[k];
-        return {const_cast<std::remove_const_t<T>*>(at), rows.stride[k][rows.rank - 1], lines.step[k]};
-    }
-    template <size_t... I>
-    void load_tiles(const Lot& lot, const RowChunk& where, std::index_sequence<I...>) const {
-        (copy_block(sizeof(In), {get<I>(lot.tiles->in).cell, kRowChunk, 1}, in_memory(lot, get<I>(x), I, where.first), lot.rows,
-                    where.exist),
-         ...);
-    }
-    template <size_t... O>
-    void store_tiles(const Lot& lot, const RowChunk& where, std::index_sequence<O...>) const {
-        ((get<O>(y) == nullptr ? void()
-                               : copy_block(sizeof(Out), in_memory(lot, get<O>(y), kIn + O, where.first),
-                                            {output_tile<O, Out>(lot.tiles), kRowChunk, 1}, lot.rows, where.exist)),
-         ...);
-    }
-    template <int O, class T, int I = 0>
-    static BK_HD T* output_tile(Tiles* tiles) {
-        if constexpr (!kIsInput<T>)
-            return get<O>(tiles->out).cell;
-        else if constexpr (std::is_same_v<std::decay_t<decltype(get<I>(tiles->in).cell[0])>, T>)
-            return get<I>(tiles->in).cell;
-        else
-            return output_tile<O, T, I + 1>(tiles);
-    }
 
     // Whether what lies kAskedAhead behind position `first` of a dense row is of that row or of those that follow: hardware
     // looks no further than the end of a page, and not at all where nothing but stores goes.
@@ -255,8 +188,6 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     template <size_t I, class T>
     BK_HD const T* source_of(const Lot& lot, int r, const RowChunk& where, T* buffer) const {
-        if constexpr (kTiles)
-            if (lot.tiles != nullptr) return get<I>(lot.tiles->in).cell + r * kRowChunk;
         return chunk_of(get<I>(x) + signed_offset(lot.at.of[I]) + row_offset(I, r), I, where.first, where.exist, buffer);
     }
 
@@ -279,8 +210,15 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         }
     }
 
+    static BK_HD auto near_in(const F& fn, const Row& row, const RowChunk& where, [[maybe_unused]] const Nears& nears, int i) {
+        if constexpr (kListsNears)
+            return nears.of[i];
+        else
+            return near_of(fn, row, where.first + i);
+    }
+
     template <size_t... I>
-    BK_HD void hold(const Lot& lot, int r, const Row& row, const RowChunk& where, Held (&held)[kRowChunk],
+    BK_HD void hold(const Lot& lot, int r, const Row& row, const RowChunk& where, const Nears& nears, Held (&held)[kRowChunk],
                     std::index_sequence<I...>) const {
         Pack<Block<In, kRowChunk>...> raw;
         Pack<Block<compute_t<In>, kRowChunk>...> wide;
@@ -289,7 +227,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         in_case(f, [&](const F& known) BK_INLINED {
             const F fn = known;  // which no store can change, so that the loop becomes vector code whatever it looks at
             BK_CHUNK_LOOP
-            for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_of(fn, row, where.first + i), get<I>(cell)[i]...);
+            for (int i = 0; i < kRowChunk; ++i) held[i] = fn.hold(row, near_in(fn, row, where, nears, i), get<I>(cell)[i]...);
         });
         if (where.exist < kRowChunk)
             for (int i = where.exist; i < kRowChunk; ++i) held[i] = f.pad();
@@ -346,33 +284,28 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     template <size_t O, class T>
     BK_HD T* target_row(const Lot& lot, int r) const {
         if (get<O>(y) == nullptr) return nullptr;
-        if constexpr (kTiles)
-            if (lot.tiles != nullptr) return output_tile<O, T>(lot.tiles) + r * kRowChunk;
         return get<O>(y) + signed_offset(lot.at.of[kIn + O]) + row_offset(kIn + O, r);
     }
 
     template <size_t... K, size_t... O>
     BK_HD void map(const Lot& lot, int r, const Row& row, const Held (&held)[kRowChunk], const Acc& mine, const RowChunk& where,
-                   std::index_sequence<K...>, std::index_sequence<O...> outs) const {
+                   const Nears& nears, std::index_sequence<K...>, std::index_sequence<O...> outs) const {
         [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> wide;
         [[maybe_unused]] const Pack<const compute_t<Column>*...> column =
             pack(column_chunk(get<K>(wide).cell, get<K>(columns), where)...);
         Pack<Block<compute_t<Out>, kRowChunk>...> buffer;
         const Pack<Out*...> to = pack(target_row<O, Out>(lot, r)...);
-        const RowChunk there = lot.tiles != nullptr ? RowChunk{0, kRowChunk} : where;
-        const auto is_dense = [&](int k) {
-            return lot.tiles != nullptr || (lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk);
-        };
-        if (lot.tiles == nullptr) (ask_for_output(get<O>(to), kIn + O, is_dense(kIn + O), where.first), ...);
-        const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(to), is_dense(kIn + O), there, get<O>(buffer).cell)...);
+        const auto is_dense = [&](int k) { return lines.is_single && lines.step[k] == 1 && where.exist == kRowChunk; };
+        (ask_for_output(get<O>(to), kIn + O, is_dense(kIn + O), where.first), ...);
+        const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(to), is_dense(kIn + O), where, get<O>(buffer).cell)...);
         const typename F::Part part = f.part(row, mine);
         in_case(f, [&](const F& known) BK_INLINED {
             const F fn = known;
             BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i)
-                put_cells(cell, i, fn.map(row, part, near_of(fn, row, where.first + i), held[i], get<K>(column)[i]...), outs);
+                put_cells(cell, i, fn.map(row, part, near_in(fn, row, where, nears, i), held[i], get<K>(column)[i]...), outs);
         });
-        (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), there, get<O>(cell)), ...);
+        (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), where, get<O>(cell)), ...);
     }
 
     // Positions [begin, end) of a lot chunk by chunk, in one group or each of each row in its own. Where `in_output` is there,
@@ -381,28 +314,29 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                      Acc* in_output, Acc* acc) const {
         const int64_t of_row = keeps ? ceil_div<int64_t>(n, kRowChunk) : 0;
         for (int r = 0; r < lot.rows; ++r) acc[r] = f.identity();
+        Nears nears;
         for (int64_t first = begin; first < end; first += kRowChunk) {
             const RowChunk where{first, static_cast<int>(std::min<int64_t>(end - first, kRowChunk))};
-            if constexpr (kTiles)
-                if (lot.tiles != nullptr && (work & kReads)) load_tiles(lot, where, std::index_sequence_for<In...>{});
             for (int r = 0; r < lot.rows; ++r) {
                 const Row known = row[r];
                 Group* const group = groups + r * of_row;
-                if (work & kLoads) hold(lot, r, known, where, group->held, std::index_sequence_for<In...>{});
-                if (work & kSums) {
-                    in_case(f, [&](const F& fn) BK_INLINED { group->mine = fn.sum_up(known, group->held, where); });
-                    acc[r] = f.combine(acc[r], group->mine);
-                }
+                if constexpr (kListsNears)
+                    if (r == 0 || known.place != row[r - 1].place)
+                        for (int i = 0; i < kRowChunk; ++i) nears.of[i] = f.near(known, first + i);
+                if (work & kLoads) hold(lot, r, known, where, nears, group->held, std::index_sequence_for<In...>{});
+                if constexpr (!F::kOnlyMaps)
+                    if (work & kSums) {
+                        in_case(f, [&](const F& fn) BK_INLINED { group->mine = fn.sum_up(known, group->held, where); });
+                        acc[r] = f.combine(acc[r], group->mine);
+                    }
                 if (in_output != nullptr)
                     exchange(work, lot.at, first, where.exist, group, &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
                 if constexpr (kOut > 0) {
                     if (work & kMaps)
-                        map(lot, r, known, group->held, group->mine, where, std::index_sequence_for<Column...>{},
+                        map(lot, r, known, group->held, group->mine, where, nears, std::index_sequence_for<Column...>{},
                             std::index_sequence_for<Out...>{});
                 }
             }
-            if constexpr (kTiles)
-                if (lot.tiles != nullptr && (work & kMaps)) store_tiles(lot, where, std::index_sequence_for<Out...>{});
             if (keeps) ++groups;
         }
     }
@@ -457,28 +391,24 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Acc* part;
     };
 
-    BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared, bool is_tiled) const {
-        alignas(64) unsigned char room[kRoom];
-        if (is_tiled) memset(room, 0, kTileBytes);
-        UsedTiles* const tiles = is_tiled ? reinterpret_cast<UsedTiles*>(room) : nullptr;
-        Group* const group = reinterpret_cast<Group*>(is_tiled ? room + kTileBytes : room);
+    BK_HD void run(int64_t begin, int64_t end, int64_t length, const Shared* shared) const {
+        Group group[kMostGroups];
         Acc chunk[kHoldsInOutput && !F::kMapsAlone ? kMostChunksInOutput : 1];
         Row row[kMostRows];
         Acc all[kMostRows], acc[kMostRows];
         const int64_t chunks = ceil_div<int64_t>(n, kRowChunk);
-        const bool keeps = tiles == nullptr ? chunks <= kMostGroups : kTileRows * chunks <= kTileGroups;
-        const int most = tiles != nullptr ? kTileRows : !keeps || shared != nullptr ? 1 : rows_together(chunks);
-        const bool in_output = tiles == nullptr && !keeps && shared == nullptr && holds_in_output();
-        const int reads = kLoads | (n > kRowChunk ? kReads : 0);  // a tile that has the whole rows stays
+        const bool keeps = !F::kOnlyMaps && chunks <= kMostGroups;
+        const int most = shared != nullptr || rows.rank == 0 ? 1 : F::kOnlyMaps ? kMostRows : keeps ? rows_together(chunks) : 1;
+        const bool in_output = !keeps && shared == nullptr && holds_in_output();
         int count = 1;
         for (int64_t i = begin; i < end; i += count) {
-            if (most > 1) count = lot_rows(i, end, most, tiles != nullptr);
+            if (most > 1) count = lot_rows(i, end, most);
             if (count < 1 || count > kMostRows) __builtin_unreachable();
-            const Lot lot{outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i)), count, tiles};
-            for (int r = 0; r < count; ++r) row[r] = shared != nullptr ? shared->known : start(at_row(lot, r));
+            const Lot lot{outer(static_cast<uint64_t>(shared != nullptr ? shared->row : i)), count};
+            for (int r = 0; r < count; ++r) row[r] = shared != nullptr ? shared->known : start(at_row(lot.at, r));
             const int64_t first = shared != nullptr ? i * length : 0;
             const int64_t last = shared != nullptr ? std::min(first + length, n) : n;
-            int work = (shared != nullptr ? shared->work : kLoads | kSums) | kReads;
+            int work = shared != nullptr ? shared->work : kFirstWork;
             bool again = F::kOnePass;
             for (;;) {
                 const bool puts = in_output && (again || work == kMaps);
@@ -494,44 +424,48 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 for (int r = 0; r < count; ++r) again |= f.finish(row[r], all[r], n);
                 if (!again && kOut == 0) break;
                 work = again ? kSums : kMaps;
-                if (!keeps && (again || !in_output)) work |= reads | (again || !leaves_elements() ? kSums : 0);
+                if (!keeps && (again || !in_output)) work |= kLoads | (again || !leaves_elements() ? kSums : 0);
             }
             for (int r = 0; shared == nullptr && r < count; ++r)
-                save(at_row(lot, r), f.saved(row[r]), std::index_sequence_for<Saved...>{});
+                save(at_row(lot.at, r), f.saved(row[r]), std::index_sequence_for<Saved...>{});
         }
     }
 
     // Whether neighbours in memory are elements of different rows.
     bool lies_across() const {
         const int last = rows.rank - 1;
-        if (!kTiles || !lines.is_single || last < 0) return false;
-        return rows.stride[0][last] == 1 && magnitude(lines.step[0]) > 1 && rows.extent[last] >= kLeastTiled;
+        if (kIn == 0 || !lines.is_single || last < 0) return false;
+        return rows.stride[0][last] == 1 && magnitude(lines.step[0]) > 1 && rows.extent[last] >= kLeastLanes;
     }
 
     // Rows of `chunks` chunks each that are kept at a time.
     int rows_together(int64_t chunks) const {
-        if (rows.rank == 0) return 1;
         return static_cast<int>(std::min<int64_t>(kMostRowsTogether, kMostGroups / std::max<int64_t>(chunks, 1)));
     }
 
-    // Of row i and those behind it in its line: `most`, or up to the end of a tile, which begins where the line does.
-    BK_HD int lot_rows(int64_t i, int64_t end, int most, bool is_tile) const {
-        const int64_t extent = rows.extent[rows.rank - 1], at = i % extent, of_tile = at & (kTileRows - 1);
-        return static_cast<int>(std::min(most - (is_tile ? of_tile : 0), std::min(extent - at, end - i)));
+    // Of row i and those behind it in its line: at most `most`.
+    BK_HD int lot_rows(int64_t i, int64_t end, int most) const {
+        const int64_t extent = rows.extent[rows.rank - 1];
+        return static_cast<int>(std::min<int64_t>(most, std::min(extent - i % extent, end - i)));
     }
 
     void run_rows(int64_t row_count, int64_t row_bytes) const {
         const int64_t length = segment(), segments = ceil_div<int64_t>(n, length);
         const Shared none{};
-        const bool shares = segments > 1 && row_count < thread_count(), is_tiled = !shares && lies_across();
+        const bool shares = segments > 1 && row_count < thread_count();
+        if constexpr (F::kTakesLanes)
+            if (!shares && lies_across()) {
+                const LaneJob<RowJob, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> lanes{*this};
+                return parallel_rows(row_count, grain_for(row_bytes),
+                                     [&](int64_t begin, int64_t end) { lanes.run(begin, end); });
+            }
         for (int64_t r = 0; r < (shares ? row_count : 1); ++r) {
             Acc part[kMostSegments];
             const At at = outer(static_cast<uint64_t>(r));
-            Shared shared{r, kLoads | kSums, shares ? start(at) : none.known, part};
+            Shared shared{r, kFirstWork, shares ? start(at) : none.known, part};
             for (;;) {
-                parallel_rows(
-                    shares ? segments : row_count, shares ? 1 : grain_for(row_bytes),
-                    [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr, is_tiled); });
+                parallel_rows(shares ? segments : row_count, shares ? 1 : grain_for(row_bytes),
+                              [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr); });
                 if (!shares || (shared.work & kMaps)) break;
                 Acc all = f.identity();
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
