@@ -154,7 +154,7 @@ private:
     // Apart, so that its buffers and those of the rows are not on the stack together.
     BK_COLD Status sum_columns(const Launch& launch, const T* dy, const T* sum, const C* center, const C* statistic, T* dgamma,
                                T* dbeta) const {
-        return reduce(launch, columns(), Columns{{is_centered, false}}, outputs(dgamma, dbeta),
+        return reduce(launch, columns(), Columns{{{}, is_centered, false}}, outputs(dgamma, dbeta),
                       inputs(dy, sum, center, statistic));
     }
 

@@ -6,6 +6,7 @@
 #include "core/abi/launch.h"
 #include "norm/batch_shape.h"
 #include "norm/group_moments.h"
+#include "norm/norm_map.h"
 
 namespace bk {
 
@@ -37,47 +38,6 @@ struct RunningMoments : GroupMoments<T> {
     }
 };
 
-// y = (x - mean) * scale * gamma + beta, with numbers of the row or, where a row has an element a channel, of the position.
-template <class T, bool kOfColumns>
-struct BatchApply : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true, kOnlyMaps = true;
-    static constexpr int kHeldBytes = kOfColumns ? 64 : 128;  // numbers of columns need registers, too
-    using C = compute_t<T>;
-    using Acc = C;  // of nothing
-    using Held = C;
-    struct Row {
-        C mean, scale, gamma, beta;
-    };
-
-    C eps;
-    bool has_variance;  // in place of scale
-    bool has_gamma;
-
-    BK_HD Row start() const { return {}; }
-    BK_HD Row start(C mean, C statistic, C gamma, C beta) const {
-        return {mean, has_variance ? C(1) / math::sqrt<C>(statistic + eps) : statistic, has_gamma ? gamma : C(1), beta};
-    }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
-    BK_HD Held pad() const { return 0; }
-    BK_HD Acc identity() const { return 0; }
-    template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&)[N], const W&) const {
-        return 0;
-    }
-    BK_HD Acc combine(const Acc& a, const Acc&) const { return a; }
-    template <class L>
-    BK_HD Acc merge(const Acc& mine, const L&) const {
-        return mine;
-    }
-    BK_HD bool finish(Row&, const Acc&, int64_t) const { return false; }
-    template <class... Numbers>
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Held x, Numbers... of_column) const {
-        Row of = row;
-        if constexpr (kOfColumns) of = start(of_column...);
-        return pack((x - of.mean) * of.scale * of.gamma + of.beta);
-    }
-};
-
 // The statistic is the variance, with eps, or the scale.
 template <class T>
 Status batch_apply(const Launch& launch, const BatchShape& shape, compute_t<T> eps, bool has_variance, const T* x,
@@ -87,9 +47,9 @@ Status batch_apply(const Launch& launch, const BatchShape& shape, compute_t<T> e
     const bool has_gamma = gamma != nullptr;
     const auto numbers = inputs(mean, statistic, gamma, beta);
     if (shape.has_columns())
-        return map_rows(alone, shape.template rows<2, 0>(), BatchApply<T, true>{{}, eps, has_variance, has_gamma}, inputs(x),
+        return map_rows(alone, shape.template rows<2, 0>(), NormMap<T, true>{{}, eps, has_variance, has_gamma}, inputs(x),
                         numbers, inputs(), outputs(y), outputs());
-    return map_rows(alone, shape.template rows<2, 4>(), BatchApply<T, false>{{}, eps, has_variance, has_gamma}, inputs(x),
+    return map_rows(alone, shape.template rows<2, 4>(), NormMap<T, false>{{}, eps, has_variance, has_gamma}, inputs(x),
                     inputs(), numbers, outputs(y), outputs());
 }
 

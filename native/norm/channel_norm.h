@@ -9,6 +9,7 @@
 #include "core/abi/workspace.h"
 #include "norm/channel_shape.h"
 #include "norm/group_moments.h"
+#include "norm/norm_map.h"
 #include "norm/norm_row.h"
 
 namespace bk {
@@ -35,21 +36,20 @@ struct ChannelNorm {
     }
 
     Status run(const T* x, const T* gamma, const T* beta, T* y, S* saved_mean, S* saved_rstd, const Launch& launch) const {
-        Function f{};
-        f.eps = static_cast<C>(eps);
-        f.is_centered = true;
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
         if (shape().prefers_lines() && (found || (kIsExact && saved_mean != nullptr && saved_rstd != nullptr)))
-            return run_lines(launch, found, f, x, gamma, beta, y, saved_mean, saved_rstd);
+            return run_lines(launch, found, x, gamma, beta, y, saved_mean, saved_rstd);
+        Function f{};
+        f.eps = static_cast<C>(eps);
+        f.is_centered = true;
         f.has_row_gamma = gamma != nullptr;
         f.has_row_beta = beta != nullptr;
         const Statistics<T> rounded = of_type<T>(saved_mean, saved_rstd);
         const Statistics<C> exact = kIsNarrow ? of_type<C>(saved_mean, saved_rstd) : Statistics<C>{};
         const auto run_groups = [&](const auto& function) {
-            return map_rows(launch, group_axes(), function, inputs(x), inputs<T, T>(nullptr, nullptr),
-                            inputs<T, T, C, C>(gamma, beta, nullptr, nullptr), outputs(y),
-                            outputs(rounded.mean, rounded.rstd, exact.mean, exact.rstd));
+            return map_rows(launch, group_axes(), function, inputs(x), inputs<T, T>(nullptr, nullptr), inputs(gamma, beta),
+                            outputs(y), outputs(rounded.mean, rounded.rstd, exact.mean, exact.rstd));
         };
         if (shape().is_of_batch() || shape().width() == 1) return run_groups(f);
         NormForwardOfChannels<T> many{f, {}};
@@ -64,8 +64,10 @@ private:
     static constexpr bool kIsExact = std::is_same_v<S, C>;    // what is saved of a group is not rounded
     static constexpr bool kIsNarrow = !std::is_same_v<T, C>;  // a number of T is rounded
     static constexpr Per kFull[2] = {Per::kElement, Per::kElement};
-    static constexpr Per kAll[10] = {Per::kElement, Per::kElement, Per::kChannel, Per::kChannel, Per::kGroup,
-                                     Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup};
+    // Of groups: gamma, beta, and what is saved in T and in the compute type. Of lines: the statistics, gamma and beta.
+    static constexpr Per kOfGroups[8] = {Per::kElement, Per::kElement, Per::kChannel, Per::kChannel,
+                                         Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup};
+    static constexpr Per kOfLines[6] = {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, Per::kChannel, Per::kChannel};
 
     template <class U>
     struct Statistics {
@@ -85,16 +87,16 @@ private:
         return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};
     }
 
-    RowAxes<2, 8> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
-    RowAxes<2, 8> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
+    RowAxes<2, 6> group_axes() const { return {shape().groups(kOfGroups), shape().of_group(kFull)}; }
+    RowAxes<2, 4> line_axes() const { return {shape().lines(kOfLines), shape().of_line(kFull)}; }
 
     Statistics<C> carve(Carver* carver) const {
         C* const mean = carver->take<C>(group_count());
         return {mean, carver->take<C>(group_count())};
     }
 
-    Status run_lines(const Launch& launch, bool found, Function f, const T* x, const T* gamma, const T* beta, T* y,
-                     S* saved_mean, S* saved_rstd) const {
+    Status run_lines(const Launch& launch, bool found, const T* x, const T* gamma, const T* beta, T* y, S* saved_mean,
+                     S* saved_rstd) const {
         Carver carver(found ? launch.workspace : nullptr);
         Statistics<C> statistics = carve(&carver);
         void* const scratch = carver.take<char>(0);
@@ -104,15 +106,11 @@ private:
         if (exact.mean != nullptr) statistics.mean = exact.mean;
         if (exact.rstd != nullptr) statistics.rstd = exact.rstd;
         const Statistics<T> rounded = kIsExact ? Statistics<T>{} : of_type<T>(saved_mean, saved_rstd);
-        BK_TRY(reduce(inner, axes, GroupMoments<T>{f.eps},
+        BK_TRY(reduce(inner, axes, GroupMoments<T>{static_cast<C>(eps)},
                       outputs(statistics.mean, statistics.rstd, rounded.mean, rounded.rstd), inputs(x)));
-        f.has_statistics = true;
-        f.has_row_gamma = gamma != nullptr;
-        f.has_row_beta = beta != nullptr;
         const Launch alone{nullptr, 0, launch.stream};
-        return map_rows(alone, line_axes(), f, inputs(x), inputs<T, T>(nullptr, nullptr),
-                        inputs<T, T, C, C>(gamma, beta, statistics.mean, statistics.rstd), outputs(y),
-                        outputs<T, T, C, C>(nullptr, nullptr, nullptr, nullptr));
+        return map_rows(alone, line_axes(), NormMap<T, false>{{}, C(0), false, gamma != nullptr}, inputs(x), inputs(),
+                        inputs<C, C, T, T>(statistics.mean, statistics.rstd, gamma, beta), outputs(y), outputs());
     }
 };
 

@@ -10,6 +10,7 @@
 #include "norm/channel_shape.h"
 #include "norm/group_moments.h"
 #include "norm/norm_columns.h"
+#include "norm/norm_map.h"
 #include "norm/norm_row.h"
 
 namespace bk {
@@ -29,7 +30,7 @@ struct ChannelNormBackward {
     int64_t group_count() const { return shape().group_count(); }
     size_t workspace_size() const {
         Carver carver;
-        if (shape().prefers_lines()) carve(&carver);
+        if (sums_lines()) carve(&carver);
         carver.take<char>(static_cast<int64_t>(inner_workspace()));
         return carver.bytes();
     }
@@ -46,71 +47,128 @@ struct ChannelNormBackward {
             launch.workspace_bytes = 0;
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
-        Carver carver(found ? launch.workspace : nullptr);
-        const bool of_batch = shape().is_of_batch();
-        const bool has_sums =
-            shape().prefers_lines() && (found || (of_batch && kIsExact && dgamma != nullptr && dbeta != nullptr));
-        NormSums<T> sums{nullptr, nullptr, dgamma, dbeta};
-        if (has_sums && found) sums = carve(&carver, dgamma, dbeta);
-        if constexpr (kIsExact)
-            if (has_sums && !found) sums = {dgamma, dbeta, nullptr, nullptr};
-        launch = {carver.take<char>(0), found ? inner_workspace() : 0, given.stream};
-        Function f{};
-        f.is_centered = true;
-        f.has_row_gamma = gamma != nullptr;
-        // Before dx, which may lie on dy or x. Of a batch these are the sums that dx needs, but for gamma.
-        if (dgamma != nullptr || dbeta != nullptr || (has_sums && of_batch)) {
-            const NormSums<T> of_channels = of_batch ? sums : NormSums<T>{nullptr, nullptr, dgamma, dbeta};
-            if (!of_batch || has_sums)
-                BK_TRY(norm_columns<T>(launch, column_axes(), true, dy, x, saved_mean, saved_rstd, nullptr, x, of_channels));
-        }
-        if (has_sums) {
-            if (!of_batch) {
-                const NormSums<T> of_groups{sums.products, sums.slopes, nullptr, nullptr};
-                BK_TRY(norm_columns<T>(launch, sum_axes(gamma != nullptr), true, dy, x, saved_mean, saved_rstd, gamma, x,
-                                       of_groups));
-            }
-            f.terms = shape().group_size();
-            f.sums_have_gamma = !of_batch;
-        }
-        const bool saves = of_batch && !has_sums;
-        const T *rounded_mean = nullptr, *rounded_rstd = nullptr;
-        const C *mean = nullptr, *rstd = nullptr;
-        if constexpr (std::is_same_v<S, T>)
-            rounded_mean = saved_mean, rounded_rstd = saved_rstd;
-        else
-            mean = saved_mean, rstd = saved_rstd;
-        const auto run_rows = [&](const auto& function) {
-            return map_rows(
-                has_sums ? Launch{nullptr, 0, given.stream} : launch, has_sums ? line_axes() : group_axes(), function,
-                inputs(dy, x), inputs(),
-                inputs<T, T, T, C, C, C, C>(gamma, rounded_mean, rounded_rstd, sums.slopes, sums.products, mean, rstd),
-                outputs(dx), outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
-        };
-        if (has_sums || gamma == nullptr || of_batch || shape().width() == 1) return run_rows(f);
-        NormBackwardOfChannels<T> many{f, {}};
-        many.has_row_gamma = false;
-        BK_TRY(shape().fill(&many.channels, gamma, static_cast<const T*>(nullptr)));
-        return run_rows(many);
+        const Given of{dy, x, gamma, saved_mean, saved_rstd};
+        const bool wants_sums = dgamma != nullptr || dbeta != nullptr;
+        const bool is_exact = std::is_same_v<T, C> && dgamma != nullptr && dbeta != nullptr;
+        if (sums_lines() && shape().is_of_batch() && (found || is_exact))
+            return run_batch(launch, found, of, dx, dgamma, dbeta);
+        // What has a group in registers has no use for sums that nobody asked for.
+        if (sums_lines() && !shape().is_of_batch() && found && (wants_sums || !kRowsStayOnChip))
+            return run_items(launch, of, dx, dgamma, dbeta);
+        // Before dx, which may lie on dy or x.
+        if (wants_sums && !shape().is_of_batch())
+            BK_TRY(norm_columns<T>(launch, column_axes(), true, dy, x, saved_mean, saved_rstd, nullptr, x,
+                                   {nullptr, nullptr, dgamma, dbeta}));
+        return run_groups(launch, of, dx, dgamma, dbeta);
     }
 
 private:
     using C = compute_t<T>;
     using Per = ChannelShape::Per;
     using Function = NormBackward<T>;
-    static constexpr bool kIsExact = std::is_same_v<T, C>;  // dgamma and dbeta are not rounded
-    // dy, x, dx; then gamma, the statistics in T, sums of a group, the statistics
-    // in the compute type, and dgamma and dbeta.
+    struct Given {
+        const T *dy, *x, *gamma;
+        const S *mean, *rstd;
+
+        // The statistics where they are of a type, null where they are not.
+        template <class U>
+        const U* mean_of() const {
+            if constexpr (std::is_same_v<U, S>)
+                return mean;
+            else
+                return nullptr;
+        }
+        template <class U>
+        const U* rstd_of() const {
+            if constexpr (std::is_same_v<U, S>)
+                return rstd;
+            else
+                return nullptr;
+        }
+        const T* rounded_mean() const { return std::is_same_v<T, C> ? nullptr : mean_of<T>(); }
+        const T* rounded_rstd() const { return std::is_same_v<T, C> ? nullptr : rstd_of<T>(); }
+    };
+    struct Sums {
+        C *products, *slopes;              // of each channel of an item
+        C *group_products, *group_slopes;  // times gamma, but not of a batch
+    };
     static constexpr Per kFull[3] = {Per::kElement, Per::kElement, Per::kElement};
-    static constexpr Per kAll[12] = {Per::kElement, Per::kElement, Per::kElement, Per::kChannel, Per::kGroup,   Per::kGroup,
-                                     Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kChannel, Per::kChannel};
+    // dy, x, dx; then gamma, the statistics in T and in the compute type, and dgamma and dbeta.
+    static constexpr Per kOfGroups[10] = {Per::kElement, Per::kElement, Per::kElement, Per::kChannel, Per::kGroup,
+                                          Per::kGroup,   Per::kGroup,   Per::kGroup,   Per::kChannel, Per::kChannel};
+    // dy, x, dx; then the statistics in the compute type and in T, gamma, and the sums of a group.
+    static constexpr Per kOfLines[10] = {Per::kElement, Per::kElement, Per::kElement, Per::kGroup, Per::kGroup,
+                                         Per::kGroup,   Per::kGroup,   Per::kChannel, Per::kGroup, Per::kGroup};
 
     ChannelShape shape() const {
         return {n_extent, c_extent, spatial_extent, num_groups, static_cast<ChannelGroups>(group_kind)};
     }
 
-    RowAxes<3, 9> group_axes() const { return {shape().groups(kAll), shape().of_group(kFull)}; }
-    RowAxes<3, 9> line_axes() const { return {shape().lines(kAll), shape().of_line(kFull)}; }
+    // Whether sums in a pass of their own, then a map over lines may be better than a map over groups. Of an item they are
+    // sums of lines, of which those of groups and of channels are made.
+    bool sums_lines() const {
+        constexpr int64_t kLongLine = 256;
+        return shape().prefers_lines() || (kRowsStayOnChip && !shape().is_of_batch() && shape().spatial >= kLongLine);
+    }
+
+    BK_COLD Status run_batch(const Launch& launch, bool found, const Given& of, T* dx, T* dgamma, T* dbeta) const {
+        NormSums<T> sums{nullptr, nullptr, dgamma, dbeta};
+        if constexpr (std::is_same_v<T, C>)
+            if (!found) sums = {dgamma, dbeta, nullptr, nullptr};
+        Carver carver(found ? launch.workspace : nullptr);
+        if (found) {
+            const Sums carved = carve(&carver);
+            sums.products = carved.group_products;
+            sums.slopes = carved.group_slopes;
+        }
+        const Launch inner{carver.take<char>(0), found ? inner_workspace() : 0, launch.stream};
+        BK_TRY(norm_columns<T>(inner, column_axes(), true, of.dy, of.x, of.mean, of.rstd, nullptr, of.x, sums));
+        return map_lines(launch, of, sums.products, sums.slopes, dx);
+    }
+
+    BK_COLD Status run_items(const Launch& launch, const Given& of, T* dx, T* dgamma, T* dbeta) const {
+        Carver carver(launch.workspace);
+        const Sums sums = carve(&carver);
+        const Launch inner{carver.take<char>(0), inner_workspace(), launch.stream};
+        BK_TRY(norm_columns<T>(inner, line_sums(), true, of.dy, of.x, of.mean, of.rstd, nullptr, of.x,
+                               {sums.products, sums.slopes, nullptr, nullptr}));
+        BK_TRY(join_slopes<T>(inner, joined_groups(of.gamma != nullptr), sums.products, sums.slopes, of.gamma, of.x,
+                              {sums.group_products, sums.group_slopes, nullptr, nullptr}));
+        if (dgamma != nullptr || dbeta != nullptr)
+            BK_TRY(join_slopes<T>(inner, joined_channels(), sums.products, sums.slopes, nullptr, of.x,
+                                  {nullptr, nullptr, dgamma, dbeta}));
+        return map_lines(launch, of, sums.group_products, sums.group_slopes, dx);
+    }
+
+    Status map_lines(const Launch& launch, const Given& of, const C* products, const C* slopes, T* dx) const {
+        const Launch alone{nullptr, 0, launch.stream};
+        const C share = C(1) / static_cast<C>(shape().group_size());
+        const NormMapBackward<T, false> f{{}, of.gamma != nullptr, !shape().is_of_batch(), share};
+        const RowAxes<3, 7> axes{shape().lines(kOfLines), shape().of_line(kFull)};
+        return map_rows(alone, axes, f, inputs(of.dy, of.x), inputs(),
+                        inputs<C, C, T, T, T, C, C>(of.template mean_of<C>(), of.template rstd_of<C>(), of.rounded_mean(),
+                                                    of.rounded_rstd(), of.gamma, products, slopes),
+                        outputs(dx), outputs());
+    }
+
+    Status run_groups(const Launch& launch, const Given& of, T* dx, T* dgamma, T* dbeta) const {
+        const bool saves = shape().is_of_batch(), has_one = saves || shape().width() == 1;
+        Function f{};
+        f.is_centered = true;
+        f.has_row_gamma = of.gamma != nullptr && has_one;
+        const auto run_rows = [&](const auto& function) {
+            return map_rows(launch, group_axes(), function, inputs(of.dy, of.x), inputs(),
+                            inputs<T, T, T, C, C>(of.gamma, of.rounded_mean(), of.rounded_rstd(), of.template mean_of<C>(),
+                                                  of.template rstd_of<C>()),
+                            outputs(dx), outputs(saves ? dgamma : nullptr, saves ? dbeta : nullptr));
+        };
+        if (of.gamma == nullptr || has_one) return run_rows(f);
+        NormBackwardOfChannels<T> many{f, {}};
+        BK_TRY(shape().fill(&many.channels, of.gamma, static_cast<const T*>(nullptr)));
+        return run_rows(many);
+    }
+
+    RowAxes<3, 7> group_axes() const { return {shape().groups(kOfGroups), shape().of_group(kFull)}; }
 
     // Of a channel of the whole batch.
     NormColumnAxes column_axes() const {
@@ -126,24 +184,49 @@ private:
         return axes;
     }
 
-    // Of a group, times gamma.
-    NormColumnAxes sum_axes(bool has_gamma) const {
-        const Per gamma = has_gamma ? Per::kChannel : Per::kGroup;
-        const Per operands[] = {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, gamma,
-                                Per::kGroup,   Per::kGroup,   Per::kGroup, Per::kGroup};
-        const Per terms[] = {Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, gamma};
-        return {shape().groups(operands), shape().of_group(terms)};
+    // Of a channel of an item.
+    NormColumnAxes line_sums() const {
+        const Per of = Per::kItemChannel;
+        return {shape().lines({Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup, of, of, of, of}),
+                shape().of_line({Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup})};
+    }
+
+    // Of these those of a group's channels, and of a channel's items.
+    JoinedSlopeAxes joined_groups(bool has_gamma) const {
+        const Per of = Per::kItemChannel, gamma = has_gamma ? Per::kChannel : Per::kGroup, group = Per::kGroup;
+        const Per terms[] = {of, of, gamma};
+        JoinedSlopeAxes axes;
+        axes.kept = shape().groups({of, of, gamma, group, group, group, group});
+        shape().append(&axes.reduced, shape().width(), &ChannelShape::Steps::channel, terms);
+        return axes;
+    }
+    JoinedSlopeAxes joined_channels() const {
+        const ChannelShape s = shape();
+        const Per of = Per::kItemChannel, channel = Per::kChannel;
+        const Per operands[] = {of, of, Per::kGroup, channel, channel, channel, channel}, terms[] = {of, of, Per::kGroup};
+        JoinedSlopeAxes axes;
+        s.append(&axes.kept, s.parts(), &ChannelShape::Steps::part, operands);
+        s.append(&axes.kept, s.width(), &ChannelShape::Steps::channel, operands);
+        s.append(&axes.reduced, s.items, &ChannelShape::Steps::item, terms);
+        return axes;
     }
 
     size_t inner_workspace() const {
-        const size_t columns = norm_columns_workspace<T, S>(column_axes());
-        if (!shape().prefers_lines()) return std::max(columns, map_rows_workspace<Function>(group_axes()));
-        return std::max({columns, norm_columns_workspace<T, S>(sum_axes(true)), norm_columns_workspace<T, S>(sum_axes(false))});
+        const size_t columns =
+            std::max(norm_columns_workspace<T, S>(column_axes()), map_rows_workspace<Function>(group_axes()));
+        if (!sums_lines() || shape().is_of_batch()) return columns;
+        return std::max({columns, norm_columns_workspace<T, S>(line_sums()), join_slopes_workspace<T>(joined_groups(true)),
+                         join_slopes_workspace<T>(joined_groups(false)), join_slopes_workspace<T>(joined_channels())});
     }
 
-    NormSums<T> carve(Carver* carver, T* dgamma = nullptr, T* dbeta = nullptr) const {
-        C* const products = carver->take<C>(group_count());
-        return {products, carver->take<C>(group_count()), dgamma, dbeta};
+    Sums carve(Carver* carver) const {
+        const int64_t each = shape().is_of_batch() ? 0 : int64_t{n_extent} * c_extent;
+        Sums sums;
+        sums.products = carver->take<C>(each);
+        sums.slopes = carver->take<C>(each);
+        sums.group_products = carver->take<C>(group_count());
+        sums.group_slopes = carver->take<C>(group_count());
+        return sums;
     }
 };
 

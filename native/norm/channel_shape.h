@@ -39,12 +39,13 @@ struct ChannelShape {
     int64_t group_count() const { return is_empty() ? 0 : is_of_batch() ? channels : items * parts(); }
 
     // What an operand has one of, and its steps from item to item, part to part, channel to channel and along the lines.
-    enum class Per { kElement, kChannel, kGroup };
+    enum class Per { kElement, kItemChannel, kChannel, kGroup };
     struct Steps {
         int64_t item, part, channel, line;
     };
     Steps steps(Per per) const {
         if (per == Per::kElement) return {channels * spatial, width() * spatial, spatial, 1};
+        if (per == Per::kItemChannel) return {channels, width(), 1, 0};
         if (per == Per::kChannel) return {0, width(), 1, 0};
         return {is_of_batch() ? 0 : parts(), 1, 0, 0};
     }

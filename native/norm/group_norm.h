@@ -10,6 +10,7 @@
 #include "core/rows/row_map.h"
 #include "norm/group_moments.h"
 #include "norm/group_shape.h"
+#include "norm/norm_map.h"
 
 namespace bk {
 
@@ -72,11 +73,10 @@ private:
 // y = (x - mean) * rstd * gamma + beta, rows of all channels, with the statistics of the group of each. A function of its own,
 // as looking them up takes registers of every element.
 template <class T>
-struct GroupApply : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true, kOnlyMaps = true;
+struct GroupApply : OnlyMaps {
     using C = compute_t<T>;
-    using Acc = C;  // of nothing
     using Held = C;
+    using Numbers = NormLine<C>;
     struct Row {
         int64_t place;  // of the first group of the item
     };
@@ -97,19 +97,12 @@ struct GroupApply : RowDefaults {
     }
     BK_HD Held hold(const Row&, const Near&, C x) const { return x; }
     BK_HD Held pad() const { return 0; }
-    BK_HD Acc identity() const { return 0; }
-    template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&)[N], const W&) const {
-        return 0;
+    BK_HD Numbers numbers(const Row&, const Near& of, C gamma, C beta) const {
+        return {of.mean, has_gamma ? of.rstd * gamma : of.rstd, beta};
     }
-    BK_HD Acc combine(const Acc& a, const Acc&) const { return a; }
-    template <class L>
-    BK_HD Acc merge(const Acc& mine, const L&) const {
-        return mine;
-    }
-    BK_HD bool finish(Row&, const Acc&, int64_t) const { return false; }
-    BK_HD Pack<C> map(const Row&, const Nothing&, const Near& of, Held x, C gamma, C beta) const {
-        return pack((x - of.mean) * of.rstd * (has_gamma ? gamma : C(1)) + beta);
+    BK_HD Pack<C> map_by(const Numbers& of, Held x) const { return of(x); }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, const Near& of, Held x, C gamma, C beta) const {
+        return map_by(numbers(row, of, gamma, beta), x);
     }
 };
 

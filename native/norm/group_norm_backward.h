@@ -11,46 +11,17 @@
 #include "core/rows/row_map.h"
 #include "norm/group_shape.h"
 #include "norm/norm_columns.h"
+#include "norm/norm_map.h"
 #include "norm/norm_row.h"
 
 namespace bk {
 
-// Sums over the channels of a group, or over items, of what each channel of an item has: sums of dy * xh and of dy, times
-// gamma.
-template <class C>
-struct JoinedSlopes {
-    struct Acc {
-        C product, slope;    // of the last few terms
-        C products, slopes;  // of those before
-    };
-    static constexpr bool ignores_index = true;
-
-    bool has_gamma;
-
-    BK_HD Acc identity() const { return {0, 0, 0, 0}; }
-    BK_HD void add(Acc& acc, int64_t, C product, C slope, C gamma) const {
-        const C factor = has_gamma ? gamma : C(1);
-        acc.product += product * factor;
-        acc.slope += slope * factor;
-    }
-    BK_HD void settle(Acc& acc, int64_t) const {
-        acc.products += acc.product;
-        acc.slopes += acc.slope;
-        acc.product = acc.slope = 0;
-    }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        return {a.product + b.product, a.slope + b.slope, a.products + b.products, a.slopes + b.slopes};
-    }
-    BK_HD Pack<C, C> finish(const Acc& acc, int64_t) const { return pack(acc.products + acc.product, acc.slopes + acc.slope); }
-};
-
 // dx = rstd * (h - slope - xh * product), h = dy * gamma, rows of all channels, with the means and the statistics of the group
 // of each.
 template <class T>
-struct GroupApplyBackward : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kOnlyMaps = true;
+struct GroupApplyBackward : OnlyMaps {
     using C = compute_t<T>;
-    using Acc = C;  // of nothing
+    using Numbers = NormGradientLine<C>;
     struct Row {
         int64_t place;  // of the first group of the item
     };
@@ -77,16 +48,12 @@ struct GroupApplyBackward : RowDefaults {
     }
     BK_HD Held hold(const Row&, const Near&, C dy, C x) const { return {dy, x}; }
     BK_HD Held pad() const { return {0, 0}; }
-    BK_HD Acc identity() const { return 0; }
-    template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&)[N], const W&) const {
-        return 0;
+    BK_HD Numbers numbers(const Row&, const Near& of, C gamma) const {
+        return Numbers::of(of.mean, of.rstd, has_gamma ? gamma : C(1), of.slope, of.product);
     }
-    BK_HD Acc combine(const Acc& a, const Acc&) const { return a; }
-    BK_HD bool finish(Row&, const Acc&, int64_t) const { return false; }
-    BK_HD Pack<C> map(const Row&, const Nothing&, const Near& of, const Held& held, C gamma) const {
-        const C h = has_gamma ? held.dy * gamma : held.dy, xh = (held.x - of.mean) * of.rstd;
-        return pack(of.rstd * (h - of.slope - xh * of.product));
+    BK_HD Pack<C> map_by(const Numbers& of, const Held& held) const { return of(held.dy, held.x); }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, const Near& of, const Held& held, C gamma) const {
+        return map_by(numbers(row, of, gamma), held);
     }
 };
 
@@ -149,15 +116,13 @@ private:
             BK_TRY(copy_strided(alone, spread(), sizeof(C), rstd, sums.rstd));
             mean = sums.mean, rstd = sums.rstd;
         }
-        BK_TRY(reduce(inner, parts(), NormColumnPair<T>{{true, false}}, outputs(sums.products, sums.slopes),
+        BK_TRY(reduce(inner, parts(), NormColumnPair<T>{{{}, true, false}}, outputs(sums.products, sums.slopes),
                       inputs(given.dy, given.x, mean, rstd)));
-        // What stands in for a gamma that is not there is not used.
-        const C* const gamma = given.gamma == nullptr ? given.rstd : given.gamma;
-        BK_TRY(reduce(inner, of_groups(given.gamma != nullptr), JoinedSlopes<C>{given.gamma != nullptr},
-                      outputs(sums.group_products, sums.group_slopes), inputs<C, C, C>(sums.products, sums.slopes, gamma)));
+        BK_TRY(join_slopes<C>(inner, of_groups(given.gamma != nullptr), sums.products, sums.slopes, given.gamma, given.rstd,
+                              {sums.group_products, sums.group_slopes, nullptr, nullptr}));
         if (dgamma != nullptr || dbeta != nullptr)
-            BK_TRY(reduce(inner, of_channels(), JoinedSlopes<C>{false}, outputs(dgamma, dbeta),
-                          inputs<C, C, C>(sums.products, sums.slopes, sums.slopes)));
+            BK_TRY(join_slopes<C>(inner, of_channels(), sums.products, sums.slopes, nullptr, sums.slopes,
+                                  {nullptr, nullptr, dgamma, dbeta}));
         const GroupApplyBackward<T> f{{},
                                       given.mean,
                                       given.rstd,
@@ -173,15 +138,15 @@ private:
     BK_COLD Status run_groups(const Launch& launch, const Given& given, T* dx, C* dgamma, C* dbeta) const {
         // Before dx, which may lie on dy or x.
         if (dgamma != nullptr || dbeta != nullptr)
-            BK_TRY(reduce(launch, whole_channels(), NormColumnPair<T>{{true, false}}, outputs(dgamma, dbeta),
+            BK_TRY(reduce(launch, whole_channels(), NormColumnPair<T>{{{}, true, false}}, outputs(dgamma, dbeta),
                           inputs(given.dy, given.x, given.mean, given.rstd)));
         NormBackward<T> f{};
         f.is_centered = true;
         f.has_gamma = given.gamma != nullptr;
         const C* const gamma = f.has_gamma ? given.gamma : given.rstd;
         return map_rows(launch, group_rows(f.has_gamma), f, inputs(given.dy, given.x, gamma), inputs(),
-                        inputs<C, C, C, C, C, C, C>(nullptr, nullptr, nullptr, nullptr, nullptr, given.mean, given.rstd),
-                        outputs(dx), outputs<C, C>(nullptr, nullptr));
+                        inputs<C, C, C, C, C>(nullptr, nullptr, nullptr, given.mean, given.rstd), outputs(dx),
+                        outputs<C, C>(nullptr, nullptr));
     }
 
     // Of the channels of an item; dy and x, then numbers of each of them, or with groups of one channel of these.
@@ -192,14 +157,16 @@ private:
                 shape().over({GroupShape::kPlace}, {Per::kElement, Per::kElement, of, of})};
     }
     // Of a group's channels, and of a channel's items.
-    ReduceAxes<3, 2> of_groups(bool has_gamma) const {
+    JoinedSlopeAxes of_groups(bool has_gamma) const {
         const Per of = Per::kItemChannel, gamma = has_gamma ? Per::kChannel : Per::kGroup;
-        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, {of, of, gamma, Per::kGroup, Per::kGroup}),
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup},
+                             {of, of, gamma, Per::kGroup, Per::kGroup, Per::kGroup, Per::kGroup}),
                 shape().over({GroupShape::kChannel}, {of, of, gamma})};
     }
-    ReduceAxes<3, 2> of_channels() const {
+    JoinedSlopeAxes of_channels() const {
         const Per of = Per::kItemChannel;
-        return {shape().over({GroupShape::kGroup, GroupShape::kChannel}, {of, of, of, Per::kChannel, Per::kChannel}),
+        return {shape().over({GroupShape::kGroup, GroupShape::kChannel},
+                             {of, of, of, Per::kChannel, Per::kChannel, Per::kChannel, Per::kChannel}),
                 shape().over({GroupShape::kItem}, {of, of, of})};
     }
     ReduceAxes<4, 2> whole_channels() const {
@@ -221,18 +188,15 @@ private:
         return {shape().over({GroupShape::kItem, GroupShape::kPlace}, {full, full, full, Per::kGroup}),
                 shape().over({GroupShape::kGroup, GroupShape::kChannel}, {full, full, full})};
     }
-    RowAxes<4, 9> group_rows(bool has_gamma) const {
+    RowAxes<4, 7> group_rows(bool has_gamma) const {
         const Per full = Per::kElement, of = Per::kGroup, gamma = has_gamma ? Per::kChannel : Per::kGroup;
-        return {shape().over({GroupShape::kItem, GroupShape::kGroup},
-                             {full, full, gamma, full, of, of, of, of, of, of, of, of, of}),
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, {full, full, gamma, full, of, of, of, of, of, of, of}),
                 shape().over({GroupShape::kPlace, GroupShape::kChannel}, {full, full, gamma, full})};
     }
 
     size_t inner_workspace() const {
-        return std::max({reduce_workspace<NormColumnPair<T>, T, T, C, C>(parts()),
-                         reduce_workspace<JoinedSlopes<C>, C, C, C>(of_groups(true)),
-                         reduce_workspace<JoinedSlopes<C>, C, C, C>(of_groups(false)),
-                         reduce_workspace<JoinedSlopes<C>, C, C, C>(of_channels())});
+        return std::max({reduce_workspace<NormColumnPair<T>, T, T, C, C>(parts()), join_slopes_workspace<C>(of_groups(true)),
+                         join_slopes_workspace<C>(of_groups(false)), join_slopes_workspace<C>(of_channels())});
     }
     Sums carve(Carver* carver) const {
         const int64_t each = int64_t{n_extent} * c_extent, spread = shape().width() > 1 ? each : 0;

@@ -9,24 +9,16 @@
 
 namespace bk {
 
-template <class T>
-struct NormColumns {
-    using C = compute_t<T>;
+// What such sums have in common: terms come in few, which settle() adds to those before.
+template <class C>
+struct SlopeSums {
     struct Acc {
         C product, slope;    // of the last few terms
         C products, slopes;  // of those before
     };
     static constexpr bool ignores_index = true;
-    static constexpr int kMoving = 2;  // statistics and gamma are those of a row or of a channel
-
-    bool is_centered, has_gamma;
 
     BK_HD Acc identity() const { return {0, 0, 0, 0}; }
-    BK_HD void add(Acc& acc, int64_t, C dy, C x, C mean, C statistic, C gamma) const {
-        const C slope = has_gamma ? dy * gamma : dy;
-        acc.product += slope * (is_centered ? (x - mean) * statistic : x * (C(1) / statistic));
-        acc.slope += slope;
-    }
     BK_HD void settle(Acc& acc, int64_t) const {
         acc.products += acc.product;
         acc.slopes += acc.slope;
@@ -35,9 +27,25 @@ struct NormColumns {
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         return {a.product + b.product, a.slope + b.slope, a.products + b.products, a.slopes + b.slopes};
     }
+    // For outputs in the compute type, then for those in that of the operands.
     BK_HD Pack<C, C, C, C> finish(const Acc& acc, int64_t) const {
         const C product = acc.products + acc.product, slope = acc.slopes + acc.slope;
         return pack(product, slope, product, slope);
+    }
+};
+
+template <class T>
+struct NormColumns : SlopeSums<compute_t<T>> {
+    using C = compute_t<T>;
+    using typename SlopeSums<C>::Acc;
+    static constexpr int kMoving = 2;  // statistics and gamma are those of a row or of a channel
+
+    bool is_centered, has_gamma;
+
+    BK_HD void add(Acc& acc, int64_t, C dy, C x, C mean, C statistic, C gamma) const {
+        const C slope = has_gamma ? dy * gamma : dy;
+        acc.product += slope * (is_centered ? (x - mean) * statistic : x * (C(1) / statistic));
+        acc.slope += slope;
     }
 };
 
@@ -72,9 +80,41 @@ struct NormSums {
 template <class T, class S>
 Status norm_columns(const Launch& launch, const NormColumnAxes& axes, bool is_centered, const T* dy, const T* x, const S* mean,
                     const S* statistic, const T* gamma, const T* unused, const NormSums<T>& sums) {
-    return reduce(launch, axes, NormColumns<T>{is_centered, gamma != nullptr},
+    return reduce(launch, axes, NormColumns<T>{{}, is_centered, gamma != nullptr},
                   outputs(sums.products, sums.slopes, sums.dgamma, sums.dbeta),
                   inputs(dy, x, mean, statistic, gamma == nullptr ? unused : gamma));
+}
+
+// Sums over the channels of a group, or over items, of what each channel of an item has: sums of dy * xh and of dy, times
+// gamma.
+template <class C>
+struct JoinedSlopes : SlopeSums<C> {
+    using typename SlopeSums<C>::Acc;
+
+    bool has_gamma;
+
+    BK_HD void add(Acc& acc, int64_t, C product, C slope, C gamma) const {
+        const C factor = has_gamma ? gamma : C(1);
+        acc.product += product * factor;
+        acc.slope += slope * factor;
+    }
+};
+
+// Both sums and gamma, then sums as above.
+using JoinedSlopeAxes = ReduceAxes<3, 4>;
+
+template <class T>
+size_t join_slopes_workspace(const JoinedSlopeAxes& axes) {
+    return reduce_workspace<JoinedSlopes<compute_t<T>>, compute_t<T>, compute_t<T>, T>(axes);
+}
+
+// gamma may be null: `unused`, of the strides that it has here, is read in its place.
+template <class T>
+Status join_slopes(const Launch& launch, const JoinedSlopeAxes& axes, const compute_t<T>* products, const compute_t<T>* slopes,
+                   const T* gamma, const T* unused, const NormSums<T>& sums) {
+    return reduce(launch, axes, JoinedSlopes<compute_t<T>>{{}, gamma != nullptr},
+                  outputs(sums.products, sums.slopes, sums.dgamma, sums.dbeta),
+                  inputs(products, slopes, gamma == nullptr ? unused : gamma));
 }
 
 }  // namespace bk

@@ -61,16 +61,13 @@ struct NormForward : RowDefaults {
 
     C eps;
     bool is_centered;          // subtracts the mean, and saves 1 / spread in place of spread
-    bool has_statistics;       // which are inputs of the row
     bool has_gamma, has_beta;  // one a position of the row
     bool has_row_gamma, has_row_beta;
 
-    BK_HD Row start(C gamma, C beta, C mean, C scale) const {
+    BK_HD Row start(C gamma, C beta) const {
         Row row;
         if (has_row_gamma) row.gamma = gamma;
         if (has_row_beta) row.beta = beta;
-        row.mean = mean;
-        row.scale = scale;
         return row;
     }
     BK_HD Held hold(const Row&, int64_t, C x) const { return {x}; }
@@ -80,7 +77,6 @@ struct NormForward : RowDefaults {
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where& where) const {
         const C count = static_cast<C>(where.count());
         Acc acc{count, 0, 0, 0};
-        if (has_statistics) return acc;
         C x[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) x[i] = held[i].x;
@@ -95,7 +91,7 @@ struct NormForward : RowDefaults {
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         Acc all{a.count + b.count, a.sum + b.sum, 0, a.squares + b.squares};
-        if (!is_centered || has_statistics) return all;
+        if (!is_centered) return all;
         const C share = C(1) / math::max(all.count, C(1)), distance = b.mean - a.mean;
         all.mean = all.sum * share;
         if (a.count > 0 && b.count > 0) all.squares += distance * distance * (a.count * (b.count * share));
@@ -103,7 +99,6 @@ struct NormForward : RowDefaults {
     }
     template <class L>
     BK_HD Acc merge(const Acc& mine, const L& lanes) const {
-        if (has_statistics) return mine;
         if (!is_centered) return {0, 0, 0, lanes.sum(mine.squares)};
         Acc all{lanes.sum(mine.count), lanes.sum(mine.sum), 0, 0};
         all.mean = all.sum * math::reciprocal<T>(math::max(all.count, C(1)));
@@ -112,7 +107,6 @@ struct NormForward : RowDefaults {
         return all;
     }
     BK_HD bool finish(Row& row, const Acc& acc, int64_t n) const {
-        if (has_statistics) return false;
         const C share = math::reciprocal<T>(static_cast<C>(n));
         row.mean = acc.sum * share;
         row.spread = math::sqrt<C>(acc.squares * share + eps);
@@ -142,7 +136,7 @@ struct NormForwardOfChannels : NormForward<T> {
     using Row = OfChannels<NormRow<C>>;
     NormChannels<T> channels;
 
-    BK_HD Row start(C gamma, C beta, C mean, C scale) const { return {NormForward<T>::start(gamma, beta, mean, scale)}; }
+    BK_HD Row start(C gamma, C beta) const { return {NormForward<T>::start(gamma, beta)}; }
 
     struct Near {
         C gamma, beta;
@@ -162,8 +156,8 @@ struct NormForwardOfChannels : NormForward<T> {
 template <class C>
 struct NormGradientRow {
     C mean = 0, scale = 1;
-    C factor = 1, gamma = 1;  // of dx, and of dy: one of them is the gamma of the whole row
-    C level = 0, slope = 0;   // means of h and of h * xh
+    C factor = 1;            // the gamma of the whole row
+    C level = 0, slope = 0;  // means of h and of h * xh
     C sum = 0, sum_of_products = 0;
 };
 
@@ -188,26 +182,21 @@ struct NormBackward : RowDefaults {
     bool is_centered;  // dx has no mean, and the saved statistic is scale, not 1 / scale
     bool has_gamma;    // one an element
     bool has_row_gamma;
-    bool sums_have_gamma;  // of the row's own gamma
-    int64_t terms;         // that the sums among the row's inputs are of; 0: they are the row's own
 
-    BK_HD Row start(C gamma, C rounded_mean, C rounded_statistic, C sum, C sum_of_products, C mean, C statistic) const {
+    BK_HD Row start(C gamma, C rounded_mean, C rounded_statistic, C mean, C statistic) const {
         Row row;
         row.mean = is_centered ? rounded_mean + mean : C(0);
         row.scale = is_centered ? rounded_statistic + statistic : C(1) / (rounded_statistic + statistic);
-        if (has_row_gamma) (sums_have_gamma ? row.gamma : row.factor) = gamma;
-        row.sum = sum;
-        row.sum_of_products = sum_of_products;
+        if (has_row_gamma) row.factor = gamma;
         return row;
     }
     BK_HD Held hold(const Row& row, int64_t, C dy, C x, C gamma = C(1)) const {
-        return {(has_gamma ? dy * gamma : dy) * row.gamma, (x - row.mean) * row.scale};
+        return {has_gamma ? dy * gamma : dy, (x - row.mean) * row.scale};
     }
     BK_HD Held pad() const { return {0, 0}; }
     BK_HD Acc identity() const { return {0, 0}; }
     template <class Where, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where&) const {
-        if (terms > 0) return {0, 0};
         C h[N], xh[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
@@ -222,11 +211,9 @@ struct NormBackward : RowDefaults {
         return {lanes.sum(mine.h), lanes.sum(mine.product)};
     }
     BK_HD bool finish(Row& row, const Acc& acc, int64_t n) const {
-        if (terms == 0) {
-            row.sum = acc.h;
-            row.sum_of_products = acc.product;
-        }
-        const C count = static_cast<C>(terms == 0 ? n : terms);
+        row.sum = acc.h;
+        row.sum_of_products = acc.product;
+        const C count = static_cast<C>(n);
         row.level = is_centered ? row.sum / count : C(0);
         row.slope = row.sum_of_products / count;
         return false;
@@ -245,8 +232,8 @@ struct NormBackwardOfChannels : NormBackward<T> {
     using Row = OfChannels<NormGradientRow<C>>;
     NormChannels<T> channels;
 
-    BK_HD Row start(C gamma, C rounded_mean, C rounded_statistic, C sum, C sum_of_products, C mean, C statistic) const {
-        return {NormBackward<T>::start(gamma, rounded_mean, rounded_statistic, sum, sum_of_products, mean, statistic)};
+    BK_HD Row start(C gamma, C rounded_mean, C rounded_statistic, C mean, C statistic) const {
+        return {NormBackward<T>::start(gamma, rounded_mean, rounded_statistic, mean, statistic)};
     }
 
     struct Near {
@@ -254,9 +241,7 @@ struct NormBackwardOfChannels : NormBackward<T> {
     };
     BK_HD bool spans(int64_t n) const { return channels.spans(n); }
     BK_HD Near near(const Row& row, int64_t j) const { return {widen(channels.gamma[channels.at(row.place, j)])}; }
-    BK_HD Held hold(const Row& row, const Near& near, C dy, C x) const {
-        return {dy * near.gamma * row.gamma, (x - row.mean) * row.scale};
-    }
+    BK_HD Held hold(const Row& row, const Near& near, C dy, C x) const { return {dy * near.gamma, (x - row.mean) * row.scale}; }
     BK_HD Pack<C> map(const Row& row, const Nothing&, const Near&, const Held& held) const {
         return NormBackward<T>::map(row, {}, 0, held);
     }

@@ -40,15 +40,12 @@ struct RowNorm {
         f.is_centered = is_centered;
         f.has_gamma = gamma != nullptr;
         f.has_beta = beta != nullptr;
-        return map_rows(launch, axes(), f, inputs(x), inputs(gamma, beta),
-                        inputs<T, T, C, C>(nullptr, nullptr, nullptr, nullptr), outputs(y),
+        return map_rows(launch, axes(), f, inputs(x), inputs(gamma, beta), inputs<T, T>(nullptr, nullptr), outputs(y),
                         outputs<T, T, C, C>(mean, statistic, nullptr, nullptr));
     }
 
 private:
-    RowAxes<2, 8> axes() const {
-        return shape.axes({stride_x, stride_y}, {saved, saved, saved, saved, saved, saved, saved, saved});
-    }
+    RowAxes<2, 6> axes() const { return shape.axes({stride_x, stride_y}, {saved, saved, saved, saved, saved, saved}); }
 };
 
 // Number is the type of eps.

@@ -66,14 +66,13 @@ struct RowNormBackward {
         // What stands in for a gamma that is not there is read, and not used.
         const auto rows = gamma == nullptr ? axes(stride_x) : axes();
         return map_rows(launch, rows, f, inputs(dy, x, gamma == nullptr ? x : gamma), inputs(),
-                        inputs<T, T, T, C, C, C, C>(nullptr, center, statistic, nullptr, nullptr, nullptr, nullptr),
-                        outputs(dx), outputs<T, T>(nullptr, nullptr));
+                        inputs<T, T, T, C, C>(nullptr, center, statistic, nullptr, nullptr), outputs(dx),
+                        outputs<T, T>(nullptr, nullptr));
     }
 
 private:
-    RowAxes<4, 9> axes(const int64_t* stride_gamma = nullptr) const {
-        return shape.axes({stride_dy, stride_x, stride_gamma, stride_dx},
-                          {saved, saved, saved, saved, saved, saved, saved, saved, saved});
+    RowAxes<4, 7> axes(const int64_t* stride_gamma = nullptr) const {
+        return shape.axes({stride_dy, stride_x, stride_gamma, stride_dx}, {saved, saved, saved, saved, saved, saved, saved});
     }
 
     bool is_dense(FusedRows* rows) const {

@@ -9,13 +9,13 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/pointwise/copies.h"
+#include "core/pointwise/window_copies.h"
 #include "core/reduce/preimages.h"
 #include "shape_layout/extents.h"
 
 namespace bk {
 
-constexpr int32_t kMostSpatial = 3;
+constexpr int32_t kMostSpatial = kMostWindowAxes;
 constexpr int32_t kColumnsRank = 3;
 
 struct ImageWindows {
@@ -119,32 +119,17 @@ struct Im2ColShape {
     Status locate_y(Operand* y, const char* name, Role role, int64_t size) const {
         return image().locate(y, name, role, size, "stride_y", stride_y);
     }
-    // A copy whose axes are those of the kernel and the windows. Along both of a spatial axis x moves, and where the image is
-    // padded they are a band: that of the places inside of x.
     BK_COLD Status copy(const Launch& launch, int bytes, const char* x, char* y) const {
         const ImageWindows image = this->image();
-        const bool is_padded = std::any_of(padding, padding + image.spatial(), [](int32_t p) { return p != 0; });
-        MappedCopy padded;
-        CopyLayout plain;
-        const auto append = [&](int64_t extent, int64_t stride_to, int64_t stride_from, int64_t slope, int band) {
-            plain.append(extent, {stride_to, stride_from});
-            padded.axis[padded.rank++] = {extent, extent, 0, stride_to, stride_from, slope, band};
-        };
-        append(input_shape[0], stride_y[0], stride_x[0], 0, 0);
-        append(input_shape[1], image.places() * stride_y[1], stride_x[1], 0, 0);
-        int64_t step_place = image.places() * stride_y[1], step_window = image.windows() * stride_y[2];
+        WindowCopy copy;
+        copy.rank = image.spatial();
+        WindowAxis* axis = copy.axis + kMostWindowAxes - copy.rank;
         for (int32_t d = 0; d < image.spatial(); ++d)
-            append(kernel_size[d], step_place /= kernel_size[d], dilation[d] * stride_x[2 + d], dilation[d], d);
-        for (int32_t d = 0; d < image.spatial(); ++d)
-            append(image.count(d), step_window /= image.count(d), steps[d] * stride_x[2 + d], steps[d], d);
-        if (!is_padded) return copy_strided(launch, plain, bytes, x, y);
-        int64_t before = 0;  // bytes from what would be the first element of the first window to x
-        for (int32_t d = 0; d < image.spatial(); ++d) {
-            padded.band[d] = {padding[d], int64_t{padding[d]} + input_shape[2 + d] - 1};
-            before += padding[d] * stride_x[2 + d] * bytes;
-        }
-        const uintptr_t first = reinterpret_cast<uintptr_t>(x) - static_cast<uintptr_t>(before);
-        return copy_mapped(launch, padded, bytes, reinterpret_cast<const void*>(first), y);
+            *axis++ = {input_shape[2 + d], stride_x[2 + d], image.count(d), steps[d], padding[d], kernel_size[d], dilation[d]};
+        copy.items = input_shape[0], copy.item_x = stride_x[0], copy.item_y = stride_y[0];
+        copy.channels = input_shape[1], copy.channel_x = stride_x[1], copy.channel_y = image.places() * stride_y[1];
+        copy.place_y = stride_y[1], copy.window_y = stride_y[2];
+        return copy_windows(launch, copy, bytes, x, y);
     }
 };
 

@@ -21,10 +21,6 @@ constexpr bool kMapsColumns<F, Inputs<Column...>> = F::kOnlyMaps && (kHasNear<F>
 
 constexpr int kColumnThreads = 256;
 
-// Vectors that a thread loads at once: 64 bytes.
-template <int N, class Operands>
-constexpr int kColumnRows = std::max(1, 64 / (Operands::kElementBytes * N));
-
 struct ColumnGrid {
     int64_t same = 0;    // rows that differ in their place along the last axis alone, and share their numbers; 0: none do
     int64_t share = 0;   // of these, rows of a block
@@ -62,7 +58,7 @@ struct ColumnGrid {
 template <int N, class F, class Operands>
 __global__ void __launch_bounds__(kColumnThreads)
     map_columns_kernel(const __grid_constant__ Operands operands, const F f, const ColumnGrid grid) {
-    constexpr int kRows = kColumnRows<N, Operands>;
+    constexpr int kRows = kVectorsAtOnce<N, Operands>;
     const int lane = static_cast<int>(threadIdx.x) % grid.lanes, local = static_cast<int>(threadIdx.x) / grid.lanes;
     const unsigned beside = blockIdx.x % grid.across, bundle = blockIdx.x / grid.across;
     const int64_t share = bundle % grid.shares, begin = bundle / grid.shares * grid.same;

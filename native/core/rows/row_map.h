@@ -3,8 +3,7 @@
 // A row function F is a small trivially copyable struct, written once for both targets in the compute types. What it has:
 //
 //   Row, Acc, Held, Part                plain structs: what is known of a row; a statistic of some of its elements; what is
-//   kept
-//                                       of an element between its load and its store; what map() needs to know of the
+//                                       kept of an element between its load and its store; what map() needs to know of the
 //                                       elements that were summed up together with one. Where any of them needs no member it
 //                                       is `Nothing`.
 //   Row start(P... row_inputs) const                    from the inputs of one value a row, 0 for one that is null. Where
@@ -31,6 +30,11 @@
 //   Near near(const Row&, int64_t j) const      of position j; of one beyond the row, anything
 //   bool spans(int64_t n) const                 whether the n positions from each multiple of n share it
 //   void next(Near&) const                      may be left out: from a position to the one behind it, that shares
+//
+// Where there is nothing to sum up, and map() needs what is of a position, it has two steps:
+//
+//   Numbers numbers(const Row&, int64_t j or const Near&, K... column_inputs) const
+//   Y map_by(const Numbers&, const Held&) const
 //
 // Where rows that lie across memory are to have lanes of the CPU's vectors, functions of one or two passes have
 //
@@ -82,7 +86,7 @@ using LargestKnown = std::conditional_t<kTwice, KnowsLargest, Nothing>;
 struct RowDefaults {
     static constexpr bool kOnePass = false;     // says, if true, that finish() is always false
     static constexpr bool kOnlySums = false;    // says, if true, that sum_up() leaves elements as they are; Part is Nothing
-    static constexpr bool kOnlyMaps = false;    // says, if true, that there is nothing to sum up
+    static constexpr bool kOnlyMaps = false;    // says, if true, that there is nothing to sum up: OnlyMaps
     static constexpr bool kMapsAlone = false;   // says, if true, that map() knows the Row and what sum_up() left of an element
     static constexpr bool kHoldsZeros = false;  // says, if true, that hold() of zeros may stand in place of pad()
     static constexpr bool kTakesLanes = false;  // says, if true, that rows which lie across memory may have lanes of the CPU
@@ -104,6 +108,27 @@ struct RowDefaults {
     template <class Row>
     BK_HD Pack<> saved(const Row&) const {
         return {};
+    }
+};
+
+// What row functions have that only map.
+struct OnlyMaps : RowDefaults {
+    static constexpr bool kOnePass = true, kOnlySums = true, kOnlyMaps = true, kHoldsZeros = true;
+    using Acc = float;  // of nothing
+
+    BK_HD Acc identity() const { return 0; }
+    template <class Row, class Held, class W, int N>
+    BK_HD Acc sum_up(const Row&, Held (&)[N], const W&) const {
+        return 0;
+    }
+    BK_HD Acc combine(Acc a, Acc) const { return a; }
+    template <class L>
+    BK_HD Acc merge(Acc mine, const L&) const {
+        return mine;
+    }
+    template <class Row>
+    BK_HD bool finish(Row&, Acc, int64_t) const {
+        return false;
     }
 };
 

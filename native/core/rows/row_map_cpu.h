@@ -135,8 +135,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         decltype(near_of(std::declval<F>(), std::declval<Row>(), 0)) of[kListsNears ? kRowChunk : 1];
     };
     // An output of what is held may hold it, too, until its values replace it.
-    static constexpr bool kHoldsInOutput =
-        (F::kMapsAlone || (F::kOnePass && sizeof(Acc) <= 8)) && kOut == 1 && (std::is_same_v<Out, Held> && ...);
+    static constexpr bool kHoldsInOutput = (F::kMapsAlone || (F::kOnePass && !F::kOnlyMaps && sizeof(Acc) <= 8)) && kOut == 1 &&
+                                           (std::is_same_v<Out, Held> && ...);
 
     struct Lot {
         At at;  // of the first

@@ -2,7 +2,7 @@
 // what is longer is read again. Three kernels: dense rows by many vectors a thread, short ones and few ones by few, and rows of
 // any strides by single elements. Rows that are neighbours in memory across their axis take the last with neighbouring threads
 // for neighbouring rows. A few long rows are cut into parts, where there is a workspace for their statistics. What only
-// maps, by numbers of columns, walks over rows (row_columns.cuh).
+// maps walks over rows, by numbers of columns (row_columns.cuh), or along a row, by numbers of that (row_numbers.cuh).
 #pragma once
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include "core/rows/row_exchange.cuh"
 #include "core/rows/row_kept.cuh"
 #include "core/rows/row_map.h"
+#include "core/rows/row_numbers.cuh"
 #include "core/rows/row_operands.cuh"
 
 namespace bk {
@@ -290,8 +291,12 @@ Status map_rows_of(const Launch& launch, const RowAxes<Full, Single>& axes, cons
         constexpr int kElements = kManyElementVectors<F, N>, kMany = kManyRowVectors<F, N, Operands>;
         constexpr int kFew = kFewRowVectors<F, N>;
         if constexpr (kMapsColumns<F, Inputs<Column...>>) {
-            const ColumnGrid grid = ColumnGrid::of<Full>(outer, n, N, kColumnRows<N, Operands>);
+            const ColumnGrid grid = ColumnGrid::of<Full>(outer, n, N, kVectorsAtOnce<N, Operands>);
             if (grid.is_there()) return launch_columns<N>(launch, grid, f, operands);
+            return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, false, in_passing), f, operands);
+        } else if constexpr (F::kOnlyMaps) {
+            const NumberGrid grid = NumberGrid::of(rows, n, N, kVectorsAtOnce<N, Operands>);
+            if (grid.is_there()) return launch_by_numbers<N>(launch, grid, f, operands);
             return run_rows<N, kFew>(launch, share_rows(rows, n, N * kFew, N, false, in_passing), f, operands);
         } else {
             // A thread's start costs as much as tens of elements: few of them a thread where rows are short or the chip not

@@ -1,6 +1,7 @@
 // Loads and stores of a thread's elements of a row.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -29,6 +30,10 @@ struct RowTile {
         return vectors * N;
     }
 };
+
+// Vectors of the inputs that a thread loads at once, where it only maps: 64 bytes.
+template <int N, class Operands>
+constexpr int kVectorsAtOnce = std::max(1, 64 / (Operands::kElementBytes * N));
 
 // Row functions of one input may have `static constexpr bool kPadsInMemory`, which says, if true, that pad() is hold() of an
 // input that is pad(), which the input's type has: vectors behind a row are such inputs then, and need no test an element.
@@ -322,19 +327,21 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     template <int N, class F>
     struct Numbers {
         NearOf<F> near[N];
-        Pack<Vec<Column, N>...> column;
+        typename F::Numbers of[N];
     };
 
     template <int N, class F, size_t... K>
     BK_DEVICE Numbers<N, F> numbers(const F& f, const typename F::Row& row, const RowTile<N, 1>& where,
                                     std::index_sequence<K...>) const {
         Numbers<N, F> result;
-        ((get<K>(result.column) = load_column(get<K>(columns), where, 0)), ...);
+        [[maybe_unused]] Pack<Vec<Column, N>...> column;
+        ((get<K>(column) = load_column(get<K>(columns), where, 0)), ...);
         auto near = near_of(f, row, where.at(0));
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
             if (lane > 0) advance<N>(f, row, where.at(lane), near);
             result.near[lane] = near;
+            result.of[lane] = f.numbers(row, near, widen_lane(get<K>(column), lane)...);
         }
         return result;
     }
@@ -357,16 +364,15 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         load<N, 1>(f, behind(at, r), where, loaded);
         cell = loaded[0];
     }
-    template <int N, class F, size_t... I, size_t... K, size_t... O>
+    template <int N, class F, size_t... I, size_t... O>
     BK_DEVICE void map_row(const F& f, const At& at, const typename F::Row& row, const RowTile<N, 1>& where,
-                           const Cell<N>& cell, const Numbers<N, F>& of, std::index_sequence<I...>, std::index_sequence<K...>,
+                           const Cell<N>& cell, const Numbers<N, F>& of, std::index_sequence<I...>,
                            std::index_sequence<O...> outs) const {
         Pack<Vec<Out, N>...> result;
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
             const auto held = f.hold(row, of.near[lane], widen_lane(get<I>(cell), lane)...);
-            put_lane<N>(result, lane,
-                        f.map(row, typename F::Part{}, of.near[lane], held, widen_lane(get<K>(of.column), lane)...), outs);
+            put_lane<N>(result, lane, f.map_by(of.of[lane], held), outs);
         }
         ((get<O>(y) == nullptr ? (void)0
                                : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, 0, get<O>(result))),
@@ -375,8 +381,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     template <int N, class F>
     BK_DEVICE void map_row(const F& f, const At& at, int64_t r, const typename F::Row& row, const RowTile<N, 1>& where,
                            const Cell<N>& cell, const Numbers<N, F>& of) const {
-        map_row<N>(f, behind(at, r), row, where, cell, of, std::index_sequence_for<In...>{},
-                   std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+        map_row<N>(f, behind(at, r), row, where, cell, of, std::index_sequence_for<In...>{}, std::index_sequence_for<Out...>{});
     }
 
     template <class At, class Result, size_t... I>

@@ -1,0 +1,9 @@
+#include "core/pointwise/window_copies.h"
+
+namespace bk {
+
+Status copy_windows(const Launch& launch, const WindowCopy& copy, int bytes, const void* x, void* y) {
+    return copy_windows_by_axes(launch, copy, bytes, x, y);
+}
+
+}  // namespace bk
