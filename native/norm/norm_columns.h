@@ -42,10 +42,19 @@ struct NormColumns : SlopeSums<compute_t<T>> {
 
     bool is_centered, has_gamma;
 
-    BK_HD void add(Acc& acc, int64_t, C dy, C x, C mean, C statistic, C gamma) const {
-        const C slope = has_gamma ? dy * gamma : dy;
-        acc.product += slope * (is_centered ? (x - mean) * statistic : x * (C(1) / statistic));
+    struct Still {
+        C mean, scale, factor;
+    };
+    BK_HD Still still(C mean, C statistic, C gamma) const {
+        return {is_centered ? mean : C(0), is_centered ? statistic : C(1) / statistic, has_gamma ? gamma : C(1)};
+    }
+    BK_HD void add_beside(Acc& acc, const Still& of, C dy, C x) const {
+        const C slope = dy * of.factor;
+        acc.product += slope * ((x - of.mean) * of.scale);
         acc.slope += slope;
+    }
+    BK_HD void add(Acc& acc, int64_t, C dy, C x, C mean, C statistic, C gamma) const {
+        add_beside(acc, still(mean, statistic, gamma), dy, x);
     }
 };
 
@@ -55,8 +64,11 @@ struct NormColumnPair : NormColumns<T> {
     using typename NormColumns<T>::C;
     using typename NormColumns<T>::Acc;
 
-    BK_HD void add(Acc& acc, int64_t at, C dy, C x, C mean, C statistic) const {
-        NormColumns<T>::add(acc, at, dy, x, mean, statistic, C(1));
+    BK_HD typename NormColumns<T>::Still still(C mean, C statistic) const {
+        return NormColumns<T>::still(mean, statistic, C(1));
+    }
+    BK_HD void add(Acc& acc, int64_t, C dy, C x, C mean, C statistic) const {
+        this->add_beside(acc, still(mean, statistic), dy, x);
     }
     BK_HD Pack<C, C> finish(const Acc& acc, int64_t) const { return pack(acc.products + acc.product, acc.slopes + acc.slope); }
 };

@@ -18,14 +18,16 @@ namespace bk {
 
 constexpr int kReduceThreads = 256;
 constexpr int kReduceRound = 4;  // loads in flight a thread
-// Terms that are stored, too, take more operands and registers, so fewer vectors of each are in flight; a multiprocessor is to
-// hold two blocks, whose threads may have 128 registers. 0 leaves their number to the compiler.
-template <int N, class Each>
-constexpr int kReduceRoundOf = N == 1 || Each::count == 0 ? kReduceRound
-                               : Each::count > 2          ? 2
-                                                          : 3;
-template <class Each>
-constexpr int kReduceResident = Each::count > 0 ? 2 : 0;
+// Terms of many inputs, or that are stored, too, take more operands and registers, so fewer vectors of each are in flight; a
+// multiprocessor is to hold two blocks, whose threads may have 128 registers. 0 leaves their number to the compiler.
+template <int N, int Inputs, class Each>
+constexpr int kReduceRoundOf = N == 1            ? kReduceRound
+                               : Each::count > 2 ? 2
+                               : Each::count > 0 ? 3
+                               : Inputs > 2      ? 2
+                                                 : kReduceRound;
+template <class In, class Each>
+constexpr int kReduceResident = Each::count > 0 || In::count > 2 ? 2 : 0;
 // Blocks that fill a large chip, and bytes that are worth a block. Constants, so that the order of additions is the same on
 // every chip. Those that only read are about eight a multiprocessor of an H200; of blocks that store fewer are resident, and
 // many leave less to the last of them.

@@ -100,12 +100,6 @@ struct TermsInMemory {
     };
 };
 
-// Inputs of a reducer that move along neighbours: all, or the first R::kMoving.
-template <class R, class = void>
-constexpr int kMovingOf = 1 << 20;
-template <class R>
-constexpr int kMovingOf<R, std::enable_if_t<(R::kMoving > 0)>> = R::kMoving;
-
 // Inputs from number kMoving on have one element for all neighbours.
 template <int kMoving, class R, class Accs, class... In, size_t... I>
 BK_HD void add_span(const R& reducer, Accs& accs, int64_t count, int64_t index, int64_t step, const Pack<const In*...>& x,

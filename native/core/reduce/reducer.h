@@ -11,7 +11,9 @@
 //
 // and, where it wants them,
 //
-//   static constexpr int kMoving;                 inputs from this number on mostly stand still along neighbours
+//   static constexpr int kMoving;                 inputs from this number on mostly stand still along neighbours. It comes with
+//                                                 Still still(C... x) const of these, and void add_beside(Acc&, const Still&,
+//                                                 C... x) const of the others, which together are add()
 //   Acc start(C... x) const;                      instead of identity(), for terms of which x is the first; x is added, too
 //   void settle(Acc&, int64_t terms) const;       after every kReduceRun terms at most, and before combine: how many were
 //                                                 added since the last time. Sums move what they have to a second number
@@ -42,6 +44,12 @@ template <class R, class = void>
 constexpr bool kKeepsFirst = false;
 template <class R>
 constexpr bool kKeepsFirst<R, std::enable_if_t<R::keeps_first>> = true;
+
+// Inputs of a reducer that move along neighbours: all, or the first R::kMoving.
+template <class R, class = void>
+constexpr int kMovingOf = 1 << 20;
+template <class R>
+constexpr int kMovingOf<R, std::enable_if_t<(R::kMoving > 0)>> = R::kMoving;
 
 template <class R, class... C>
 BK_HD auto start_of(const R& reducer, int, C... x) -> decltype(reducer.start(x...)) {
