@@ -18,16 +18,18 @@ namespace bk {
 
 constexpr int kReduceThreads = 256;
 constexpr int kReduceRound = 4;  // loads in flight a thread
-// Terms of many inputs, or that are stored, too, take more operands and registers, so fewer vectors of each are in flight; a
+// Whether a reducer looks at inputs that stand still once a line (reduce_cuda.cuh).
+template <class R, class In, class Each>
+constexpr bool kLooksOnce = kMovingOf<R> < In::count && Each::count == 0;
+// Terms that are stored, too, or have such inputs take more operands and registers, so fewer vectors of each are in flight; a
 // multiprocessor is to hold two blocks, whose threads may have 128 registers. 0 leaves their number to the compiler.
-template <int N, int Inputs, class Each>
-constexpr int kReduceRoundOf = N == 1            ? kReduceRound
-                               : Each::count > 2 ? 2
-                               : Each::count > 0 ? 3
-                               : Inputs > 2      ? 2
-                                                 : kReduceRound;
-template <class In, class Each>
-constexpr int kReduceResident = Each::count > 0 || In::count > 2 ? 2 : 0;
+template <int N, bool kHasStill, class Each>
+constexpr int kReduceRoundOf = N == 1                         ? kReduceRound
+                               : kHasStill || Each::count > 2 ? 2
+                               : Each::count > 0              ? 3
+                                                              : kReduceRound;
+template <class R, class In, class Each>
+constexpr int kReduceResident = Each::count > 0 || kLooksOnce<R, In, Each> ? 2 : 0;
 // Blocks that fill a large chip, and bytes that are worth a block. Constants, so that the order of additions is the same on
 // every chip. Those that only read are about eight a multiprocessor of an H200; of blocks that store fewer are resident, and
 // many leave less to the last of them.

@@ -25,14 +25,13 @@ struct ReduceGrid {
     ReduceWalk<In + 1> reduced;
     int64_t results, terms, part;  // in vectors along the axis that has them; a part is blockIdx.y's
     int64_t count;                 // of a result's terms
-    int64_t line;  // terms along the last axis, of which a part is whole lines, or less than one; 0: it is neither
+    int64_t line;  // terms that take what stands still beside them, of which a part has whole lines or none; or 0
     int64_t kept_step[In + Out];  // along the axis of vectors, of results that are neighbours
     int64_t index_step;           // from lane to lane
     ReduceWalk<In + 1> tail;      // terms behind the last vectors, one by one
     int64_t tail_terms, tail_offset[In + 1];
     int across, deep;
     bool along_terms, dense_results;  // whose vectors are stored as such
-    bool is_still;                    // inputs from kMoving on move from result to result alone
     unsigned broadcast;               // a bit for each input that stands still along the vectors' axis
 };
 
@@ -103,19 +102,18 @@ BK_DEVICE void settle_lanes(const R& reducer, typename R::Acc (&acc)[N], int64_t
     for (int lane = 0; lane < N; ++lane) settle(reducer, acc[lane], terms, 0);
 }
 
-// Terms [t, end) of a line at steps of `deep`: their places are one sum apart from those before, and so need no walk. `base` is
-// where the line begins, and behind the places its index.
+// Terms [t, end) at steps of `deep` of one axis: their places are one sum apart from those before, and so need no walk.
 template <int N, class R, class Grid, class Each, class... In, size_t... I>
 BK_DEVICE void add_line(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const Each& each,
                         const int64_t* base, const Grid& grid, int64_t t, int64_t end, int64_t lane_step,
                         std::index_sequence<I...> inputs) {
-    constexpr int kIn = sizeof...(In), kPlaces = kIn + Each::count, kRound = kReduceRoundOf<N, kIn, Each>,
-                  kRounds = kReduceRun / kRound;
+    constexpr int kIn = sizeof...(In), kPlaces = kIn + Each::count,
+                  kRound = kReduceRoundOf<N, kLooksOnce<R, Inputs<In...>, Each>, Each>, kRounds = kReduceRun / kRound;
     int64_t place[kPlaces + 1], step[kPlaces + 1];
 #pragma unroll
     for (int k = 0; k <= kPlaces; ++k) {
         const int64_t stride = grid.reduced.rank == 0 ? 0 : grid.reduced.stride[0][k];
-        place[k] = base[k] + t * stride;
+        place[k] = (k < kPlaces ? base[k] : 0) + t * stride;
         step[k] = grid.deep * stride;
     }
     int64_t left = (end - t + grid.deep - 1) / grid.deep;
@@ -220,7 +218,8 @@ template <int N, class R, class Grid, class Each, class... In, size_t... I>
 BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const Each& each,
                         const int64_t* base, const Grid& grid, int64_t t, int64_t end, int64_t lane_step,
                         std::index_sequence<I...> inputs) {
-    constexpr int kIn = sizeof...(In), kPlaces = kIn + Each::count, kRound = kReduceRoundOf<N, kIn, Each>;
+    constexpr int kIn = sizeof...(In), kPlaces = kIn + Each::count,
+                  kRound = kReduceRoundOf<N, kLooksOnce<R, Inputs<In...>, Each>, Each>;
     int run = 0;
 #pragma unroll 1
     while (t < end) {
@@ -248,9 +247,31 @@ BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<
     }
 }
 
+// Terms [begin, end), of whole lines or of a part of one.
+template <int N, class R, class Grid, class... In, size_t... I>
+BK_DEVICE void add_lines_beside([[maybe_unused]] const R& reducer, [[maybe_unused]] typename R::Acc (&acc)[N],
+                                [[maybe_unused]] const Pack<const In*...>& in, [[maybe_unused]] const int64_t* base,
+                                [[maybe_unused]] const Grid& grid, [[maybe_unused]] int64_t begin, [[maybe_unused]] int64_t end,
+                                [[maybe_unused]] int depth, std::index_sequence<I...>) {
+    constexpr int kIn = sizeof...(In);
+    if constexpr (kMovingOf<R> < kIn) {
+#pragma unroll 1
+        for (int64_t first = begin; first < end; first += grid.line) {
+            int64_t at[kIn + 1];
+#pragma unroll
+            for (int k = 0; k <= kIn; ++k) at[k] = k < kIn ? base[k] : 0;
+            grid.reduced(first, at);
+            const int64_t length = min(grid.line, end - first);
+            if (depth < length)
+                add_line_beside<N>(reducer, acc, in, at, grid, depth, length, std::make_index_sequence<kMovingOf<R>>{},
+                                   std::make_index_sequence<kIn - kMovingOf<R>>{});
+        }
+    }
+}
+
 // Writes the results or, where they are split, `parts`, one part of every result after another.
 template <int N, class R, class Out, class In, class Each>
-__global__ void __launch_bounds__(kReduceThreads, kReduceResident<In, Each>)
+__global__ void __launch_bounds__(kReduceThreads, kReduceResident<R, In, Each>)
     reduce_kernel(R reducer, Out out, In in, Each each, typename R::Acc* parts,
                   ReduceGrid<In::count + Each::count, Out::count> grid) {
     using Acc = typename R::Acc;
@@ -275,26 +296,13 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceResident<In, Each>)
             for (int k = 0; k <= kPlaces; ++k) offset[k] = k < kPlaces ? base[k] : 0;
             grid.reduced(mine, offset);
             start_lanes<N>(reducer, acc, load_all<N, kAlwaysVectors<R>>(in.pointer, offset, grid.broadcast, kInputs), kInputs);
-            if (grid.line == 0) add_walk<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
-        }
-        if (grid.line > 0) {
-#pragma unroll 1
-            for (int64_t first = begin; first < end; first += grid.line) {
-                int64_t at[kPlaces + 1];
-#pragma unroll
-                for (int k = 0; k <= kPlaces; ++k) at[k] = k < kPlaces ? base[k] : 0;
-                grid.reduced(first, at);
-                const int64_t length = min(grid.line, end - first);
-                if (depth >= length) continue;
-                if constexpr (kMovingOf<R> < kIn && Each::count == 0)
-                    if (grid.is_still) {
-                        add_line_beside<N>(reducer, acc, in.pointer, at, grid, depth, length,
-                                           std::make_index_sequence<kMovingOf<R>>{},
-                                           std::make_index_sequence<kIn - kMovingOf<R>>{});
-                        continue;
-                    }
-                add_line<N>(reducer, acc, in.pointer, each, at, grid, depth, length, lane_step, kInputs);
-            }
+            const bool looks_once = kLooksOnce<R, In, Each> && grid.line > 0;
+            if (looks_once)
+                add_lines_beside<N>(reducer, acc, in.pointer, base, grid, begin, end, depth, kInputs);
+            else if (grid.reduced.rank <= 1)
+                add_line<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
+            else
+                add_walk<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
         }
         if (grid.tail_terms > 0 && blockIdx.y + 1 == gridDim.y) {
             bool first = mine >= end;
@@ -355,9 +363,7 @@ struct ReduceLaunch {
     int64_t index_step = 0, kept_step[Places + Out] = {};
     unsigned broadcast = 0;
     int lanes = 1, deep = 1;
-    int64_t splits = 1, part = 0;
-    int64_t line = 0;
-    bool is_still = false;
+    int64_t splits = 1, part = 0, line = 0;
 };
 
 // Operands of a problem: places of which the first `inputs` are inputs, and a bit for each of the others that is there.
@@ -446,6 +452,22 @@ void forget_absent(ReduceAxes<Places, Out>* axes, const ReduceOperands& operands
     }
 }
 
+// Terms along the last axis, if inputs from `moving` on stand still along all of them, and lines of a walk are long enough for
+// the threads of a result, which may be made fewer for it.
+template <int Places, int Out>
+int64_t still_line(const ReducePlan<Places, Out>& plan, int moving, int* deep) {
+    const int last = plan.reduced.rank - 1;
+    if (last < 0) return 0;
+    for (int k = moving; k < Places; ++k)
+        for (int d = 0; d <= last; ++d)
+            if (plan.reduced.stride[k][d] != 0) return 0;
+    const int64_t line = plan.reduced.extent[last], enough = line / kReduceRound;
+    if (last == 0) return line;
+    if (plan.along_terms && enough >= 32)
+        while (*deep > enough) *deep /= 2;
+    return *deep > enough ? 0 : line;
+}
+
 template <class R, int Places, int Out>
 BK_COLD ReduceLaunch<Places, Out> plan_reduce_launch(ReduceAxes<Places, Out> axes, const ReduceOperands& operands) {
     forget_absent(&axes, operands);
@@ -467,24 +489,13 @@ BK_COLD ReduceLaunch<Places, Out> plan_reduce_launch(ReduceAxes<Places, Out> axe
         const int most = results >= (int64_t{1} << 18) ? 1 : kReduceThreads / least;
         made.deep = shared_by(wanted, most);
     }
-    // Lines that keep their threads busy take no walk from term to term.
-    const int last = plan.reduced.rank - 1;
-    made.line = last < 0 ? terms : plan.reduced.extent[last];
-    if (last > 0) {
-        const int64_t of_line = made.line / kReduceRound;
-        if (plan.along_terms && of_line >= 32)
-            while (made.deep > of_line) made.deep /= 2;
-        if (made.deep > of_line) made.line = 0;
-    }
-    made.is_still = true;
-    for (int k = std::min(kMovingOf<R>, operands.inputs); k < operands.inputs; ++k)
-        for (int d = 0; d <= last; ++d) made.is_still = made.is_still && plan.reduced.stride[k][d] == 0;
+    if constexpr (kMovingOf<R> < Places) made.line = still_line(plan, kMovingOf<R>, &made.deep);
     const int64_t blocks = ceil_div<int64_t>(results, kReduceThreads / made.deep);
     const int64_t bytes =
         plan.terms * operands.term_bytes * (plan.along_terms ? 1 : int64_t{made.lanes} * (kReduceThreads / made.deep));
     made.splits = reduce_splits(blocks, operands.most_blocks, bytes, terms / (int64_t{made.deep} * kReduceRound));
     made.part = std::max<int64_t>(ceil_div(terms, made.splits), 1);
-    if (last > 0 && made.line > 0) made.part = ceil_div(made.part, made.line) * made.line;
+    if (made.line > 0 && plan.reduced.rank > 1) made.part = ceil_div(made.part, made.line) * made.line;
     made.splits = std::max<int64_t>(ceil_div(terms, made.part), 1);
     return made;
 }
@@ -558,7 +569,6 @@ Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof
     if (!found) made.splits = 1, made.part = grid.terms;
     grid.part = made.part;
     grid.line = made.line;
-    grid.is_still = made.is_still;
     grid.count = plan.terms;
     std::copy_n(made.kept_step, kPlaces + kOut, grid.kept_step);
     grid.index_step = made.index_step;
