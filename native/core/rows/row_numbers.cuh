@@ -27,7 +27,8 @@ struct NumberGrid {
         if (all < kLeastThreads || rows > kMaxGridX) return {};
         NumberGrid grid;
         const int64_t wanted = ceil_div<int64_t>(all, kFewTurns * vectors);
-        grid.threads = static_cast<int>(std::clamp<int64_t>(ceil_div<int64_t>(wanted, 32) * 32, kLeastThreads, kMostNumberThreads));
+        grid.threads =
+            static_cast<int>(std::clamp<int64_t>(ceil_div<int64_t>(wanted, 32) * 32, kLeastThreads, kMostNumberThreads));
         const int64_t turns = ceil_div<int64_t>(all, int64_t{grid.threads} * vectors);
         const int64_t least = ceil_div<int64_t>(turns, kMostTurns), enough = ceil_div<int64_t>(kEnoughBlocks, rows);
         grid.turns = static_cast<int>(ceil_div<int64_t>(turns, std::min(turns, std::max(least, enough))));
