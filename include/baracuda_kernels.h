@@ -11201,7 +11201,8 @@ BARACUDA_API size_t baracuda_kernels_gather_rows_c64_workspace_size(int64_t v, i
  * index_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
  * dst[.., idx[i], ..] += src[.., i, ..] along add_dim; idx has as many elements as src along it. Indices outside
  * [0, dst_dim_size) add nothing; integers wrap. Without a workspace by atomics, each addition to a 16-bit dst
- * rounded, f32 subnormals flushed on a GPU.
+ * rounded, f32 subnormals flushed on a GPU; but along many long lines that are dense in a fixed order there,
+ * rounded once.
  *   host  src_shape: i32 [rank]
  *   host  stride_src: i64 [rank]
  *   host  stride_dst: i64 [rank]
@@ -11258,7 +11259,8 @@ BARACUDA_API size_t baracuda_kernels_index_add_i64idx_i64_workspace_size(int64_t
  * index_select_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * dsrc[.., idx[j], ..] += dout[.., j, ..] along select_dim; the caller zeroes dsrc, and idx has as many elements
  * as dout along the axis. Indices outside [0, src_dim_size) add nothing. Without a workspace by atomics, each
- * addition to a 16-bit dsrc rounded, f32 subnormals flushed on a GPU.
+ * addition to a 16-bit dsrc rounded, f32 subnormals flushed on a GPU; but along many long lines that are dense in
+ * a fixed order there, rounded once.
  *   host  out_shape: i32 [rank]
  *   host  stride_dout: i64 [rank]
  *   host  stride_dsrc: i64 [rank]
@@ -12112,7 +12114,7 @@ BARACUDA_API size_t baracuda_kernels_put_i64idx_c64_workspace_size(int64_t numel
  * scatter_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
  * out[c with c[scatter_dim] = index[c]] += updates[c]; other extents of out may be larger. Indices outside [0,
  * out_dim_size) add nothing; integers wrap. Without a workspace by atomics, each addition to a 16-bit out rounded,
- * f32 subnormals flushed on a GPU.
+ * f32 subnormals flushed on a GPU; but along many long lines that are dense in a fixed order there, rounded once.
  *   host  upd_shape: i32 [rank]
  *   host  stride_updates: i64 [rank]
  *   host  stride_index: i64 [rank]
@@ -12224,7 +12226,8 @@ BARACUDA_API size_t baracuda_kernels_put_add_i64idx_i64_workspace_size(int64_t n
  * gather_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64 u8)
  * dsrc[c with c[gather_dim] = index[c]] += dout[c]; the caller zeroes dsrc, whose other extents may be larger.
  * Indices outside [0, src_dim_size) add nothing. Without a workspace by atomics, each addition to a 16-bit dsrc
- * rounded, f32 subnormals flushed on a GPU.
+ * rounded, f32 subnormals flushed on a GPU; but along many long lines that are dense in a fixed order there,
+ * rounded once.
  *   host  out_shape: i32 [rank]
  *   host  stride_dout: i64 [rank]
  *   host  stride_index: i64 [rank]
@@ -12279,7 +12282,8 @@ BARACUDA_API size_t baracuda_kernels_gather_backward_u8idx_bf16_workspace_size(i
  * as they are; other extents of out may be larger, and indices outside [0, out_dim_size) are left out. NaN is
  * greater and less than all numbers. Integers wrap, and their means are rounded down. Without a workspace by
  * atomics, each step of a 16-bit result rounded, f32 sums flushing subnormals on a GPU, and means counting every
- * index again for each 4096 targets.
+ * index again for each 4096 targets; but along many long lines that are dense on a GPU in a fixed order, rounded
+ * once.
  *   host  upd_shape: i32 [rank]
  *   host  stride_updates: i64 [rank]
  *   host  stride_index: i64 [rank]

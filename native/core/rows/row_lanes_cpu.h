@@ -31,13 +31,13 @@ struct OnePosition {
 
 // Values of a struct, each of its members a block of lanes. `Members` is a Pack of pointers to them, or Nothing of a number.
 template <class S, class Members, int kLanes>
-struct Lanes {
+struct LanesOf {
     Block<S, kLanes> of;
     BK_HD void load(Members, int lane, S& to) const { to = of.cell[lane]; }
     BK_HD void store(Members, int lane, const S& from) { of.cell[lane] = from; }
 };
 template <class S, class... Owner, class... T, int kLanes>
-struct Lanes<S, Pack<T Owner::*...>, kLanes> {
+struct LanesOf<S, Pack<T Owner::*...>, kLanes> {
     using Members = Pack<T Owner::*...>;
     Pack<Block<T, kLanes>...> of;
     BK_HD void load(const Members& members, int lane, S& to) const { load(members, lane, to, std::index_sequence_for<T...>{}); }
@@ -88,8 +88,8 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     static constexpr bool kFindsLargest = std::is_base_of_v<KnowsLargest, Row>;
     // Of a function that maps what it summed up, where an output can take that.
     static constexpr bool kHoldsInOutput = F::kMapsAlone && kIn == 1 && kOut == 1 && (std::is_same_v<Out, Held> && ...);
-    using RowLanes = Lanes<Row, decltype(F::row_members()), kLanes>;
-    using AccLanes = Lanes<Acc, decltype(F::acc_members()), kLanes>;
+    using RowLanes = LanesOf<Row, decltype(F::row_members()), kLanes>;
+    using AccLanes = LanesOf<Acc, decltype(F::acc_members()), kLanes>;
 
     const Job& job;
 
