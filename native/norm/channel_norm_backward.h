@@ -126,21 +126,31 @@ private:
         return map_lines(launch, of, sums.products, sums.slopes, dx);
     }
 
+    // Functions of their own, since the axes of each take a good part of a small stack.
+    BK_COLD Status sum_lines(const Launch& launch, const Given& of, const Sums& sums) const {
+        return norm_columns<T>(launch, line_sums(), true, of.dy, of.x, of.mean, of.rstd, nullptr, of.x,
+                               {sums.products, sums.slopes, nullptr, nullptr});
+    }
+    BK_COLD Status join_groups(const Launch& launch, const Given& of, const Sums& sums) const {
+        return join_slopes<T>(launch, joined_groups(of.gamma != nullptr), sums.products, sums.slopes, of.gamma, of.x,
+                              {sums.group_products, sums.group_slopes, nullptr, nullptr});
+    }
+    BK_COLD Status join_channels(const Launch& launch, const Given& of, const Sums& sums, T* dgamma, T* dbeta) const {
+        return join_slopes<T>(launch, joined_channels(), sums.products, sums.slopes, nullptr, of.x,
+                              {nullptr, nullptr, dgamma, dbeta});
+    }
+
     BK_COLD Status run_items(const Launch& launch, const Given& of, T* dx, T* dgamma, T* dbeta) const {
         Carver carver(launch.workspace);
         const Sums sums = carve(&carver);
         const Launch inner{carver.take<char>(0), inner_workspace(), launch.stream};
-        BK_TRY(norm_columns<T>(inner, line_sums(), true, of.dy, of.x, of.mean, of.rstd, nullptr, of.x,
-                               {sums.products, sums.slopes, nullptr, nullptr}));
-        BK_TRY(join_slopes<T>(inner, joined_groups(of.gamma != nullptr), sums.products, sums.slopes, of.gamma, of.x,
-                              {sums.group_products, sums.group_slopes, nullptr, nullptr}));
-        if (dgamma != nullptr || dbeta != nullptr)
-            BK_TRY(join_slopes<T>(inner, joined_channels(), sums.products, sums.slopes, nullptr, of.x,
-                                  {nullptr, nullptr, dgamma, dbeta}));
+        BK_TRY(sum_lines(inner, of, sums));
+        BK_TRY(join_groups(inner, of, sums));
+        if (dgamma != nullptr || dbeta != nullptr) BK_TRY(join_channels(inner, of, sums, dgamma, dbeta));
         return map_lines(launch, of, sums.group_products, sums.group_slopes, dx);
     }
 
-    Status map_lines(const Launch& launch, const Given& of, const C* products, const C* slopes, T* dx) const {
+    BK_COLD Status map_lines(const Launch& launch, const Given& of, const C* products, const C* slopes, T* dx) const {
         const Launch alone{nullptr, 0, launch.stream};
         const C share = C(1) / static_cast<C>(shape().group_size());
         const NormMapBackward<T, false> f{{}, of.gamma != nullptr, !shape().is_of_batch(), share};
@@ -151,7 +161,7 @@ private:
                         outputs(dx), outputs());
     }
 
-    Status run_groups(const Launch& launch, const Given& of, T* dx, T* dgamma, T* dbeta) const {
+    BK_COLD Status run_groups(const Launch& launch, const Given& of, T* dx, T* dgamma, T* dbeta) const {
         const bool saves = shape().is_of_batch(), has_one = saves || shape().width() == 1;
         Function f{};
         f.is_centered = true;

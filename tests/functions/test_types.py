@@ -77,7 +77,7 @@ def checked(checker, folder, programs):
     for path, text in zip(paths, programs.values()):
         path.write_text(text)
     options = {"mypy": ["--strict", "--follow-imports=silent", f"--cache-dir={folder / 'cache'}"],
-               "basedpyright": ["--level", "error"]}  # fmt: skip
+               "basedpyright": ["--level", "error", "--pythonpath", sys.executable]}  # fmt: skip
     command = [sys.executable, "-m", checker, *options[checker], *map(str, paths)]
     places = {"mypy": "MYPYPATH", "basedpyright": "PYTHONPATH"}
     environment = child_environment(**{places[checker]: str(ROOT)})
