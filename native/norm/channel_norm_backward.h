@@ -201,7 +201,7 @@ private:
                 shape().of_line({Per::kElement, Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup})};
     }
 
-    // Of these those of a group's channels, and of a channel's items.
+    // Sums of the lines of a group, and of a channel's lines in all items.
     JoinedSlopeAxes joined_groups(bool has_gamma) const {
         const Per of = Per::kItemChannel, gamma = has_gamma ? Per::kChannel : Per::kGroup, group = Per::kGroup;
         const Per terms[] = {of, of, gamma};

@@ -9,7 +9,7 @@
 
 namespace bk {
 
-// What such sums have in common: terms come in few, which settle() adds to those before.
+// What sums of products and of slopes have in common: a few terms are collected first, which settle() adds to those before.
 template <class C>
 struct SlopeSums {
     struct Acc {
@@ -112,7 +112,7 @@ struct JoinedSlopes : SlopeSums<C> {
     }
 };
 
-// Both sums and gamma, then sums as above.
+// Products, slopes and gamma, then the sums in the compute type and in that of the operands; any of the four may be null.
 using JoinedSlopeAxes = ReduceAxes<3, 4>;
 
 template <class T>

@@ -50,12 +50,10 @@ struct NormMap : OnlyMaps {
     }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return 0; }
+    BK_HD Numbers numbers(const Row& row, int64_t) const { return row; }
     template <class... Column>
-    BK_HD Numbers numbers(const Row& row, int64_t, Column... column) const {
-        if constexpr (kOfColumns)
-            return start(column...);
-        else
-            return row;
+    BK_HD Numbers numbers(const Row&, int64_t, Column... column) const {
+        return start(column...);
     }
     BK_HD Pack<C> map_by(const Numbers& of, Held x) const { return of(x); }
     template <class... Column>
@@ -90,12 +88,10 @@ struct NormMapBackward : OnlyMaps {
     }
     BK_HD Held hold(const Row&, int64_t, C dy, C x) const { return {dy, x}; }
     BK_HD Held pad() const { return {0, 0}; }
+    BK_HD Numbers numbers(const Row& row, int64_t) const { return row; }
     template <class... Column>
-    BK_HD Numbers numbers(const Row& row, int64_t, Column... column) const {
-        if constexpr (kOfColumns)
-            return start(column...);
-        else
-            return row;
+    BK_HD Numbers numbers(const Row&, int64_t, Column... column) const {
+        return start(column...);
     }
     BK_HD Pack<C> map_by(const Numbers& of, const Held& held) const { return of(held.dy, held.x); }
     template <class... Column>

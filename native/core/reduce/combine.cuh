@@ -18,7 +18,7 @@ namespace bk {
 
 constexpr int kReduceThreads = 256;
 constexpr int kReduceRound = 4;  // loads in flight a thread
-// Whether a reducer looks at inputs that stand still once a line (reduce_cuda.cuh).
+// Whether a reducer looks at inputs that stand still once a line (reduce_terms.cuh).
 template <class R, class In, class Each>
 constexpr bool kLooksOnce = kMovingOf<R> < In::count && Each::count == 0;
 // Terms that are stored, too, or have such inputs take more operands and registers, so fewer vectors of each are in flight; a
