@@ -32,7 +32,7 @@ Status run_distinct_rows(const Launch&, const I* indices, int64_t count, int64_t
             const uint64_t some = static_cast<uint64_t>(std::clamp<int64_t>(rows - first, 0, length));
             std::fill_n(marked, ceil_div<int64_t>(length, 64), uint64_t{0});
             for (int64_t k = 0; k < count; ++k) {
-                const uint64_t place = static_cast<uint64_t>(static_cast<int64_t>(indices[k]) - first);
+                const uint64_t place = static_cast<uint64_t>(indices[k]) - static_cast<uint64_t>(first);
                 if (place >= some) continue;
                 uint64_t& word = marked[place / 64];
                 const uint64_t bit = uint64_t{1} << place % 64;
