@@ -8697,7 +8697,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_dense_backward_i64idx_bf16_worksp
  *   out   rows: I [total_indices]
  *   out   values: T [total_indices, embedding_dim]
  *   out   count: I [1]
- *   workspace optional: brings equal indices together by a sort; without one each is compared with all others
+ *   workspace optional: brings equal indices together by a sort; without one CUDA compares each with all others
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_sparse_backward_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int32_t include_last_offset, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, const void* offsets, const void* per_sample_weights, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);
@@ -8759,7 +8759,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_sparse_backward_i64idx_i64off
  *   out   rows: I [num_indices]
  *   out   values: T [num_indices, embedding_dim]
  *   out   count: I [1]
- *   workspace optional: brings equal indices together by a sort; without one each is compared with all others
+ *   workspace optional: brings equal indices together by a sort; without one CUDA compares each with all others
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_embedding_sparse_backward_f32_run(int32_t num_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t scale_grad_by_freq, int64_t padding_idx, const void* dout, const void* indices, void* rows, void* values, void* count, void* workspace, size_t workspace_bytes, void* stream);

@@ -45,6 +45,10 @@ struct BagShape {
     BK_HD int64_t end(IdArray offsets) const {
         return has_last_offset && offsets[num_bags] < total_indices ? offsets[num_bags] : total_indices;
     }
+    // Whether a bag has position k; offsets are sorted.
+    BK_HD bool is_in_bag(IdArray offsets, int64_t k) const {
+        return offsets.ids == nullptr || (offsets[0] <= k && k < end(offsets));
+    }
     BK_HD Range bag(IdArray offsets, int64_t b) const {
         if (offsets.ids == nullptr) return {static_cast<int32_t>(b), static_cast<int32_t>(b + 1)};
         const int64_t first = offsets[b], last = b + 1 < num_bags || has_last_offset ? offsets[b + 1] : total_indices;

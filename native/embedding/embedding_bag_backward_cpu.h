@@ -75,35 +75,51 @@ int64_t group_bags(const BagShape& shape, const BagGrouping& grouping, const I* 
     return group_by_key(grouping.bags, shape.total_indices, shape.num_embeddings, row, [](int64_t k) { return k; });
 }
 
+// What a position adds to its row: factor x / divisor, the factor only where terms are scaled.
+template <class T>
+struct BagTerm {
+    const T* x;
+    compute_t<T> divisor, factor;
+};
+
+// y += term_at(first) + ... + term_at(last - 1), of places whose terms there are up to `total`.
+template <bool kMean, class T, class TermAt>
+void add_bag_terms(ColumnRange columns, int64_t first, int64_t last, int64_t total, bool is_scaled, const TermAt& term_at,
+                   T* y) {
+    using C = compute_t<T>;
+    for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
+        C sum[most()];
+        for (int64_t i = 0; i < width; ++i) sum[i] = widen(y[c + i]);
+        for (int64_t at = first; at < last; ++at) {
+            if (at + kRowsAhead < total) prefetch_row(term_at(at + kRowsAhead).x + c, width);
+            const BagTerm<T> term = term_at(at);
+            const T* const x = term.x + c;
+            if (is_scaled)
+                for (int64_t i = 0; i < width; ++i) sum[i] += term.factor * quotient<kMean>(x[i], term.divisor);
+            else
+                for (int64_t i = 0; i < width; ++i) sum[i] += quotient<kMean>(x[i], term.divisor);
+        }
+        for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(sum[i]);
+    });
+}
+
 // Adds what row r gets to row_at(r).
 template <bool kMean, class T, class RowAt>
 void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, int64_t largest, const T* dout, const T* scales,
                       const int32_t* counts, const RowAt& row_at) {
     using C = compute_t<T>;
-    const int64_t d = shape.embedding_dim, rows = shape.num_embeddings;
+    const int64_t d = shape.embedding_dim, rows = shape.num_embeddings, total = grouping.bags.start[rows];
+    const bool is_scaled = scales != nullptr || counts != nullptr;
     for_each_group(grouping.bags, rows, largest, d, sizeof(T), [&](int64_t r, ColumnRange columns) {
-        const int64_t first = grouping.bags.start[r], last = grouping.bags.start[r + 1], total = grouping.bags.start[rows];
+        const int64_t first = grouping.bags.start[r], last = grouping.bags.start[r + 1];
         if (first == last) return;
-        T* const y = row_at(r);
-        for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
-            C sum[most()];
-            for (int64_t i = 0; i < width; ++i) sum[i] = widen(y[c + i]);
-            for (int64_t at = first; at < last; ++at) {
-                if (at + kRowsAhead < total)
-                    prefetch_row(dout + grouping.bag_of[grouping.bags.values[at + kRowsAhead]] * d + c, width);
-                const int32_t k = grouping.bags.values[at], b = grouping.bag_of[k];
-                const T* const x = dout + b * d + c;
-                const C divisor = kMean ? static_cast<C>(grouping.kept[b]) : C(1);
-                if (scales == nullptr && counts == nullptr) {
-                    for (int64_t i = 0; i < width; ++i) sum[i] += quotient<kMean>(x[i], divisor);
-                    continue;
-                }
-                const C scale = scales != nullptr ? widen(scales[k]) : C(1);
-                const C factor = counts != nullptr ? scale / static_cast<C>(counts[r]) : scale;
-                for (int64_t i = 0; i < width; ++i) sum[i] += factor * quotient<kMean>(x[i], divisor);
-            }
-            for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(sum[i]);
-        });
+        const auto term_at = [&](int64_t at) {
+            const int32_t k = grouping.bags.values[at], b = grouping.bag_of[k];
+            const C scale = scales != nullptr ? widen(scales[k]) : C(1);
+            return BagTerm<T>{dout + b * d, kMean ? static_cast<C>(grouping.kept[b]) : C(1),
+                              counts != nullptr ? scale / static_cast<C>(counts[r]) : scale};
+        };
+        add_bag_terms<kMean>(columns, first, last, total, is_scaled, term_at, row_at(r));
     });
 }
 

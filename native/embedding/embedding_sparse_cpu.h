@@ -1,4 +1,5 @@
-// Positions are grouped by row, and the rows that have some numbered in order.
+// Positions are grouped by row, and the rows that have some numbered in order. Without a workspace they are sorted by row in
+// the result `rows`, which has a place for each.
 #pragma once
 
 #include <algorithm>
@@ -37,6 +38,64 @@ Status sparse_rows_of_bags(const Launch& launch, const BagShape& shape, const T*
         add_bags_grouped<true>(shape, grouping, largest, dout, scales, counts, row_of);
     else
         add_bags_grouped<false>(shape, grouping, largest, dout, scales, counts, row_of);
+    return Status::kOk;
+}
+
+// Of the indices of a row, those outside every bag: they count for its frequency, too.
+template <class I>
+int64_t outside_bags(const BagShape& shape, const I* indices, IdArray offsets, I row) {
+    if (offsets.ids == nullptr) return 0;
+    const int64_t first = std::clamp<int64_t>(offsets[0], 0, shape.total_indices);
+    const int64_t last = std::clamp<int64_t>(shape.end(offsets), first, shape.total_indices);
+    return std::count(indices, indices + first, row) + std::count(indices + last, indices + shape.total_indices, row);
+}
+
+template <bool kMean, class T, class I>
+void add_bags_sorted(const BagShape& shape, const T* dout, const I* indices, IdArray offsets, const T* scales, const I* order,
+                     int64_t kept, T* values) {
+    using C = compute_t<T>;
+    const int64_t d = shape.embedding_dim;
+    const MatrixParts parts(d, sizeof(T));
+    parallel_ranges(parts.count(), kept * d < 4096 ? parts.count() : 1, [&](int64_t begin, int64_t end) {
+        for (int64_t part = begin; part < end; ++part) {
+            int64_t number = 0;
+            for (int64_t first = 0, last; first < kept; first = last, ++number) {
+                const I row = indices[order[first]];
+                for (last = first + 1; last < kept && indices[order[last]] == row;) ++last;
+                if (!parts.owns(part, row)) continue;
+                const C often =
+                    shape.is_by_frequency ? static_cast<C>(last - first + outside_bags(shape, indices, offsets, row)) : C(1);
+                const auto term_at = [&](int64_t at) {
+                    const int64_t k = order[at], b = offsets.ids != nullptr ? shape.bags_until(offsets, k) - 1 : k;
+                    const C divisor = kMean ? static_cast<C>(count_kept(shape, indices, shape.bag(offsets, b))) : C(1);
+                    return BagTerm<T>{dout + b * d, divisor, (scales != nullptr ? widen(scales[k]) : C(1)) / often};
+                };
+                add_bag_terms<kMean>(parts.column_range(part), first, last, last, scales != nullptr || shape.is_by_frequency,
+                                     term_at, values + number * d);
+            }
+        }
+    });
+}
+
+template <class T, class I>
+Status sparse_rows_in_place(const Launch&, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
+                            const T* scales, const SparseRows<T, I>& out) {
+    I* const order = out.rows;
+    int64_t kept = 0;
+    for (int64_t k = 0; k < shape.total_indices; ++k)
+        if (shape.is_in_bag(offsets, k) && shape.keeps(indices[k])) order[kept++] = static_cast<I>(k);
+    std::sort(order, order + kept, [&](I a, I b) { return indices[a] != indices[b] ? indices[a] < indices[b] : a < b; });
+    if (shape.is_mean())
+        add_bags_sorted<true>(shape, dout, indices, offsets, scales, order, kept, out.values);
+    else
+        add_bags_sorted<false>(shape, dout, indices, offsets, scales, order, kept, out.values);
+    int64_t found = 0;
+    for (int64_t at = 0; at < kept; ++at) {
+        const I row = indices[order[at]];
+        if (found == 0 || out.rows[found - 1] != row) out.rows[found++] = row;
+    }
+    std::fill(out.rows + found, out.rows + kept, I(-1));
+    *out.count = static_cast<I>(found);
     return Status::kOk;
 }
 

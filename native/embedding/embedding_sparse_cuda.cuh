@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/rows/select_places.h"
+#include "embedding/compared_rows.cuh"
 #include "embedding/embedding_bag_backward_cuda.cuh"
 #include "embedding/embedding_sparse.h"
 

@@ -12,6 +12,7 @@
 #include "core/abi/workspace.h"
 #include "core/math/math.h"
 #include "core/pointwise/pointwise.h"
+#include "core/rows/row_map.h"
 #include "core/rows/team.h"
 #include "loss/reduction.h"
 
@@ -20,10 +21,23 @@ namespace bk {
 // ln(exp(a) + exp(b) + exp(c)).
 template <class C>
 BK_HD C log_sum(C a, C b, C c) {
-    const C most = math::max(math::max(a, b), c);
-    if (most == -C(INFINITY)) return a + b + c;
-    return most + math::log<C>(math::exp<C>(a - most) + math::exp<C>(b - most) + math::exp<C>(c - most));
+    const C most = math::max(math::max(a, b), c), base = math::select(most == -C(INFINITY), C(0), most);
+    return base + math::log<C>(math::exp<C>(a - base) + math::exp<C>(b - base) + math::exp<C>(c - base));
 }
+
+// States that a thread computes at once: on the CPU those of vectors.
+constexpr int kCtcStates = BK_CUDA ? 1 : 32;
+
+// Logarithms of sums of what leads to a thread's states.
+template <class C>
+struct CtcSteps {
+    C a[kCtcStates], b[kCtcStates], c[kCtcStates], sum[kCtcStates];
+
+    BK_HD void add() {
+        BK_HELD_LOOP
+        for (int i = 0; i < kCtcStates; ++i) sum[i] = log_sum(a[i], b[i], c[i]);
+    }
+};
 
 template <class C>
 BK_HD bool is_finite(C x) {
@@ -122,18 +136,11 @@ struct CtcForward {
         const CtcSample<T> sample(batch, team, n);
         for (int64_t t = 0; t < batch.max_time; ++t) {
             C* const row = alpha + batch.place(t, n);
-            for (int64_t k = team.rank; k < batch.states(); k += team.size) {
-                C from = -C(INFINITY);
-                if (t < sample.frames && k <= sample.end) {
-                    if (t == 0) {
-                        from = k < 2 ? C(0) : from;
-                    } else {
-                        const C* const before = alpha + batch.place(t - 1, n);
-                        from = log_sum(before[k], k > 0 ? before[k - 1] : from, sample.skips_into(k) ? before[k - 2] : from);
-                    }
-                    from += sample.emission(t, k);
-                }
-                row[k] = from;
+            for (int64_t k = int64_t{team.rank} * kCtcStates; k < batch.states(); k += int64_t{team.size} * kCtcStates) {
+                const int64_t left = batch.states() - k;
+                CtcSteps<C> steps;
+                fill(steps, sample, t, k);
+                for (int i = 0; i < kCtcStates && i < left; ++i) row[k + i] = steps.sum[i];
             }
             team.sync();
         }
@@ -141,6 +148,27 @@ struct CtcForward {
         const C found = loss(n);
         if (losses != nullptr) losses[n] = found;
         if (out != nullptr) out[n] = narrow<T>(found);
+    }
+
+private:
+    // The sums of frame t from state `first` on, -inf where there is no such state or frame.
+    BK_HD void fill(CtcSteps<C>& steps, const CtcSample<T>& sample, int64_t t, int64_t first) const {
+        constexpr C never = -C(INFINITY);
+        if (t >= sample.frames || first > sample.end) {
+            for (int i = 0; i < kCtcStates; ++i) steps.sum[i] = never;
+            return;
+        }
+        const C* const before = alpha + batch.place(t - 1, sample.n);
+        for (int i = 0; i < kCtcStates; ++i) {
+            const int64_t k = first + i;
+            const bool comes = t > 0 && k <= sample.end;
+            steps.a[i] = comes ? before[k] : t == 0 && k < 2 && k <= sample.end ? C(0) : never;
+            steps.b[i] = comes && k > 0 ? before[k - 1] : never;
+            steps.c[i] = comes && sample.skips_into(k) ? before[k - 2] : never;
+        }
+        steps.add();
+        for (int i = 0; i < kCtcStates; ++i)
+            if (first + i <= sample.end) steps.sum[i] += sample.emission(t, first + i);
     }
 };
 
@@ -267,14 +295,22 @@ struct CtcGradient {
         const auto through = [&](int64_t state) {
             return state <= known ? beta[state] + sample.emission(t + 1, state) : -C(INFINITY);
         };
-        for (int64_t first = 0; first <= last; first += team.size) {
-            const int64_t k = first + team.rank;
-            C next = -C(INFINITY);
-            if (k <= last)
-                next = log_sum(through(k), through(k + 1),
-                               k + 2 <= known && sample.skips_into(k + 2) ? through(k + 2) : -C(INFINITY));
+        for (int64_t first = 0; first <= last; first += int64_t{team.size} * kCtcStates) {
+            const int64_t k = first + int64_t{team.rank} * kCtcStates;
+            CtcSteps<C> steps;
+            if (k <= last) {
+                C behind[kCtcStates + 2];
+                for (int i = 0; i < kCtcStates + 2; ++i) behind[i] = through(k + i);
+                for (int i = 0; i < kCtcStates; ++i) {
+                    const int64_t to = k + i + 2;
+                    steps.a[i] = behind[i];
+                    steps.b[i] = behind[i + 1];
+                    steps.c[i] = to <= known && sample.skips_into(to) ? behind[i + 2] : -C(INFINITY);
+                }
+                steps.add();
+            }
             team.sync();
-            if (k <= last) beta.set(k, next);
+            for (int i = 0; i < kCtcStates && k + i <= last; ++i) beta.set(k + i, steps.sum[i]);
         }
         team.sync();
     }
@@ -344,7 +380,7 @@ BK_COLD inline Status check_ctc(int32_t max_time, int32_t batch_size, int32_t nu
 // The losses of a batch, and what becomes of them.
 template <class T>
 Status run_ctc(const Launch& launch, const CtcForward<T>& forward, int32_t reduction_mode, CtcMean mean, T* out) {
-    BK_TRY(run_teams(launch, forward.batch.samples, forward.batch.states() * 16, forward));
+    BK_TRY(run_teams(launch, forward.batch.samples, forward.batch.states() * 16, forward, false, forward.batch.max_time));
     if (reduction_mode == kEachTerm) return Status::kOk;
     return run_teams(launch, 1, 4096, CtcTotal<T>{forward, reduction_mode == kMeanOfTerms ? mean : CtcMean::kNone, out});
 }
@@ -369,7 +405,7 @@ Status run_ctc_backward(const Launch& launch, CtcGradient<T> gradient) {
         return fail(Status::kWorkspaceTooSmall, "workspace_bytes is 0, must be >= %zu for %lld classes", needed,
                     static_cast<long long>(classes));
     }
-    return run_teams(launch, gradient.batch.samples, states * 16, gradient, true);
+    return run_teams(launch, gradient.batch.samples, states * 16, gradient, true, gradient.batch.max_time);
 }
 
 template <class T>

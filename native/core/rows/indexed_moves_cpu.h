@@ -17,13 +17,17 @@ namespace bk {
 template <bool kGathers, class P, class I, class Q>
 BK_HD void move_line(P* plain, const I* index, Q* placed, int64_t count, const int64_t (&step)[3], int64_t axis_step,
                      int64_t low, int64_t high) {
-    const auto move = [=](int64_t k, auto plain_step, auto index_step, auto placed_step, auto along_axis) {
+    [[maybe_unused]] std::remove_const_t<Q> nowhere;
+    const uint64_t extent = static_cast<uint64_t>(high - low);
+    const auto move = [=, &nowhere](int64_t k, auto plain_step, auto index_step, auto placed_step, auto along_axis) {
         const int64_t at = static_cast<int64_t>(index[k * index_step]);
-        if (at < low || at >= high) return;
-        if constexpr (kGathers)
-            plain[k * plain_step] = placed[k * placed_step + at * along_axis];
-        else
-            placed[k * placed_step + at * along_axis] = plain[k * plain_step];
+        const bool is_within = static_cast<uint64_t>(at) - static_cast<uint64_t>(low) < extent;
+        if constexpr (kGathers) {
+            if (is_within) plain[k * plain_step] = placed[k * placed_step + at * along_axis];
+        } else {  // half of the indices may be another thread's, which no branch predicts
+            Q* const to = is_within ? placed + (k * placed_step + at * along_axis) : &nowhere;
+            *to = plain[k * plain_step];
+        }
     };
     using One = std::integral_constant<int64_t, 1>;
     using None = std::integral_constant<int64_t, 0>;

@@ -15,9 +15,10 @@ namespace bk {
 
 constexpr int kTeamScratch = 10240;
 
-// job(team, item) for each item of [0, items), which touches about `bytes` of memory.
+// job(team, item) for each item of [0, items), which touches about `bytes` of memory, in each of `rounds` one after another.
 template <class Job>
-Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job, bool has_scratch = false);
+Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job, bool has_scratch = false,
+                 int64_t rounds = 1);
 
 }  // namespace bk
 

@@ -22,8 +22,8 @@ struct Team {
 };
 
 template <class Job>
-Status run_teams(const Launch&, int64_t items, int64_t bytes, const Job& job, bool) {
-    parallel_ranges(items, grain_for(bytes), [&](int64_t begin, int64_t end) {
+Status run_teams(const Launch&, int64_t items, int64_t bytes, const Job& job, bool, int64_t rounds) {
+    parallel_ranges(items, grain_for(bytes * rounds), [&](int64_t begin, int64_t end) {
         alignas(64) char scratch[kTeamScratch];
         for (int64_t item = begin; item < end; ++item) job(Team{scratch}, item);
     });

@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(kMostTeamThreads) team_kernel(const Job job) {
 }
 
 template <class Job>
-Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job, bool has_scratch) {
+Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job, bool has_scratch, int64_t) {
     if (items > kMaxGridX) return fail(Status::kUnsupported, "%lld rows are too many for one launch", (long long)items);
     const unsigned threads = bytes <= 512 ? 32 : bytes <= 2048 ? 128 : kMostTeamThreads;
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(items)), dim3(threads), 1, has_scratch ? kTeamScratch : 0u},
