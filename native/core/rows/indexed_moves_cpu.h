@@ -10,24 +10,31 @@
 
 #include "core/rows/gather_rows_cpu.h"
 #include "core/rows/indexed_moves.h"
+#include "core/rows/kept_places_cpu.h"
 
 namespace bk {
 
-// `count` places along a line, of indices in [low, high).
+// `count` places along a line, of indices in [low, high), which may be but a part of those that there are.
 template <bool kGathers, class P, class I, class Q>
 BK_HD void move_line(P* plain, const I* index, Q* placed, int64_t count, const int64_t (&step)[3], int64_t axis_step,
-                     int64_t low, int64_t high) {
-    [[maybe_unused]] std::remove_const_t<Q> nowhere;
+                     int64_t low, int64_t high, bool is_part) {
     const uint64_t extent = static_cast<uint64_t>(high - low);
-    const auto move = [=, &nowhere](int64_t k, auto plain_step, auto index_step, auto placed_step, auto along_axis) {
-        const int64_t at = static_cast<int64_t>(index[k * index_step]);
-        const bool is_within = static_cast<uint64_t>(at) - static_cast<uint64_t>(low) < extent;
-        if constexpr (kGathers) {
-            if (is_within) plain[k * plain_step] = placed[k * placed_step + at * along_axis];
-        } else {  // half of the indices may be another thread's, which no branch predicts
-            Q* const to = is_within ? placed + (k * placed_step + at * along_axis) : &nowhere;
-            *to = plain[k * plain_step];
-        }
+    const auto move_all = [=](auto plain_step, auto index_step, auto placed_step, auto along_axis) {
+        const auto is_within = [=](int64_t k) {
+            return static_cast<uint64_t>(index[k * index_step]) - static_cast<uint64_t>(low) < extent;
+        };
+        const auto target = [=](int64_t k) {
+            return k * placed_step + static_cast<int64_t>(index[k * index_step]) * along_axis;
+        };
+        const auto move = [=](int64_t k) {
+            if constexpr (kGathers)
+                plain[k * plain_step] = placed[target(k)];
+            else
+                placed[target(k)] = plain[k * plain_step];
+        };
+        if (!kGathers && is_part) return for_kept(count, is_within, move);
+        for (int64_t k = 0; k < count; ++k)
+            if (is_within(k)) move(k);
     };
     using One = std::integral_constant<int64_t, 1>;
     using None = std::integral_constant<int64_t, 0>;
@@ -49,11 +56,11 @@ BK_HD void move_line(P* plain, const I* index, Q* placed, int64_t count, const i
                 from[k * step[2]] = plain[k * step[0]];
         }
     } else if (step[0] == 1 && step[1] == 1 && step[2] == 0 && axis_step == 1) {
-        for (int64_t k = 0; k < count; ++k) move(k, One{}, One{}, None{}, One{});
+        move_all(One{}, One{}, None{}, One{});
     } else if (step[0] == 1 && step[1] == 1) {
-        for (int64_t k = 0; k < count; ++k) move(k, One{}, One{}, step[2], axis_step);
+        move_all(One{}, One{}, step[2], axis_step);
     } else {
-        for (int64_t k = 0; k < count; ++k) move(k, step[0], step[1], step[2], axis_step);
+        move_all(step[0], step[1], step[2], axis_step);
     }
 }
 
@@ -83,7 +90,7 @@ Status gather_along(const Launch&, const IndexedAxes& given, Bits* plain, const 
             move_line<true>(plain + signed_offset(offset.of[0]) + first * step[0],
                             index + signed_offset(offset.of[1]) + first * step[1],
                             placed + signed_offset(offset.of[2]) + first * step[2], std::min(cut, length - first), step,
-                            given.step, 0, given.extent);
+                            given.step, 0, given.extent, false);
         }
     });
     return Status::kOk;
@@ -130,7 +137,7 @@ Status scatter_along(const Launch&, const IndexedAxes& given, int, const Bits* p
                 move_line<false>(plain + signed_offset(offset.of[0]) + k * axis_steps[0] + first * step[0],
                                  index + signed_offset(offset.of[1]) + k * axis_steps[1] + first * step[1],
                                  placed + signed_offset(offset.of[2]) + k * axis_steps[2] + first * step[2],
-                                 std::min(cut, length - first), step, given.step, low, high);
+                                 std::min(cut, length - first), step, given.step, low, high, parts > 1);
         }
     });
     return Status::kOk;

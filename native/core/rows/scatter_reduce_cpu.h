@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/rows/kept_places_cpu.h"
 #include "core/rows/row_sums_cpu.h"
 #include "core/rows/scatter_reduce.h"
 #include "core/rows/scatter_tiles_cpu.h"
@@ -18,6 +19,7 @@ namespace bk {
 // Lines and targets in parts that one thread each may write.
 struct ScatterParts {
     int64_t lines, slices, classes;  // classes: a power of two
+    int shift = 0;                   // neighbouring targets of one class
 
     explicit ScatterParts(const ScatterLayout& s) : lines(s.lines()) {
         constexpr int64_t kLeastLines = 32;  // of two cache lines, where they are neighbours
@@ -25,38 +27,53 @@ struct ScatterParts {
         slices = std::max<int64_t>(1, std::min(threads, lines / kLeastLines));
         classes = 1;
         while (classes * slices < threads) classes *= 2;
+        if (magnitude(s.step[ScatterLayout::kOut]) < 64) shift = 6;  // threads that write to one cache line wait for each other
     }
     int64_t count() const { return slices * classes; }
-    bool owns(int64_t part, int64_t index) const { return (index & (classes - 1)) == part / slices; }
+    bool owns(int64_t part, int64_t index) const { return ((index >> shift) & (classes - 1)) == part / slices; }
     ColumnRange line_range(int64_t part) const {
         const int64_t slice = part % slices;
         return {lines * slice / slices, lines * (slice + 1) / slices};
     }
 };
 
-// A line whose updates, indices and targets are neighbours. A run of indices that are all kept needs no branches; what comes
-// some pages later is asked for.
+// A line whose updates, indices and targets are neighbours. What comes some pages later is asked for; a run of indices that are
+// all kept needs no branches.
 template <class Op, class T, class I>
 BK_HD void combine_line(const Op& op, const ScatterLayout& s, const ScatterParts& parts, int64_t part, const T* updates,
                         const I* index, T* out) {
-    constexpr int64_t kRun = 16;
-    const int64_t n = s.n, mask = parts.classes - 1, mine = part / parts.slices;
+    const ScatterParts own = parts;
     const ScatterLayout layout = s;
-    const auto keeps = [=](int64_t i) { return layout.keeps(i) & ((i & mask) == mine); };
-    const auto combine = [=](int64_t i, int64_t j) { out[i] = narrow<T>(op.combine(widen(out[i]), widen(updates[j]))); };
-    for (int64_t first = 0; first < n; first += kRun) {
-        prefetch_line(updates, index, first, kRun);
-        const int64_t count = std::min(kRun, n - first);
+    const auto combine = [=](int64_t j) {
+        T& cell = out[index[j]];
+        cell = narrow<T>(op.combine(widen(cell), widen(updates[j])));
+    };
+    const auto in_runs = [&](auto run, const auto& body) {
+        for (int64_t first = 0; first < layout.n; first += run) {
+            prefetch_line(updates, index, first, run);
+            body(first, std::min<int64_t>(run, layout.n - first));
+        }
+    };
+    if (parts.classes > 1) {
+        in_runs(std::integral_constant<int64_t, 64>{}, [=](int64_t first, int64_t count) {
+            const auto keeps = [=](int64_t k) { return layout.keeps(index[first + k]) & own.owns(part, index[first + k]); };
+            for_kept(count, keeps, [=](int64_t k) { combine(first + k); });
+        });
+        return;
+    }
+    constexpr std::integral_constant<int64_t, 16> kRun{};
+    in_runs(kRun, [=](int64_t first, int64_t count) {
         int kept = 0;
-        for (int64_t j = first; j < first + count; ++j) kept += keeps(index[j]);
+        for (int64_t j = first; j < first + count; ++j) kept += layout.keeps(index[j]);
         if (kept == kRun) {
-            for (int64_t j = first; j < first + kRun; ++j) combine(index[j], j);
+            for (int64_t j = first; j < first + kRun; ++j) combine(j);
         } else {
             for (int64_t j = first; j < first + count; ++j)
-                if (const int64_t i = index[j]; keeps(i)) combine(i, j);
+                if (layout.keeps(index[j])) combine(j);
         }
-    }
+    });
 }
+
 // Lines [first, last) of the innermost axis of the cells, whose offsets at its begin are given.
 template <class Op, class T, class Ids>
 BK_HD void scatter_lines(const Op& op, const ScatterLayout& s, const ScatterParts& parts, int64_t part, const T* updates,
