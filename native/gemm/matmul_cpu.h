@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "core/abi/vector_width_cpu.h"
@@ -124,45 +125,74 @@ Status multiply(const Launch& launch, const Matmul<T>& p) {
 template <class T>
 constexpr bool kTakesWorkspace = !std::is_integral_v<matmul_element_t<T>> && !kIsFp8<matmul_element_t<T>>;
 
-// Groups one after another. Rows before the first, and behind the last, are groups without terms.
+constexpr double kThreadedWork = 65536;  // of products, for which it pays to start threads
+
+inline double products(int64_t a, int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
+
+// do_product(k) for each k < count, of `work(k)` each: those that are more than two threads' shares one after another, by all
+// threads, and then the others, of which a thread has whole ones: a product is small beside the start of threads.
+template <class Work, class Product>
+Status multiply_each(int64_t count, const Work& work, const Product& do_product) {
+    double total = 0;
+    for (int64_t k = 0; k < count; ++k) total += work(k);
+    const double most = thread_count() == 1 ? total : 2 * total / static_cast<double>(thread_count());
+    for (int64_t k = 0; k < count; ++k)
+        if (work(k) > most) BK_TRY(do_product(k));
+    std::atomic<Status> found{Status::kOk};
+    split_chunks(count, total < kThreadedWork ? count : 1, [&](int64_t begin, int64_t end) {
+        for (int64_t k = begin; k < end; ++k)
+            if (work(k) > 0 && work(k) <= most)
+                if (const Status status = do_product(k); status != Status::kOk) found.store(status);
+    });
+    return found;
+}
+
+// Rows before the first group, and behind the last, are groups without terms.
 template <class T>
 Status multiply_groups(const Matmul<T>& p) {
     const bool of_rows = p.grouped == Grouped::kRows;
-    const int64_t size = of_rows ? p.m : p.k, first = of_rows ? -1 : 0, last = of_rows ? p.batch : p.batch - 1;
-    for (int64_t g = first; g <= last; ++g) {
+    const int64_t size = of_rows ? p.m : p.k, shift = of_rows ? 1 : 0;
+    const auto begin_of = [&](int64_t g) { return g < 0 ? 0 : group_offset(p.offsets, g, size); };
+    const auto count_of = [&](int64_t g) {
+        return std::max<int64_t>((g == p.batch ? size : group_offset(p.offsets, g + 1, size)) - begin_of(g), 0);
+    };
+    const auto work = [&](int64_t k) {
+        const double count = static_cast<double>(count_of(k - shift));
+        return of_rows ? count * products(p.n, p.k + 1) : (count + 1) * products(p.m, p.n);
+    };
+    return multiply_each(p.batch + 2 * shift, work, [&](int64_t k) {
+        const int64_t g = k - shift, begin = begin_of(g);
         const bool has_terms = g >= 0 && g < p.batch;
-        const int64_t begin = g < 0 ? 0 : group_offset(p.offsets, g, size);
-        const int64_t end = g == p.batch ? size : group_offset(p.offsets, g + 1, size),
-                      count = std::max<int64_t>(end - begin, 0);
-        if (of_rows && count == 0) continue;
         Matmul<T> part = p;
         part.grouped = Grouped::kNot;
         part.batch = 1;
         part.a += begin * (of_rows ? p.a_at.row : p.a_at.column);
         if (of_rows) {
-            part.m = count;
+            part.m = count_of(g);
             part.k = has_terms ? p.k : 0;
             if (has_terms) part.b = p.b_at.matrix(p.b, g);
             part.b_at.list = nullptr;
             part.epilogue.d += begin * p.epilogue.d_at.row;
             if (part.epilogue.c != nullptr) part.epilogue.c += begin * p.epilogue.c_at.row;
         } else {
-            part.k = count;
+            part.k = count_of(g);
             part.b += begin * p.b_at.row;
             part.epilogue.d += g * p.epilogue.d_at.step;
             if (part.epilogue.c != nullptr) part.epilogue.c += g * p.epilogue.c_at.step;
         }
-        BK_TRY(multiply(Launch{}, part));
-    }
-    return Status::kOk;
+        return multiply(Launch{}, part);
+    });
 }
 
-// Products of extents of their own, one after another.
+// Products of extents of their own.
 template <class T>
 Status multiply_sizes(const Matmul<T>& p) {
-    for (int64_t g = 0; g < p.batch; ++g) {
+    const auto work = [&](int64_t g) {
         const MatmulExtents own = p.extents_of(g);
-        if (own.m == 0 || own.n == 0) continue;
+        return products(own.m, own.n) * static_cast<double>(own.k + 1);
+    };
+    return multiply_each(p.batch, work, [&](int64_t g) {
+        const MatmulExtents own = p.extents_of(g);
         Matmul<T> part = p;
         part.m = own.m;
         part.n = own.n;
@@ -173,9 +203,8 @@ Status multiply_sizes(const Matmul<T>& p) {
         part.b_at.list += g;
         part.epilogue.d_at.list += g;
         if (part.epilogue.has_c()) part.epilogue.c_at.list += g;
-        BK_TRY(multiply(Launch{}, part));
-    }
-    return Status::kOk;
+        return multiply(Launch{}, part);
+    });
 }
 
 template <class T>

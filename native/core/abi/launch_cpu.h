@@ -125,10 +125,10 @@ void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
 
 // body(begin, end) over [0, count) in pieces of `grain` items, handed to whichever thread is free.
 template <class Body>
-void parallel_chunks(int64_t count, int64_t grain, const Body& body) {
+void split_chunks(int64_t count, int64_t grain, const Body& body) {
     const int64_t pieces = ceil_div(count, grain);
     if (pieces <= 1 || thread_count() == 1) {
-        if (count > 0) dispatch_range(body, int64_t{0}, count);
+        if (count > 0) body(int64_t{0}, count);
         return;
     }
     starts_threads();
@@ -136,7 +136,13 @@ void parallel_chunks(int64_t count, int64_t grain, const Body& body) {
 #pragma omp parallel for schedule(dynamic, 1)
 #endif
     for (int64_t piece = 0; piece < pieces; ++piece)
-        dispatch_range(body, piece * grain, (piece + 1) * grain < count ? (piece + 1) * grain : count);
+        body(piece * grain, (piece + 1) * grain < count ? (piece + 1) * grain : count);
+}
+
+// split_chunks with the whole body in the best variant for this machine.
+template <class Body>
+void parallel_chunks(int64_t count, int64_t grain, const Body& body) {
+    split_chunks(count, grain, [&](int64_t begin, int64_t end) { dispatch_range(body, begin, end); });
 }
 
 // Items per thread below which starting the threads costs more than it saves, for items of `bytes` moved each.
