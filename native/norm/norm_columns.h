@@ -46,7 +46,8 @@ struct NormColumns : SlopeSums<compute_t<T>> {
         C mean, scale, factor;
     };
     BK_HD Still still(C mean, C statistic, C gamma) const {
-        return {is_centered ? mean : C(0), is_centered ? statistic : C(1) / statistic, has_gamma ? gamma : C(1)};
+        return {math::select(is_centered, mean, C(0)), math::select(is_centered, statistic, C(1) / statistic),
+                math::select(has_gamma, gamma, C(1))};
     }
     BK_HD void add_beside(Acc& acc, const Still& of, C dy, C x) const {
         const C slope = dy * of.factor;

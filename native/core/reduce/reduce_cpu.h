@@ -100,24 +100,51 @@ struct TermsInMemory {
     };
 };
 
-// Inputs from number kMoving on have one element for all neighbours.
-template <int kMoving, class R, class Accs, class... In, size_t... I>
+template <class R, class Accs, class... In, size_t... I>
 BK_HD void add_span(const R& reducer, Accs& accs, int64_t count, int64_t index, int64_t step, const Pack<const In*...>& x,
                     std::index_sequence<I...>) {
     BK_VECTOR_LOOP
     for (int64_t i = 0; i < count; ++i) {
         typename R::Acc acc = accs.load(i);
-        reducer.add(acc, index + i * step, widen(get<I>(x)[int{I} < kMoving ? i : 0])...);
+        reducer.add(acc, index + i * step, widen(get<I>(x)[i])...);
         accs.store(i, acc);
     }
 }
-template <class R, class Accs, class... In, class Each>
-BK_HD void add_span(const R& reducer, Accs& accs, int64_t count, int64_t index, int64_t step, bool is_dense,
-                    const Pack<const In*...>& x, Each each) {
+
+// Lines of neighbours, which lie `line` apart in each input, and one element of each input that stands still along them.
+template <class R, class Accs, class... In, size_t... Moving, size_t... Still, size_t... Line>
+BK_HD void add_lines_beside(const R& reducer, Accs& accs, int64_t count, const Pack<const In*...>& x, const int64_t* line,
+                            std::index_sequence<Moving...>, std::index_sequence<Still...>, std::index_sequence<Line...>) {
+    constexpr int kMoving = sizeof...(Moving);
+    const auto still_at = [&](int64_t k) {
+        return reducer.still(widen(get<kMoving + Still>(x)[k * line[kMoving + Still]])...);
+    };
+    const typename R::Still still[] = {still_at(int64_t{Line})...};
+    const int64_t next[] = {line[Moving]...};
+    BK_VECTOR_LOOP
+    for (int64_t i = 0; i < count; ++i) {
+        typename R::Acc acc = accs.load(i);
+        const auto add = [&](int64_t k) { reducer.add_beside(acc, still[k], widen(get<Moving>(x)[i + k * next[Moving]])...); };
+        (add(int64_t{Line}), ...);
+        accs.store(i, acc);
+    }
+}
+template <class R, class Accs, class... In, class Lines>
+BK_HD void add_lines_beside(const R& reducer, Accs& accs, int64_t count, const Pack<const In*...>& x, const int64_t* line,
+                            Lines lines) {
     constexpr int kIn = sizeof...(In);
-    if constexpr (kMovingOf<R> < kIn)
-        if (is_dense) return add_span<kMovingOf<R>>(reducer, accs, count, index, step, x, each);
-    add_span<kIn>(reducer, accs, count, index, step, x, each);
+    add_lines_beside(reducer, accs, count, x, line, std::make_index_sequence<kMovingOf<R>>{},
+                     std::make_index_sequence<kIn - kMovingOf<R>>{}, lines);
+}
+
+template <class R, class Accs, class... In, class Each>
+BK_HD void add_span(const R& reducer, Accs& accs, int64_t count, int64_t index, int64_t step, [[maybe_unused]] bool is_dense,
+                    const Pack<const In*...>& x, Each each) {
+    if constexpr (kMovingOf<R> < static_cast<int>(sizeof...(In))) {
+        constexpr int64_t kAlone[sizeof...(In)] = {};
+        if (is_dense) return add_lines_beside(reducer, accs, count, x, kAlone, std::index_sequence<0>{});
+    }
+    add_span(reducer, accs, count, index, step, x, each);
 }
 
 // `count` terms that come later: what hardware asks for ends with a page. Inlined at once, for GCC takes a call that does no
@@ -139,15 +166,18 @@ template <class R, class Accs, class... In, size_t... I, size_t... Line>
 BK_HD void add_lines(const R& reducer, Accs& accs, int64_t count, int64_t index, int64_t step, const Pack<const In*...>& x,
                      const int64_t* line, std::index_sequence<I...>, std::index_sequence<Line...>) {
     const int64_t next[] = {line[I]..., line[sizeof...(I)]};
-    BK_VECTOR_LOOP
-    for (int64_t i = 0; i < count; ++i) {
-        typename R::Acc acc = accs.load(i);
-        const auto add = [&](int64_t k) {
-            reducer.add(acc, index + i * step + k * next[sizeof...(I)],
-                        widen(get<I>(x)[(int{I} < kMovingOf<R> ? i : 0) + k * next[I]])...);
-        };
-        (add(int64_t{Line}), ...);
-        accs.store(i, acc);
+    if constexpr (kMovingOf<R> < static_cast<int>(sizeof...(In))) {
+        add_lines_beside(reducer, accs, count, x, line, std::index_sequence<Line...>{});
+    } else {
+        BK_VECTOR_LOOP
+        for (int64_t i = 0; i < count; ++i) {
+            typename R::Acc acc = accs.load(i);
+            const auto add = [&](int64_t k) {
+                reducer.add(acc, index + i * step + k * next[sizeof...(I)], widen(get<I>(x)[i + k * next[I]])...);
+            };
+            (add(int64_t{Line}), ...);
+            accs.store(i, acc);
+        }
     }
 }
 
@@ -306,12 +336,12 @@ BK_HD typename R::Acc reduce_short(const R& reducer, int64_t terms, int64_t inde
     start_span(reducer, accs, 0, kShortAccs, x, each);
     const int64_t whole = terms / kShortAccs, rest = terms % kShortAccs;
     for (int64_t k = 0; k < whole; ++k)
-        add_span<sizeof...(In)>(reducer, accs, kShortAccs, k * kShortAccs * index_step, index_step,
-                                pack((get<I>(x) + k * kShortAccs)...), each);
+        add_span(reducer, accs, kShortAccs, k * kShortAccs * index_step, index_step, pack((get<I>(x) + k * kShortAccs)...),
+                 each);
     settle_span(reducer, accs, kShortAccs, whole);
     if (rest > 0) {
         const int64_t at = whole * kShortAccs;
-        add_span<sizeof...(In)>(reducer, accs, rest, at * index_step, index_step, pack((get<I>(x) + at)...), each);
+        add_span(reducer, accs, rest, at * index_step, index_step, pack((get<I>(x) + at)...), each);
         settle_span(reducer, accs, rest, 1);
     }
     return combine_span(reducer, accs, kShortAccs);
