@@ -169,10 +169,10 @@ void multiply_tile(const BlockedMatmul& p, const Blocks& blocks, char* scratch, 
     } while (k < p.k);
 }
 
-// Rows from `first` on. Tiles of a strip of rows one after another: what they read of A stays in a cache.
-void multiply_on_stack(const BlockedMatmul& p, int64_t first) {
+// Rows [first, last). Tiles of a strip of rows one after another: what they read of A stays in a cache.
+void multiply_on_stack(const BlockedMatmul& p, int64_t first, int64_t last) {
     const BlockKernel& kernel = *p.kernel;
-    const int64_t m = p.m - first;
+    const int64_t m = last - first;
     const Blocks most = blocks_of_stack(kernel, m, p.k);
     const int64_t across = ceil_div<int64_t>(p.n, kernel.columns), wanted = ceil_div(4 * thread_count(), across * p.batch);
     const int64_t rows = std::min(most.rows, rounded_up(ceil_div(m, wanted), kernel.rows)), down = ceil_div(m, rows);
@@ -181,7 +181,7 @@ void multiply_on_stack(const BlockedMatmul& p, int64_t first) {
         alignas(64) char scratch[kStack];
         for (int64_t t = begin; t < end; ++t) {
             const int64_t j = t % across * kernel.columns, i = first + t / across % down * rows, g = t / across / down;
-            multiply_tile(p, blocks, scratch, g, i, std::min(p.m - i, rows), j, std::min<int64_t>(p.n - j, kernel.columns));
+            multiply_tile(p, blocks, scratch, g, i, std::min(last - i, rows), j, std::min<int64_t>(p.n - j, kernel.columns));
         }
     });
 }
@@ -205,23 +205,45 @@ Blocks blocks_of_room(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k
     return blocks;
 }
 
-// Computes rows from the first on while others, half of what is left at most, lend their place; says how many are done. Those
-// behind them are so few that little could be packed.
-int64_t multiply_in_spare_rows(const BlockedMatmul& p) {
+// Computes rows from `first` on while others, half of what is left up to `last` at most, lend their place; returns the first
+// that is not done. Those from it on are so few that little could be packed.
+int64_t multiply_in_spare_rows(const BlockedMatmul& p, int64_t first, int64_t last) {
     const BlockKernel& kernel = *p.kernel;
-    int64_t done = 0;
-    while (p.spare.first != nullptr && is_large(p.m - done, p.n, p.k)) {
-        const int64_t left = p.m - done;
+    int64_t done = first;
+    while (p.spare.first != nullptr && is_large(last - done, p.n, p.k)) {
+        const int64_t left = last - done;
         const int64_t wanted = static_cast<int64_t>(Buffers(nullptr, blocks_of_workspace(kernel, left, p.n, p.k), p.k).bytes);
-        const int64_t lent = std::min(left / 2, ceil_div(wanted, p.spare.bytes)), last = p.m - lent;
-        const Blocks blocks = blocks_of_room(kernel, last - done, p.n, p.k, lent * p.spare.bytes);
+        const int64_t lent = std::min(left / 2, ceil_div(wanted, p.spare.bytes)), end = last - lent;
+        const Blocks blocks = blocks_of_room(kernel, end - done, p.n, p.k, lent * p.spare.bytes);
         if (blocks.rows == 0) break;
         for (int64_t g = 0; g < p.batch; ++g)
-            multiply_with(Buffers(p.spare.first + g * p.spare.step + last * p.spare.bytes, blocks, p.k), blocks, p, g, done,
-                          last);
-        done = last;
+            multiply_with(Buffers(p.spare.first + g * p.spare.step + end * p.spare.bytes, blocks, p.k), blocks, p, g, done,
+                          end);
+        done = end;
     }
     return done;
+}
+
+void multiply_rows(const BlockedMatmul& p, int64_t first, int64_t last) {
+    const int64_t done = multiply_in_spare_rows(p, first, last);
+    if (done < last) multiply_on_stack(p, done, last);
+}
+
+// Strips of rows, each a thread's own. Not inlined: what one thread calls needs little stack.
+BK_COLD void multiply_rows_apart(const BlockedMatmul& p, int64_t pieces) {
+    const int64_t height = p.kernel->rows, strips = ceil_div(p.m, height);
+    split_ranges(pieces, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t piece = begin; piece < end; ++piece)
+            multiply_rows(p, strips * piece / pieces * height, std::min(p.m, strips * (piece + 1) / pieces * height));
+    });
+}
+
+// Threads take rows apart where each gets many: what they pack together takes a start of all threads for each part.
+void multiply_alone(const BlockedMatmul& p) {
+    constexpr int64_t kLeastRows = 128;
+    const int64_t threads = thread_count();
+    if (p.spare.first == nullptr || threads == 1 || p.m < threads * kLeastRows) return multiply_rows(p, 0, p.m);
+    multiply_rows_apart(p, threads);
 }
 
 }  // namespace
@@ -240,8 +262,7 @@ Status multiply_blocked(const Launch& launch, const BlockedMatmul& p) {
         for (int64_t g = 0; g < p.batch; ++g) multiply_with(Buffers(launch.workspace, blocks, p.k), blocks, p, g, 0, p.m);
         return Status::kOk;
     }
-    const int64_t done = multiply_in_spare_rows(p);
-    if (done < p.m) multiply_on_stack(p, done);
+    multiply_alone(p);
     return Status::kOk;
 }
 
