@@ -1,6 +1,5 @@
 """The CPU library with any number of OpenMP threads: right, and with the same bits again."""
 
-import ctypes
 import itertools
 
 import pytest
@@ -16,15 +15,6 @@ PROBLEMS = {  # where the work is divided by size or by content
     "embedding": ("many_bags", "hot_row"),
     "attention": ("heads", "batch"),
 }
-
-
-@pytest.fixture
-def set_threads(library):
-    """omp_set_num_threads of the OpenMP runtime that the library has loaded."""
-    runtime = ctypes.CDLL("libgomp.so.1")
-    before = runtime.omp_get_max_threads()
-    yield runtime.omp_set_num_threads
-    runtime.omp_set_num_threads(before)
 
 
 def full_ops():
