@@ -1,10 +1,11 @@
 """Fixtures for all tests."""
 
+import ctypes
 import importlib.util
 import os
 import pathlib
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
 
 import numpy as np
 import pytest
@@ -107,6 +108,15 @@ def ranks(op: Op) -> int:
 def library() -> bk.Library:
     """The library under test: the default one."""
     return bk.default_library()
+
+
+@pytest.fixture
+def set_threads(library: bk.Library) -> Iterator[Callable[[int], None]]:
+    """omp_set_num_threads of the OpenMP runtime that the CPU library has loaded."""
+    runtime = ctypes.CDLL("libgomp.so.1")
+    before = runtime.omp_get_max_threads()
+    yield runtime.omp_set_num_threads
+    runtime.omp_set_num_threads(before)
 
 
 @pytest.fixture
