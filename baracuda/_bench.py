@@ -128,9 +128,11 @@ def _peers(kind: ElementKind, backend: str) -> Iterator[Peer]:
         yield Peer("cupy", cupy.asarray, (cupy,))
     jax = _imported("jax")
     if jax is not None and (kind.itemsize < 8 or jax.config.jax_enable_x64):
-        there = next((d for d in jax.devices() if d.platform == ("gpu" if backend == "cuda" else "cpu")), None)
-        if there is not None:
-            yield Peer("jax", lambda v: jax.device_put(v, there), (jax.numpy, jax.nn), finished=_waited(jax))
+        try:
+            there = jax.devices("gpu" if backend == "cuda" else "cpu")[0]
+        except RuntimeError:  # it has no such device
+            return
+        yield Peer("jax", lambda v: jax.device_put(v, there), (jax.numpy, jax.nn), finished=_waited(jax))
 
 
 def _waited(jax: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

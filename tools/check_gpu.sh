@@ -4,7 +4,7 @@
 # usage: tools/check_gpu.sh OUT [PYTHON]     reports go to the folder OUT; exits non-zero if anything failed
 #
 # Where time on the machine is limited, STAGES="tests large demo sanitizers bench" chooses some, FAILURES=N ends the suite
-# after so many, SECONDS_OF_BENCH=N the benchmark after so long. Failures are printed when they happen; $OUT/tests.xml has all.
+# after so many, SECONDS_OF_BENCH=N the benchmark after so long; WORKERS=N tests run at once. Failures are printed when they happen; $OUT/tests.xml has all.
 # compute-sanitizer runs an op of every row, hence every kernel's text, on arrays of at most 2,000 elements, its four tools
 # at once; SANITIZE=EXPRESSION (pytest -k) chooses others, TOOLS some of the four.
 set -u -o pipefail
@@ -29,7 +29,7 @@ wanted() { case " ${STAGES:-tests large demo sanitizers bench} " in *" $1 "*) ;;
 export BARACUDA_BACKEND=cuda PYTHONDONTWRITEBYTECODE=1
 pytest=("$python" -m pytest -q -p no:cacheprovider --tb=short --failures-at-once --no-summary)
 workers=()
-"$python" -c 'import xdist' 2>/dev/null && workers=(-n 8)
+"$python" -c 'import xdist' 2>/dev/null && workers=(-n "${WORKERS:-8}")
 if wanted tests; then
     run tests "${pytest[@]}" tests "${workers[@]}" --maxfail "${FAILURES:-100}" --junitxml "$out/tests.xml" --ignore-glob "tests/gpu/test_large*.py"
 fi

@@ -295,6 +295,10 @@ class _Views(Kind):
     def on(self, backend: str) -> Kind:
         return _PLACED[backend]
 
+    def place_of(self, like: Any) -> str:
+        """Where new arrays are, beside `like`."""
+        return self.place
+
     def key(self, array: TensorRef) -> Hashable:
         return array.dtype, array.shape, array.strides, array.device, array.readonly
 
@@ -321,11 +325,11 @@ class _Views(Kind):
         functions.cast(source, source.dtype, out=target)
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
-        return allocated(shape, native, self.place)
+        return allocated(shape, native, self.place_of(like))
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
         host = super().scalar(value, dtype, like)
-        return memory.upload(host, dtype, library=library_for("cuda")) if self.place == "cuda" else host
+        return memory.upload(host, dtype, library=library_for("cuda")) if self.place_of(like) == "cuda" else host
 
     def zero(self, array: Any) -> None:
         memory.clear(array)
@@ -343,9 +347,12 @@ class _Namespace(_Views):
     def on(self, backend: str) -> Kind:
         return self
 
+    def place_of(self, like: Any) -> str:
+        return "cuda" if like.device == "cuda" else "cpu"
+
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         if like.device == "cuda":
-            return allocated(shape, native, "cuda")
+            return super().empty(shape, native, like)
         return np.empty(shape, native.numpy_dtype)
 
     def finish(self, result: Any) -> Any:

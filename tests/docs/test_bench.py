@@ -162,9 +162,11 @@ def test_the_bound_of_a_mean(terms):
 
 def test_errors_of_ops(library):
     """What a check compares with float64, in units of the last place; what is exact has none."""
-    (row,) = ops.measure(library, None, "softmax of 1 x 131072", ("f32",), ("softmax",))
-    assert row["op"] == "softmax_f32" and not row["wrong"] and row["torch"] is None
-    assert 0 < row["error"] < 8
+    rows = ops.measure(library, None, "softmax of 1 x 131072", ("f32",), ("softmax",))
+    assert len(rows) in (1, 2)  # with a workspace, too, where the library takes one
+    for row in rows:
+        assert row["op"] == "softmax_f32" and not row["wrong"] and row["torch"] is None
+        assert 0 < row["error"] < 8
     assert not ops.measure(library, None, "flip, outer", ("f32",), ("shape_layout",))
 
 

@@ -49,7 +49,7 @@ def cpp(library, linkable, folder):
 
 
 def python(library, linkable, folder):
-    environment = child_environment() | {"BARACUDA_LIB": str(library)}
+    environment = child_environment(BARACUDA_LIB=str(library))
     result = subprocess.run(
         [sys.executable, EXAMPLES / "python" / "segments.py"],
         env=environment, capture_output=True, text=True, check=False,

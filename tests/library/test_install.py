@@ -49,7 +49,7 @@ def tree(tmp_path_factory):
     shutil.copytree(ROOT, folder / "checkout", ignore=shutil.ignore_patterns(*NOT_SOURCES, *GENERATED))
     archive = setuptools("build_sdist", folder / "checkout")
     with tarfile.open(archive) as tar:
-        tar.extractall(folder)
+        tar.extractall(folder, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     tree = folder / archive.name.removesuffix(".tar.gz")
     for part in ("gen", "contents", "cpu"):
         if (ROOT / "build" / part).exists():  # all of one time, and so nothing that make would make again
