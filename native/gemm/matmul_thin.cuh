@@ -16,6 +16,9 @@ namespace bk {
 template <class T>
 constexpr bool kHasThinKernels = std::is_same_v<T, float> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
+// Blocks from which on each reads whole lines of memory, 128 bytes, of a row of B, instead of half ones.
+constexpr int64_t kWholeLines = kMultiprocessors;
+
 template <class T>
 Status launch_thin(const Launch& launch, const Matmul<T>& p, void (*kernel)(Matmul<T>, bool, bool), int columns, int warps) {
     const unsigned matrices = p.gate != nullptr ? 1 : static_cast<unsigned>(p.batch < kMaxGridY ? p.batch : kMaxGridY);
@@ -36,10 +39,14 @@ Status matmul_thin(const Launch& launch, const Matmul<T>& given) {
     const bool along_k = p.b_at.row == 1;
     if constexpr (std::is_same_v<T, float>) {
         if (along_k) return launch_thin(launch, p, matmul_thin_deep_fma_kernel<T>, kDeepFmaColumns, kThinWarps);
-        return launch_thin(launch, p, matmul_thin_wide_fma_kernel<T>, kWideFmaColumns, kThinWarps);
+        if (p.n >= kWholeLines * 32)
+            return launch_thin(launch, p, matmul_thin_wide_fma_kernel<T, 8>, 32, kThinWarps);
+        return launch_thin(launch, p, matmul_thin_wide_fma_kernel<T, 4>, 16, kThinWarps);
     } else {
         if (along_k) return launch_thin(launch, p, matmul_thin_deep_tensor_kernel<T>, kDeepTensorColumns, kThinWarps);
-        return launch_thin(launch, p, matmul_thin_wide_tensor_kernel<T>, kWideTensorColumns, kWideTensorWarps);
+        if (p.n >= kWholeLines * 64)
+            return launch_thin(launch, p, matmul_thin_wide_tensor_kernel<T, 8>, 64, kWideTensorWarps);
+        return launch_thin(launch, p, matmul_thin_wide_tensor_kernel<T, 4>, 32, kWideTensorWarps);
     }
 }
 

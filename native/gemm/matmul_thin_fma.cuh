@@ -8,7 +8,7 @@
 
 namespace bk {
 
-constexpr int kDeepFmaColumns = 4, kWideFmaColumns = 16, kThinFmaSteps = 2;
+constexpr int kDeepFmaColumns = 4, kThinFmaSteps = 2;
 
 // Four elements `stride` apart; zeros from number `inside` on.
 BK_DEVICE Vec<float, 4> gather_four(const float* from, int64_t stride, int64_t inside) {
@@ -100,13 +100,15 @@ BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDee
     part[warp][value / kDeepFmaColumns][value % kDeepFmaColumns] = sum[0];
 }
 
-// Rows of B whose elements lie together: a warp reads 32 terms of 16 columns, a lane four terms of four columns.
-template <int kRows, class T>
-BK_DEVICE void multiply_thin_wide(const Matmul<T>& p, ThinParts<kThinWarps, kWideFmaColumns>& part, int64_t matrix,
-                                  int64_t first, bool a_moves, bool b_moves) {
-    constexpr int kSpan = 32, kChunk = kThinFmaSteps * kSpan;
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, c = lane % 4, t = lane / 4;
-    const bool moves = b_moves && (first + kWideFmaColumns <= p.n || p.n % 4 == 0);
+// Rows of B whose elements lie together: kAcross lanes of a warp read a line of 4 kAcross columns, a lane four terms of four
+// columns.
+template <int kRows, int kAcross, class T>
+BK_DEVICE void multiply_thin_wide(const Matmul<T>& p, ThinParts<kThinWarps, 4 * kAcross>& part, int64_t matrix, int64_t first,
+                                  bool a_moves, bool b_moves) {
+    constexpr int kSpan = 4 * 32 / kAcross, kChunk = kThinFmaSteps * kSpan;
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
+    const int c = lane % kAcross, t = lane / kAcross;
+    const bool moves = b_moves && (first + 4 * kAcross <= p.n || p.n % 4 == 0);
     const int64_t column = moves ? min(first + 4 * c, p.n - 4) : first + 4 * c;
     const int64_t chunks = moves ? p.k / kChunk : 0, pitch = p.b_at.row, a_step = p.a_at.column;
     const float* const b = p.b_at.matrix(p.b, matrix) + 4 * t * pitch + column;
@@ -154,8 +156,8 @@ BK_DEVICE void multiply_thin_wide(const Matmul<T>& p, ThinParts<kThinWarps, kWid
 #pragma unroll
         for (int i = 0; i < kRows; ++i) multiply(i, gather_four(a + k * a_step + row_at[i], a_step, inside), term);
     }
-    sum_over_lanes<4>(sum, lane);
-    constexpr int kLeft = kRows * 4 / 8;
+    sum_over_lanes<kAcross>(sum, lane);
+    constexpr int kLeft = kRows * 4 * kAcross / 32;
 #pragma unroll
     for (int v = 0; v < kLeft; ++v) {
         const int value = t * kLeft + v;
@@ -177,17 +179,17 @@ __global__ void __launch_bounds__(32 * kThinWarps, 2)
     }
 }
 
-template <class T>
+template <class T, int kAcross>
 __global__ void __launch_bounds__(32 * kThinWarps, 2)
     matmul_thin_wide_fma_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {
-    __shared__ ThinParts<kThinWarps, kWideFmaColumns> part;
-    const int64_t first = static_cast<int64_t>(blockIdx.x) * kWideFmaColumns;
+    __shared__ ThinParts<kThinWarps, 4 * kAcross> part;
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * 4 * kAcross;
     for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
         if (p.m <= 2)
-            multiply_thin_wide<2>(p, part, matrix, first, a_moves, b_moves);
+            multiply_thin_wide<2, kAcross>(p, part, matrix, first, a_moves, b_moves);
         else
-            multiply_thin_wide<kThinRows>(p, part, matrix, first, a_moves, b_moves);
-        store_thin<kThinWarps, kWideFmaColumns>(p, part, matrix, first);
+            multiply_thin_wide<kThinRows, kAcross>(p, part, matrix, first, a_moves, b_moves);
+        store_thin<kThinWarps, 4 * kAcross>(p, part, matrix, first);
     }
 }
 

@@ -12,7 +12,7 @@
 
 namespace bk {
 
-constexpr int kDeepTensorColumns = 16, kWideTensorColumns = 32, kWideTensorWarps = 16;
+constexpr int kDeepTensorColumns = 16, kWideTensorWarps = 16;
 constexpr int kThinSteps = 4;  // whose loads are under way at once
 
 template <class E, int N>
@@ -103,38 +103,39 @@ __global__ void __launch_bounds__(32 * kThinWarps, 3)
     }
 }
 
-// Rows of B whose elements lie together. With g = lane / 4, t = lane % 4 a lane reads columns 4g to 4g + 3 of terms 4t to 4t +
-// 3 of 16, and these terms of row g of A: two steps, each of two of the four columns, whose terms are paired here.
-template <class T>
+// Rows of B whose elements lie together. With L = kLaneColumns, g = lane / 4 and t = lane % 4 a lane reads columns Lg to Lg + L
+// - 1 of terms 4t to 4t + 3 of 16, and these terms of row g of A: L / 2 steps, each of two columns, whose terms are paired here.
+template <class T, int kLaneColumns>
 __global__ void __launch_bounds__(32 * kWideTensorWarps, 2)
     matmul_thin_wide_tensor_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {
     using E = matmul_element_t<T>;
     using Step = TensorStep<E>;
-    constexpr int kSpan = 16, kChunk = kThinSteps * kSpan;
-    __shared__ ThinParts<kWideTensorWarps, kWideTensorColumns> part;
+    constexpr int kColumns = 8 * kLaneColumns, kPairs = kLaneColumns / 2;
+    constexpr int kSpan = 16, kSteps = 4 * kThinSteps / kLaneColumns, kChunk = kSteps * kSpan;
+    __shared__ ThinParts<kWideTensorWarps, kColumns> part;
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
-    const int64_t first = static_cast<int64_t>(blockIdx.x) * kWideTensorColumns, row = min(static_cast<int64_t>(g), p.m - 1);
-    const bool moves = b_moves && (first + kWideTensorColumns <= p.n || p.n % 4 == 0);
-    const int64_t column = moves ? min(first + 4 * g, p.n - 4) : first + 4 * g;
+    const int64_t first = static_cast<int64_t>(blockIdx.x) * kColumns, row = min(static_cast<int64_t>(g), p.m - 1);
+    const bool moves = b_moves && (first + kColumns <= p.n || p.n % kLaneColumns == 0);
+    const int64_t column = moves ? min(first + kLaneColumns * g, p.n - kLaneColumns) : first + kLaneColumns * g;
     const int64_t chunks = moves ? p.k / kChunk : 0, pitch = p.b_at.row;
     for (int64_t matrix = blockIdx.y; matrix < p.batch; matrix += gridDim.y) {
         const E* const a = p.a_at.matrix(p.a, matrix) + row * p.a_at.row + 4 * t * p.a_at.column;
         const E* const b = p.b_at.matrix(p.b, matrix) + 4 * t * pitch + column;
-        float sum[2][4] = {};
-        const auto multiply = [&](const uint32_t (&term)[4][2], const uint32_t (&of_a)[2]) {
+        float sum[kPairs][4] = {};
+        const auto multiply = [&](const uint32_t (&term)[4][kPairs], const uint32_t (&of_a)[2]) {
 #pragma unroll
-            for (int half = 0; half < 2; ++half) {
+            for (int pair = 0; pair < kPairs; ++pair) {
                 const uint32_t columns[4] = {
-                    low_halves(term[0][half], term[1][half]), high_halves(term[0][half], term[1][half]),
-                    low_halves(term[2][half], term[3][half]), high_halves(term[2][half], term[3][half])};
-                Step::run(sum[half], columns, of_a);
+                    low_halves(term[0][pair], term[1][pair]), high_halves(term[0][pair], term[1][pair]),
+                    low_halves(term[2][pair], term[3][pair]), high_halves(term[2][pair], term[3][pair])};
+                Step::run(sum[pair], columns, of_a);
             }
         };
         for (int64_t chunk = warp; chunk < chunks; chunk += kWideTensorWarps) {
-            uint32_t term[kThinSteps][4][2], of_a[kThinSteps][2];
+            uint32_t term[kSteps][4][kPairs], of_a[kSteps][2];
             const E* from = b + chunk * kChunk * pitch;
 #pragma unroll
-            for (int u = 0; u < kThinSteps; ++u) {
+            for (int u = 0; u < kSteps; ++u) {
 #pragma unroll
                 for (int s = 0; s < 4; ++s) {
                     load_words_once(term[u][s], from);
@@ -143,17 +144,17 @@ __global__ void __launch_bounds__(32 * kWideTensorWarps, 2)
             }
             if (a_moves) {
 #pragma unroll
-                for (int u = 0; u < kThinSteps; ++u) load_words(of_a[u], a + chunk * kChunk + u * kSpan);
+                for (int u = 0; u < kSteps; ++u) load_words(of_a[u], a + chunk * kChunk + u * kSpan);
             } else {
 #pragma unroll
-                for (int u = 0; u < kThinSteps; ++u)
+                for (int u = 0; u < kSteps; ++u)
                     gather_words(of_a[u], a + (chunk * kChunk + u * kSpan) * p.a_at.column, p.a_at.column, 4);
             }
 #pragma unroll
-            for (int u = 0; u < kThinSteps; ++u) multiply(term[u], of_a[u]);
+            for (int u = 0; u < kSteps; ++u) multiply(term[u], of_a[u]);
         }
         for (int64_t k = chunks * kChunk + warp * kSpan; k < p.k; k += kWideTensorWarps * kSpan) {
-            uint32_t term[4][2], of_a[2];
+            uint32_t term[4][kPairs], of_a[2];
             const int64_t inside = p.k - k - 4 * t;
 #pragma unroll
             for (int s = 0; s < 4; ++s) gather_words(term[s], b + (k + s) * pitch, 1, s < inside ? p.n - column : 0);
@@ -161,10 +162,10 @@ __global__ void __launch_bounds__(32 * kWideTensorWarps, 2)
             multiply(term, of_a);
         }
 #pragma unroll
-        for (int half = 0; half < 2; ++half)
+        for (int pair = 0; pair < kPairs; ++pair)
 #pragma unroll
-            for (int v = 0; v < 4; ++v) part[warp][2 * t + v % 2][4 * g + 2 * half + v / 2] = sum[half][v];
-        store_thin<kWideTensorWarps, kWideTensorColumns>(p, part, matrix, first);
+            for (int v = 0; v < 4; ++v) part[warp][2 * t + v % 2][kLaneColumns * g + 2 * pair + v / 2] = sum[pair][v];
+        store_thin<kWideTensorWarps, kColumns>(p, part, matrix, first);
     }
 }
 

@@ -101,6 +101,18 @@ def check(library, case, op, problem, prepared, workspace, status=0, reference=N
     return outcome
 
 
+def right_on_two_streams(library, op, problem, case=None):
+    """Right, and the same bits on another stream."""
+    case = case or CASES[OPS[op][0].name]
+    first = prepare(library, op, problem, None)
+    outcome = check(library, case, op, problem, first, None, first.run())
+    again = prepare(library, op, problem, None)
+    with stream() as handle:
+        status = again.run(handle)
+        cuda_check(runtime.cudaStreamSynchronize(handle))
+    check(library, case, op, problem, again, None, status, outcome)
+
+
 @dataclasses.dataclass
 class Cell:
     """A pointer into a Large array."""

@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 from cuda.bindings import runtime
-from gpu_tools import check, prepare, stream
+from gpu_tools import prepare, right_on_two_streams
 
 from cases import CASES, Draw
 from cases.gemm import Kind, batched, product
@@ -93,32 +93,20 @@ CALLS = [
 BYTES = [op for op in OPS if op.startswith("gemm_") and "_rcr_" in op and ("_s8_" in op or "_u8_" in op)]
 
 
-def run(library, op, problem, case=None):
-    """Right, and the same bits on another stream."""
-    case = case or CASES[OPS[op][0].name]
-    first = prepare(library, op, problem, None)
-    outcome = check(library, case, op, problem, first, None, first.run())
-    again = prepare(library, op, problem, None)
-    with stream() as handle:
-        status = again.run(handle)
-        cuda_check(runtime.cudaStreamSynchronize(handle))
-    check(library, case, op, problem, again, None, status, outcome)
-
-
 @pytest.mark.parametrize(("op", "form", "extents"), CALLS)
 def test_product(library, op, form, extents):
-    run(library, op, FORMS[form][1](Draw(OPS[op][1], f"{op} {form}"), EXTENTS[extents]))
+    right_on_two_streams(library, op, FORMS[form][1](Draw(OPS[op][1], f"{op} {form}"), EXTENTS[extents]))
 
 
 @pytest.mark.parametrize("extents", ["wide", "narrow"])
 @pytest.mark.parametrize("op", BYTES)
 def test_bytes(library, op, extents):
-    run(library, op, of_bytes(Draw(OPS[op][1], op), EXTENTS[extents], "bias" in op))
+    right_on_two_streams(library, op, of_bytes(Draw(OPS[op][1], op), EXTENTS[extents], "bias" in op))
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.startswith("gemm_dense_") and op.endswith("8_i32")])
 def test_sums_of_bytes(library, op):
-    run(
+    right_on_two_streams(
         library,
         op,
         batched(Draw(OPS[op][1], op), 1064, 2064, 160, 2, layout=1, dense=True, sums=True, gap=16, apart=32),
@@ -130,7 +118,7 @@ def run_by_groups(library, op, problem, case=None):
     problem.scalars["backend"] = GROUPS
     attribute = runtime.cudaDeviceAttr.cudaDevAttrComputeCapabilityMajor
     if cuda_check(runtime.cudaDeviceGetAttribute(attribute, cuda_check(runtime.cudaGetDevice()))) == 9:
-        run(library, op, problem, case)
+        right_on_two_streams(library, op, problem, case)
     else:
         assert prepare(library, op, problem, None).run() == UNSUPPORTED
 

@@ -180,6 +180,7 @@ bool test_thin(const char* name) {
             right &= test<T>(name, Kernel::kThin, layout, {m, 24, 0});
             right &= test<T>(name, Kernel::kThin, layout, {m, 24, 2184, 8});
             right &= test<T>(name, Kernel::kThin, layout, {m, 37, 600, 3});
+            right &= test<T>(name, Kernel::kThin, layout, {m, 64 * kMultiprocessors + 24, 70, 8});
         }
     return right;
 }

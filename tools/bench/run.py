@@ -85,7 +85,9 @@ class Run:
         except Exception as error:  # one problem's, of an op or of a peer, is no other's
             row = failed(bench, dtype, described(error))
             self.check_device()
-        if row:
+        if not row:  # nor is what was measured when the op still took a workspace
+            self.kept = [kept for kept in self.kept if (kept["name"], kept["dtype"]) != (bench.name, dtype)]
+        else:
             row["commit"] = self.facts["library"]["commit"]
             beside = "".join(f", {name} {took:.1f}" for name, took in (row["peers_us"] or {}).items())
             told = row["error"] or f"{row['ours_us'][self.clock.figure]:.1f} us"
