@@ -191,7 +191,7 @@ struct Epilogue {
         if (bias != nullptr) x += bias_of(j);
         if (row_bias != nullptr) x += element_of(row_bias[i]);
         if (z != nullptr) keep(this->matrix(z, z_at, matrix), i * z_at.row + j, x);
-        x = activated(activation, x);
+        x = activated(x);
         if (residual != nullptr) x += loaded(this->matrix(residual, residual_at, matrix), i * residual_at.row + j);
         keep(this->matrix(d, d_at, matrix), i * d_at.row + j, x);
     }
@@ -208,7 +208,7 @@ struct Epilogue {
         if (gate_bias != nullptr) gate += gate_bias_j;
         if (z != nullptr) keep(z, i * z_at.row + j, x);
         if (gate_z != nullptr) keep(gate_z, i * gate_z_at.row + j, gate);
-        return activated(activation, x) * gate;
+        return activated_for_gate(x) * gate;
     }
 
     BK_HD S bias_of(int64_t j) const {
@@ -246,17 +246,31 @@ struct Epilogue {
     }
     static BK_HD E stored_pair(S first, S second) { return to_nibbles<E>(first, second); }
 
-    static BK_HD S activated(Activation activation, S z) {
+    // As accurate as results of A are.
+    template <class A>
+    static BK_HD S activated_as(Activation activation, S z) {
         if constexpr (!std::is_integral_v<S>) {
             switch (activation) {
-                case Activation::kRelu: return op::Relu<S>{}(z);
-                case Activation::kGelu: return op::Gelu<S>{}(z);
-                case Activation::kSilu: return op::Silu<S>{}(z);
-                case Activation::kGeluTanh: return op::GeluTanh<S>{}(z);
+                case Activation::kRelu: return op::Relu<A>{}(z);
+                case Activation::kGelu: return op::Gelu<A>{}(z);
+                case Activation::kSilu: return op::Silu<A>{}(z);
+                case Activation::kGeluTanh: return op::GeluTanh<A>{}(z);
                 default: break;
             }
         }
         return z;
+    }
+    // Where results are of 16 bits, two to four times as fast as for f32.
+    BK_HD S activated(S z) const {
+        if constexpr (kMayBeWide<E>)
+            if (!is_wide) return activated_as<E>(activation, z);
+        return activated_as<S>(activation, z);
+    }
+    // What a gate multiplies: it may lift numbers that vanish in f16, or, from arguments of about -9 on, between those of f32.
+    BK_HD S activated_for_gate(S z) const {
+        if constexpr (std::is_same_v<E, bf16>)
+            if (!is_wide && z > S(-9)) return activated_as<E>(activation, z);
+        return activated_as<S>(activation, z);
     }
 };
 

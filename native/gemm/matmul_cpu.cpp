@@ -14,20 +14,22 @@ void apply(S* z, int64_t count) {
         0, count);
 }
 
-template <class S>
-void activate(Activation activation, S* z, int64_t count) {
+}  // namespace
+
+template <class A>
+void activate_span(Activation activation, compute_t<A>* z, int64_t count) {
     switch (activation) {
-        case Activation::kRelu: return apply<op::Relu<S>>(z, count);
-        case Activation::kGelu: return apply<op::Gelu<S>>(z, count);
-        case Activation::kSilu: return apply<op::Silu<S>>(z, count);
-        case Activation::kGeluTanh: return apply<op::GeluTanh<S>>(z, count);
+        case Activation::kRelu: return apply<op::Relu<A>>(z, count);
+        case Activation::kGelu: return apply<op::Gelu<A>>(z, count);
+        case Activation::kSilu: return apply<op::Silu<A>>(z, count);
+        case Activation::kGeluTanh: return apply<op::GeluTanh<A>>(z, count);
         case Activation::kNone: return;
     }
 }
 
-}  // namespace
-
-void activate_span(Activation activation, float* z, int64_t count) { activate(activation, z, count); }
-void activate_span(Activation activation, double* z, int64_t count) { activate(activation, z, count); }
+template void activate_span<f16>(Activation, float*, int64_t);
+template void activate_span<bf16>(Activation, float*, int64_t);
+template void activate_span<float>(Activation, float*, int64_t);
+template void activate_span<double>(Activation, double*, int64_t);
 
 }  // namespace bk

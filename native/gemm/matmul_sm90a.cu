@@ -86,6 +86,22 @@ BK_DEVICE void copy_stage(char* to, const GroupOperands& operands, const MatmulP
     }
 }
 
+// Asks the cache for what the results of a tile are added to, line by line, while its sums are made.
+template <class T>
+BK_DEVICE void ask_for_tile(const Matmul<T>& p, const matmul_result_t<T>* from, const MatrixStrides& at,
+                            const MatmulPlace& place, int columns, int lane) {
+    constexpr int kLine = 128;
+    const Epilogue<T>& e = p.epilogue;
+    const int bytes = e.is_wide ? static_cast<int>(sizeof(float)) : static_cast<int>(sizeof(matmul_result_t<T>));
+    const int width = static_cast<int>(min(static_cast<int64_t>(columns), p.n - place.column)) * bytes;
+    const int rows = static_cast<int>(min(kGroupRows, place.end - place.row));
+    const char* const first = reinterpret_cast<const char*>(e.matrix(from, at, place.matrix)) + place.column * bytes;
+#pragma unroll 1
+    for (int i = lane; i < rows; i += 32)
+#pragma unroll 1
+        for (int byte = 0; byte < width; byte += kLine) ask_for_line(first + (place.row + i) * at.row * bytes + byte);
+}
+
 // Factors of f32 that a stage brought, rounded to TF32 where they lie by both groups together: each thread 16 bytes of as many
 // as there are threads, and so on. The instruction would cut off what TF32 has not.
 template <int kColumns>
@@ -202,7 +218,7 @@ BK_DEVICE void store_directly(const Matmul<T>& p, Sum (&sums)[kColumns / 2], con
                 for (int v = 0; v < 2; ++v) x[v] += Epilogue<T>::element_of(two.lane[v]);
             }
             if (is_relu)
-                for (int v = 0; v < 2; ++v) x[v] = Epilogue<T>::activated(Activation::kRelu, x[v]);
+                for (int v = 0; v < 2; ++v) x[v] = Epilogue<T>::template activated_as<S>(Activation::kRelu, x[v]);
             Vec<E, 2> pair;
             for (int v = 0; v < 2; ++v) pair.lane[v] = Epilogue<T>::stored(x[v]);
             store(to + 8 * j, pair);
@@ -339,6 +355,11 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
             const MatmulPlace place = find_group_place(p, index, down, across, columns);
             if (place.end == 0) continue;
             const int64_t steps = (place.terms + kDepth - 1) / kDepth;
+            if constexpr (!kIsScaled<T>) {
+                if (p.epilogue.residual != nullptr)
+                    ask_for_tile(p, p.epilogue.residual, p.epilogue.residual_at, place, columns, lane);
+                if (p.epilogue.c != nullptr) ask_for_tile(p, p.epilogue.c, p.epilogue.c_at, place, columns, lane);
+            }
             for (int64_t step = 0; step < steps; ++step) {
                 wait_for_phase(empty + at.stage, at.parity ^ 1);
                 if (lane == 0)

@@ -10,9 +10,9 @@
 
 namespace bk {
 
-// z = act(z), the epilogue's.
-void activate_span(Activation activation, float* z, int64_t count);
-void activate_span(Activation activation, double* z, int64_t count);
+// z = act(z), as accurate as results of A are: f16, bf16, float or double.
+template <class A>
+void activate_span(Activation activation, compute_t<A>* z, int64_t count);
 
 // Terms of products, as they are multiplied.
 template <class T>
@@ -78,6 +78,15 @@ BK_HD void keep_span(const Epilogue<T>& e, const matmul_scalar_t<T>* z, int64_t 
     for (int64_t c = 0; c < count; ++c) to[at + c] = Epilogue<T>::stored(z[c]);
 }
 
+// z = act(z), the epilogue's, of what no gate multiplies.
+template <class T>
+void activate_results(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count) {
+    using E = matmul_result_t<T>;
+    if constexpr (kMayBeWide<E>)
+        if (!e.is_wide) return activate_span<E>(e.activation, z, count);
+    activate_span<matmul_scalar_t<T>>(e.activation, z, count);
+}
+
 // d = act(z) gate of `columns` results from [i, j] of a gated product.
 template <class T, class S>
 BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t columns, const S* sums, const S* gate_sums) {
@@ -95,7 +104,7 @@ BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t c
             for (int64_t c = 0; c < count; ++c) gate[c] += Epilogue<T>::element_of(e.gate_bias[at + c]);
         if (e.z != nullptr) keep_span(e, z, count, e.z, i * e.z_at.row + at);
         if (e.gate_z != nullptr) keep_span(e, gate, count, e.gate_z, i * e.gate_z_at.row + at);
-        if (e.activation != Activation::kNone) activate_span(e.activation, z, count);
+        if (e.activation != Activation::kNone) activate_span<S>(e.activation, z, count);
         for (int64_t c = 0; c < count; ++c) z[c] *= gate[c];
         keep_span(e, z, count, e.d, i * e.d_at.row + at);
     }
@@ -128,7 +137,7 @@ BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int6
             if (e.row_bias != nullptr)
                 for (int64_t c = 0; c < count; ++c) z[c] += Epilogue<T>::element_of(e.row_bias[i]);
             if (e.z != nullptr) keep_span(e, z, count, e.matrix(e.z, e.z_at, g), i * e.z_at.row + at);
-            if (e.activation != Activation::kNone) activate_span(e.activation, z, count);
+            if (e.activation != Activation::kNone) activate_results(e, z, count);
             if (e.residual != nullptr)
                 add_span(e, z, count, S(1), e.matrix(e.residual, e.residual_at, g), i * e.residual_at.row + at);
         }

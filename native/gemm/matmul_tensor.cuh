@@ -53,7 +53,7 @@ BK_DEVICE void store_nibbles(const Epilogue<T>& e, int64_t matrix, int64_t i, in
     if (e.bias != nullptr)
         for (int v = 0; v < 2; ++v) z[v] += e.bias_of(j + v);
     e.d[matrix * e.d_at.step + i * e.d_at.row + j / 2] =
-        e.stored_pair(e.activated(e.activation, z[0]), e.activated(e.activation, z[1]));
+        e.stored_pair(e.activated(z[0]), e.activated(z[1]));
 }
 
 // Two elements beside one another of c, d, residual or z.
@@ -104,21 +104,30 @@ struct PairStores {
         if (e.bias != nullptr) each(x, [&](int v, S z) { return z + bias.lane[v]; });
         if (e.row_bias != nullptr) each_of_rows(x, e.row_bias, [](S z, E value) { return z + Epilogue<T>::element_of(value); });
         if (e.z != nullptr) keep_all(x, e.z, e.z_at);
-        switch (e.activation) {
-            case Activation::kRelu: each(x, activate<Activation::kRelu>); break;
-            case Activation::kGelu: each(x, activate<Activation::kGelu>); break;
-            case Activation::kSilu: each(x, activate<Activation::kSilu>); break;
-            case Activation::kGeluTanh: each(x, activate<Activation::kGeluTanh>); break;
-            default: break;
-        }
+        activate(x);
         if (e.residual != nullptr) each_beside(x, e.residual, e.residual_at, [](S z, S r) { return z + r; });
         keep_all(x, e.d, e.d_at);
     }
 
 private:
-    template <Activation kActivation>
-    static BK_DEVICE S activate(int, S z) {
-        return Epilogue<T>::activated(kActivation, z);
+    BK_DEVICE void activate(S (&x)[kPairs][2]) const {
+        if constexpr (kMayBeWide<E>)
+            if (!e.is_wide) return activate_as<E>(x);
+        activate_as<S>(x);
+    }
+    template <class A>
+    BK_DEVICE void activate_as(S (&x)[kPairs][2]) const {
+        switch (e.activation) {
+            case Activation::kRelu: return each(x, activated_as<A, Activation::kRelu>);
+            case Activation::kGelu: return each(x, activated_as<A, Activation::kGelu>);
+            case Activation::kSilu: return each(x, activated_as<A, Activation::kSilu>);
+            case Activation::kGeluTanh: return each(x, activated_as<A, Activation::kGeluTanh>);
+            default: return;
+        }
+    }
+    template <class A, Activation kActivation>
+    static BK_DEVICE S activated_as(int, S z) {
+        return Epilogue<T>::template activated_as<A>(kActivation, z);
     }
 
     template <class F>

@@ -55,7 +55,7 @@ struct PackedProduct {
                 }
                 if (e.bias != nullptr)
                     for (int64_t c = 0; c < count; ++c) z[c] += e.bias_of(at + c);
-                if (e.activation != Activation::kNone) activate_span(e.activation, z, count);
+                if (e.activation != Activation::kNone) activate_span<float>(e.activation, z, count);
                 T* const to = e.d + i * e.d_at.row + at / 2;
                 for (int64_t c = 0; c < count; c += 2) to[c / 2] = e.stored_pair(z[c], z[c + 1]);
             }
