@@ -106,6 +106,16 @@ struct MatrixStrides {
     }
 };
 
+// Whether act(z) is about the least that f32 can tell, 2^-110 to 2^-150, which those of 16 bits need not know, but a gate may lift.
+BK_HD bool is_near_nothing(Activation activation, float z) {
+    switch (activation) {
+        case Activation::kGelu: return z < -12.4f && z > -14.6f;
+        case Activation::kSilu: return z < -76 && z > -109;
+        case Activation::kGeluTanh: return z < -9.3f && z > -10.9f;
+        default: return false;
+    }
+}
+
 // What is done to a sum before it is stored: d = act(alpha row_scale[i] column_scale[j] sum + beta c + bias[j] + row_bias[i]) +
 // residual. All but d may be null. The steps behind `activation` are those that few products have.
 template <class T>
@@ -266,10 +276,9 @@ struct Epilogue {
             if (!is_wide) return activated_as<E>(activation, z);
         return activated_as<S>(activation, z);
     }
-    // What a gate multiplies: it may lift numbers that vanish in f16, or, from arguments of about -9 on, between those of f32.
     BK_HD S activated_for_gate(S z) const {
-        if constexpr (std::is_same_v<E, bf16>)
-            if (!is_wide && z > S(-9)) return activated_as<E>(activation, z);
+        if constexpr (kMayBeWide<E>)
+            if (!is_wide && !is_near_nothing(activation, z)) return activated_as<E>(activation, z);
         return activated_as<S>(activation, z);
     }
 };

@@ -87,6 +87,23 @@ void activate_results(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count
     activate_span<matmul_scalar_t<T>>(e.activation, z, count);
 }
 
+// Of at most `kMost` that a gate multiplies.
+template <int64_t kMost, class T>
+void activate_gated(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count) {
+    using E = matmul_result_t<T>;
+    using S = matmul_scalar_t<T>;
+    if constexpr (kMayBeWide<E>)
+        if (!e.is_wide) {
+            S given[kMost];
+            std::copy(z, z + count, given);
+            activate_span<E>(e.activation, z, count);
+            for (int64_t c = 0; c < count; ++c)
+                if (is_near_nothing(e.activation, given[c])) z[c] = Epilogue<T>::template activated_as<S>(e.activation, given[c]);
+            return;
+        }
+    activate_span<S>(e.activation, z, count);
+}
+
 // d = act(z) gate of `columns` results from [i, j] of a gated product.
 template <class T, class S>
 BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t columns, const S* sums, const S* gate_sums) {
@@ -104,7 +121,7 @@ BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t c
             for (int64_t c = 0; c < count; ++c) gate[c] += Epilogue<T>::element_of(e.gate_bias[at + c]);
         if (e.z != nullptr) keep_span(e, z, count, e.z, i * e.z_at.row + at);
         if (e.gate_z != nullptr) keep_span(e, gate, count, e.gate_z, i * e.gate_z_at.row + at);
-        if (e.activation != Activation::kNone) activate_span<S>(e.activation, z, count);
+        if (e.activation != Activation::kNone) activate_gated<kMost>(e, z, count);
         for (int64_t c = 0; c < count; ++c) z[c] *= gate[c];
         keep_span(e, z, count, e.d, i * e.d_at.row + at);
     }
