@@ -44,7 +44,7 @@ class Form:
         has_strides = any(param.role in ("stride", "pitch") for param in op.row.params)
         self.op, self.row = op, op.row
         self.strided: Op | None = op if has_strides else ops().get(f"{op.name}_strided")
-        self.names = {p.name: _field(plan_type, op, p.name) for p in op.row.params if p.is_pointer}
+        self.names = {p.name: field_of(plan_type, op, p.name) for p in op.row.params if p.is_pointer}
         self.pointers = {self.names[param.name]: param for param in op.row.params if param.is_pointer}
         self.lists = {param.name: param for param in op.row.lists}
         alike = all(param.shape in ("numel", "shape") for param in op.row.params if param.is_pointer)
@@ -182,7 +182,7 @@ def _extents(plan: Plan, name: str, expression: str) -> tuple[tuple[int, ...], s
     return tuple([int(word) if word.isdigit() else getattr(plan.descriptor, word) for word in words]), label
 
 
-def _field(plan_type: type[Plan], op: Op, pointer: str) -> str:
+def field_of(plan_type: type[Plan], op: Op, pointer: str) -> str:
     """Name in Args of the operand that C knows as `pointer`."""
     if pointer == "saved":
         return op.row.saves[op.function]
@@ -210,13 +210,13 @@ def _kinds_of_width(op: Op, param: Param) -> tuple[ElementKind, ...]:
 def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
     """Role of a C parameter, and its value or the operand that it belongs to."""
     if (param.role == "pitch" and param.of) or (param.role == "stride" and not param.direction):
-        return "step", (param.name, _field(type(plan), op, param.of))
+        return "step", (param.name, field_of(type(plan), op, param.of))
     listed = next((each for each in op.row.lists if each.name in (param.name, param.of)), None)
     if listed is not None and param.role in ("operand", "stride"):
         names = entries_of(listed.name, getattr(plan.descriptor, listed.count))
         return "list" if param.is_list else "strides", names
     if param.role in ("operand", "stride", "offset"):
-        return param.role, _field(type(plan), op, param.of or param.name)
+        return param.role, field_of(type(plan), op, param.of or param.name)
     value = _number(plan, param)
     if value is _MISSING:
         value = plan.parameters[param.name]

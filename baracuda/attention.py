@@ -16,7 +16,6 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import AttentionKind, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -31,20 +30,6 @@ class AlibiDescriptor(Descriptor):
 @dataclasses.dataclass(frozen=True)
 class AlibiBackwardDescriptor(AlibiDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class AlibiArgs(Args):
-    scores: Viewable
-    slopes: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class AlibiBackwardArgs(Args):
-    dy: Viewable
-    dscores: Viewable | None = None
-    dslopes: Viewable | None = None
 
 
 _EXTENTS = {"batch": "batch_size", "heads": "num_heads", "q_len": "query_len", "k_len": "key_len"}
@@ -78,18 +63,9 @@ class KvCacheAppendDescriptor(Descriptor):
     d_v: int = descriptor.extent()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class KvCacheAppendArgs(Args):
+class KvCacheAppendPlan(Plan):
     """cache_offsets: batch_size places, i64, which stay as they are."""
 
-    k_new: Viewable
-    v_new: Viewable
-    cache_offsets: Viewable
-    k_cache: Viewable
-    v_cache: Viewable
-
-
-class KvCacheAppendPlan(Plan):
     __slots__ = ()
     op = "kv_cache_append_{T}"
     category = OpCategory.ATTENTION

@@ -28,7 +28,6 @@ from baracuda import descriptor
 from baracuda._scalars import INT32_MIN, as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import EmbeddingBagMode, EmbeddingKind, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -186,165 +185,6 @@ class EmbeddingBagMaxBackwardDescriptor(Descriptor):
     num_bags: int = descriptor.extent()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingArgs(Args):
-    weight: Viewable
-    indices: Viewable
-    output: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBackwardArgs(Args):
-    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
-
-    dout: Viewable
-    indices: Viewable
-    dweight: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingDenseBackwardArgs(Args):
-    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
-
-    dout: Viewable
-    indices: Viewable
-    dweight: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingSparseBackwardArgs(Args):
-    """Behind the first `count` of them rows is -1 and values 0."""
-
-    dout: Viewable
-    indices: Viewable
-    rows: Viewable
-    values: Viewable
-    count: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingRenormArgs(Args):
-    weight: Viewable
-    indices: Viewable
-    output: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagArgs(Args):
-    weight: Viewable
-    indices: Viewable
-    offsets: Viewable
-    output: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagBackwardArgs(Args):
-    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
-
-    dout: Viewable
-    indices: Viewable
-    offsets: Viewable
-    dweight: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagLastOffsetArgs(Args):
-    weight: Viewable
-    indices: Viewable
-    offsets: Viewable
-    output: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagLastOffsetBackwardArgs(Args):
-    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
-
-    dout: Viewable
-    indices: Viewable
-    offsets: Viewable
-    dweight: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagWeightedArgs(Args):
-    weight: Viewable
-    indices: Viewable
-    offsets: Viewable
-    per_sample_weights: Viewable
-    output: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagWeightedBackwardArgs(Args):
-    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
-
-    dout: Viewable
-    indices: Viewable
-    offsets: Viewable
-    per_sample_weights: Viewable
-    dweight: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagWeightsBackwardArgs(Args):
-    dout: Viewable
-    weight: Viewable
-    indices: Viewable
-    offsets: Viewable
-    dper_sample_weights: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagDenseBackwardArgs(Args):
-    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
-
-    dout: Viewable
-    indices: Viewable
-    offsets: Viewable
-    per_sample_weights: Viewable | None
-    dweight: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagSparseBackwardArgs(Args):
-    """Behind the first `count` of them rows is -1 and values 0."""
-
-    dout: Viewable
-    indices: Viewable
-    offsets: Viewable
-    per_sample_weights: Viewable | None
-    rows: Viewable
-    values: Viewable
-    count: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagMaxArgs(Args):
-    weight: Viewable
-    indices: Viewable
-    offsets: Viewable
-    output: Viewable
-    output_index: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagMaxLastOffsetArgs(Args):
-    weight: Viewable
-    indices: Viewable
-    offsets: Viewable
-    output: Viewable
-    output_index: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class EmbeddingBagMaxBackwardArgs(Args):
-    """dweight is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
-
-    dout: Viewable
-    output_index: Viewable
-    dweight: Viewable
-
-
 class EmbeddingPlan(Plan):
     __slots__ = ()
     op = "embedding{I}_{T}"
@@ -370,6 +210,8 @@ class EmbeddingDenseBackwardPlan(Plan):
 
 
 class EmbeddingSparseBackwardPlan(Plan):
+    """Behind the first `count` entries rows is -1 and values 0."""
+
     __slots__ = ()
     op = "embedding_sparse_backward{I}_{T}"
     category = OpCategory.EMBEDDING
@@ -382,8 +224,6 @@ class EmbeddingRenormPlan(Plan):
     op = "embedding_renorm{I}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_RENORM
-    descriptor_type = EmbeddingRenormDescriptor
-    args_type = EmbeddingRenormArgs
     names: ClassVar = {"out": "output"}
 
 
@@ -414,15 +254,11 @@ class EmbeddingBagBackwardPlan(Plan):
 class EmbeddingBagLastOffsetPlan(EmbeddingBagPlan):
     __slots__ = ()
     op = "embedding_bag_last_offset{I}{O}_{T}"
-    descriptor_type = EmbeddingBagLastOffsetDescriptor
-    args_type = EmbeddingBagLastOffsetArgs
 
 
 class EmbeddingBagLastOffsetBackwardPlan(EmbeddingBagBackwardPlan):
     __slots__ = ()
     op = "embedding_bag_last_offset_backward{I}{O}_{T}"
-    descriptor_type = EmbeddingBagLastOffsetBackwardDescriptor
-    args_type = EmbeddingBagLastOffsetBackwardArgs
 
 
 class EmbeddingBagWeightedPlan(Plan):
@@ -452,14 +288,18 @@ class EmbeddingBagWeightsBackwardPlan(Plan):
 class EmbeddingBagDenseBackwardPlan(Plan):
     __slots__ = ()
     op = "embedding_bag_dense_backward{I}{O}_{T}"
+    fields: ClassVar = {"per_sample_weights": "given"}
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_DENSE_BACKWARD
     names: ClassVar = {"padding_idx": "padding"}
 
 
 class EmbeddingBagSparseBackwardPlan(Plan):
+    """Behind the first `count` entries rows is -1 and values 0."""
+
     __slots__ = ()
     op = "embedding_bag_sparse_backward{I}{O}_{T}"
+    fields: ClassVar = {"per_sample_weights": "given"}
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_SPARSE_BACKWARD
     names: ClassVar = {"padding_idx": "padding"}

@@ -27,7 +27,7 @@ from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.guarantee import KernelSku, PlanPreference, arithmetic_of
 from baracuda.kinds import ActivationKind, BackendKind, DenseLayout, EpilogueKind, LayoutSku, MathPrecision, OpCategory
-from baracuda.operands import Args, Viewable, Views
+from baracuda.operands import Args, Views
 from baracuda.plan import Plan
 from baracuda.tensor import TensorRef
 
@@ -198,84 +198,6 @@ class DenseGemvDescriptor(Descriptor):
     @property
     def layout(self) -> int:
         return int(DenseLayout.RRR)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BiasedArgs(Args):
-    """bias, of n elements, where the epilogue has one; None stands for zeros."""
-
-    a: Viewable
-    b: Viewable
-    d: Viewable
-    c: Viewable | None = None
-    bias: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GemmArgs(BiasedArgs):
-    """D = act(z) + residual, z = alpha row_scale[i] column_scale[j] A B + beta C + bias[j] + row_bias[i].
-
-    Each but a, b and d may be None. z is stored where it is given, for the gradient of the activation. Scales are f32,
-    of f64 f64.
-    """
-
-    row_bias: Viewable | None = None
-    row_scale: Viewable | None = None
-    column_scale: Viewable | None = None
-    residual: Viewable | None = None
-    z: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class IntGemmArgs(BiasedArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GatedGemmArgs(Args):
-    """z1 and z2 are stored where they are given."""
-
-    a: Viewable
-    b1: Viewable
-    b2: Viewable
-    d: Viewable
-    bias1: Viewable | None = None
-    bias2: Viewable | None = None
-    z1: Viewable | None = None
-    z2: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BatchedGemmArgs(GemmArgs):
-    """As GemmArgs; biases and scales are those of all matrices of the batch."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DenseGemmArgs(GemmArgs):
-    """As BatchedGemmArgs; elements with an epilogue are floats of 16 bits and more."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DenseGemmBackwardArgs(Args):
-    """da and db are contiguous, and lie as a and b. Either may be None, as may then be what it alone reads: b, or a."""
-
-    dd: Viewable
-    a: Viewable | None = None
-    b: Viewable | None = None
-    da: Viewable | None = None
-    db: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DenseGemvArgs(Args):
-    a: Viewable
-    b: Viewable
-    d: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DenseGemm3xTf32Args(DenseGemvArgs):
-    pass
 
 
 _BACKENDS = {None: 0, BackendKind.BESPOKE: 1, BackendKind.CUBLAS: 2}
@@ -450,8 +372,15 @@ class _LayoutPlan(_ProductPlan):
 
 
 class GemmPlan(_LayoutPlan):
+    """D = act(z) + residual, z = alpha row_scale[i] column_scale[j] A B + beta C + bias[j] + row_bias[i].
+
+    Each but a, b and d may be None. z is stored where it is given, for the gradient of the activation. Scales are f32,
+    of f64 f64.
+    """
+
     __slots__ = ()
     general = "gemm_epilogue_{T}"
+    rows = ("gemm_epilogue_{T}",)
     names: ClassVar = {"r": "residual"}
     matrices = ("a", "b", "c", "d", "residual", "z")
     shapes: ClassVar = {"a": "a_shape", "b": "b_shape", **dict.fromkeys(("c", "d", "residual", "z"), "d_shape")}
@@ -480,6 +409,8 @@ class GemmPlan(_LayoutPlan):
 
 
 class GatedGemmPlan(_ProductPlan):
+    """z1 and z2 are stored where they are given."""
+
     __slots__ = ()
     op = "gemm_gated_{T}"
     general = "gemm_gated_{T}"
@@ -498,9 +429,10 @@ class GatedGemmPlan(_ProductPlan):
 
 
 class IntGemmPlan(_LayoutPlan):
-    """i8 and u8. A bias by rows must be there."""
+    """i8 and u8. bias, of n elements, where the epilogue has one: by rows it must be there, else None is zeros."""
 
     __slots__ = ()
+    rows = ("gemm_s8_rcr_sm80", "gemm_s8_rrr_sm80_bias_{U}")
 
     @classmethod
     def _named(
@@ -523,6 +455,8 @@ class IntGemmPlan(_LayoutPlan):
 
 
 class BatchedGemmPlan(_ProductPlan):
+    """As GemmPlan; biases and scales are those of all matrices of the batch."""
+
     __slots__ = ()
     op = "gemm_batched_{T}_rcr_sm80"
     others = ("gemm_epilogue_{T}",)
@@ -550,6 +484,8 @@ class _DensePlan(_ProductPlan):
 
 
 class DenseGemmPlan(_DensePlan):
+    """As BatchedGemmPlan; elements with an epilogue are floats of 16 bits and more."""
+
     __slots__ = ()
     op = "gemm_dense_{T}"
     others = ("gemm_epilogue_{T}",)
@@ -560,7 +496,9 @@ class DenseGemmPlan(_DensePlan):
 
 
 class DenseGemmBackwardPlan(_DensePlan):
-    """Gradients of the product, of each matrix of a batch on its own."""
+    """Gradients of the product, of each matrix of a batch on its own. da and db are contiguous, and lie as a and b.
+    Either may be None, as may then be what it alone reads: b, or a.
+    """
 
     __slots__ = ()
     op = "gemm_dense_backward_{T}"

@@ -14,7 +14,6 @@ from baracuda import descriptor
 from baracuda.descriptor import Descriptor
 from baracuda.gemm import _DensePlan
 from baracuda.kinds import DenseLayout
-from baracuda.operands import Args, Viewable
 
 
 class _Groups(Descriptor):
@@ -55,26 +54,6 @@ class GroupedGemmBackwardDescriptor(_Groups):
     layout: DenseLayout = descriptor.choice(DenseLayout)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GroupedGemmArgs(Args):
-    a: Viewable
-    b: Viewable
-    offsets: Viewable
-    d: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GroupedGemmBackwardArgs(Args):
-    """da and db may be None, as may then be what they alone read: b and a."""
-
-    dd: Viewable
-    offsets: Viewable
-    a: Viewable | None = None
-    b: Viewable | None = None
-    da: Viewable | None = None
-    db: Viewable | None = None
-
-
 class GroupedGemmPlan(_DensePlan):
     __slots__ = ()
     op = "grouped_gemm_{T}"
@@ -82,7 +61,10 @@ class GroupedGemmPlan(_DensePlan):
 
 
 class GroupedGemmBackwardPlan(_DensePlan):
+    """da and db may be None, as may then be what they alone read: b and a."""
+
     __slots__ = ()
     op = "grouped_gemm_backward_{T}"
+    fields: ClassVar = {"offsets": "given"}
     matrices = ("dd", "a", "b", "da", "db")
     shapes: ClassVar = {"b": "b_shape", "db": "b_shape"}

@@ -18,7 +18,6 @@ from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.gemm import (
     _ACTIVATIONS,
-    BiasedArgs,
     DenseGemmDescriptor,
     DenseGemmPlan,
     _factor,
@@ -28,7 +27,6 @@ from baracuda.gemm import (
 )
 from baracuda.guarantee import KernelSku
 from baracuda.kinds import BackendKind, DenseLayout, EpilogueKind, LayoutSku, MathPrecision, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 _FP8 = {ElementKind.FP8_E4M3: "e4m3", ElementKind.FP8_E5M2: "e5m2"}
@@ -215,72 +213,11 @@ def _positive(name: str, value: Any) -> int:
     return as_integer(name, value, 1, INT32_MAX)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Fp8GemmArgs(BiasedArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Int4GemmArgs(BiasedArgs):
-    """Views of bytes, (m, k / 2), and so on."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BinGemmArgs(Args):
-    """a and b are views of bytes; d counts places that differ."""
-
-    a: Viewable
-    b: Viewable
-    d: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GemmSparse24Args(Args):
-    w_compressed: Viewable
-    w_metadata: Viewable
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GemmSparse24InflateArgs(Args):
-    w_compressed: Viewable
-    w_metadata: Viewable
-    w_dense: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Int4MarlinGemmArgs(Args):
-    """The locks of other implementations, `workspace`, are None or empty: there are none."""
-
-    activation: Viewable
-    weight_packed: Viewable
-    scales: Viewable
-    output: Viewable
-    workspace: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Int4AwqGemmArgs(Args):
-    activation: Viewable
-    weight_packed: Viewable
-    scales: Viewable
-    zeros: Viewable
-    output: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Int4AwqDequantizeArgs(Args):
-    weight_packed: Viewable
-    scales: Viewable
-    zeros: Viewable
-    output: Viewable
-
-
 class Fp8GemmPlan(_LayoutPlan):
-    """e4m3 and e5m2. The bias is f32."""
+    """e4m3 and e5m2. bias, of n elements, f32, where the epilogue has one; None stands for zeros."""
 
     __slots__ = ()
+    rows = ("gemm_fp8_e4m3_rcr_sm89", "gemm_fp8_e4m3_rcr_sm89_bias")
 
     @classmethod
     def _named(
@@ -295,9 +232,10 @@ class Fp8GemmPlan(_LayoutPlan):
 
 
 class Int4GemmPlan(_LayoutPlan):
-    """s4 and u4."""
+    """s4 and u4. Views of bytes, (m, k / 2), and so on; bias, of n elements, where the epilogue has one."""
 
     __slots__ = ()
+    rows = ("gemm_s4_rcr_sm89", "gemm_s4_rcr_sm89_bias_{U}")
     shapes: ClassVar = {}
 
     @classmethod
@@ -319,10 +257,11 @@ class Int4GemmPlan(_LayoutPlan):
 
 
 class BinGemmPlan(_ProductPlan):
-    """Elements are b1."""
+    """Elements are b1. a and b are views of bytes; d counts places that differ."""
 
     __slots__ = ()
     op = "gemm_bin"
+    rows = ("gemm_bin_rcr_sm89",)
     matrices = ("a", "b", "d")
 
     @classmethod
@@ -343,6 +282,7 @@ class BinGemmPlan(_ProductPlan):
 class GemmSparse24Plan(_ProductPlan):
     __slots__ = ()
     op = "gemm_{T}_sparse24_gemm"
+    fields: ClassVar = {"x": "last", "y": "last"}
     matrices = ()
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
@@ -382,8 +322,11 @@ class _W4Plan(Plan):
 
 
 class Int4MarlinGemmPlan(_W4Plan):
+    """The locks of other implementations, `workspace`, are None or empty: there are none."""
+
     __slots__ = ()
     op = "int4_marlin_gemm_{T}"
+    fields: ClassVar = {"output": "last"}
     names: ClassVar = {
         "M": "m", "N": "n", "K": "k", "groupsize": "group_size", "a": "activation", "b": "weight_packed", "c": "output",
     }  # fmt: skip

@@ -15,7 +15,6 @@ from baracuda import descriptor
 from baracuda.descriptor import Descriptor
 from baracuda.gemm import _DensePlan
 from baracuda.kinds import DenseLayout
-from baracuda.operands import Args, Viewable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,27 +57,9 @@ class GroupedGemmPointersDescriptor(Descriptor):
         return self.groups + 1
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GemmPointersArgs(Args):
+class GemmPointersPlan(_DensePlan):
     """sizes are i32, m, n and k of each product, or None: all are the descriptor's."""
 
-    a_pointers: Viewable
-    b_pointers: Viewable
-    d_pointers: Viewable
-    sizes: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GroupedGemmPointersArgs(Args):
-    """offsets are i32, those of baracuda.gemm_grouped."""
-
-    a: Viewable
-    b_pointers: Viewable
-    offsets: Viewable
-    d: Viewable
-
-
-class GemmPointersPlan(_DensePlan):
     __slots__ = ()
     op = "gemm_pointers_{T}"
     matrices = ()
@@ -86,6 +67,8 @@ class GemmPointersPlan(_DensePlan):
 
 
 class GroupedGemmPointersPlan(_DensePlan):
+    """offsets are i32, those of baracuda.gemm_grouped."""
+
     __slots__ = ()
     op = "grouped_gemm_pointers_{T}"
     matrices = ("a", "d")

@@ -16,7 +16,6 @@ from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import UnsupportedError
 from baracuda.gemm import _DensePlan
 from baracuda.kinds import DenseLayout, MathPrecision, ScalingKind
-from baracuda.operands import Args, Viewable
 
 _BLOCK = 128
 _OUTPUTS = (ElementKind.BF16, ElementKind.F16, ElementKind.F32)
@@ -61,19 +60,9 @@ class ScaledGemmDescriptor(Descriptor):
         return {ScalingKind.ROWS: (self.n,), ScalingKind.BLOCKS: blocks}.get(self.scaling, (1,))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ScaledGemmArgs(Args):
+class ScaledGemmPlan(_DensePlan):
     """Scales are f32."""
 
-    a: Viewable
-    b: Viewable
-    d: Viewable
-    a_scale: Viewable | None = None
-    b_scale: Viewable | None = None
-    bias: Viewable | None = None
-
-
-class ScaledGemmPlan(_DensePlan):
     __slots__ = ()
     op = "gemm_scaled_{T}_{U}"
     shapes: ClassVar = {name: f"{name}_shape" for name in ("a", "b", "a_scale", "b_scale")}

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from baracuda.dtypes import ElementKind
 from baracuda.errors import UnsupportedError
-from baracuda.gemm import DenseGemmDescriptor, DenseGemvArgs, _DensePlan
+from baracuda.gemm import DenseGemmDescriptor, _DensePlan
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,11 +17,6 @@ class DenseSumsGemmDescriptor(DenseGemmDescriptor):
 
     Of b1, which has layouts RRR and RCR, A and B are views of bytes, of eight bits along k or, in B of RRR, along n.
     """
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class DenseSumsGemmArgs(DenseGemvArgs):
-    pass
 
 
 class DenseSumsGemmPlan(_DensePlan):

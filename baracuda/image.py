@@ -12,7 +12,6 @@ import dataclasses
 from baracuda import descriptor
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import ImageKind, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -25,15 +24,9 @@ class AffineGrid2dDescriptor(Descriptor):
     width: int = descriptor.extent()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class AffineGrid2dArgs(Args):
+class AffineGrid2dPlan(Plan):
     """theta has shape (batch, 2, 3), grid (batch, height, width, 2), positions as (x, y)."""
 
-    theta: Viewable
-    grid: Viewable
-
-
-class AffineGrid2dPlan(Plan):
     __slots__ = ()
     op = "affine_grid_2d_{T}"
     category = OpCategory.IMAGE

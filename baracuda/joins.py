@@ -20,7 +20,7 @@ from baracuda._optable import ops
 from baracuda._scalars import INT32_MAX, as_integer, as_integers, shown
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
-from baracuda.shape.slices import ContiguizeArgs, ContiguizeDescriptor, ContiguizePlan
+from baracuda.shape.slices import ContiguizeDescriptor, ContiguizePlan
 from baracuda.tensor import TensorRef, tensor
 
 
@@ -130,7 +130,7 @@ def as_strided(x: Any, shape: Sequence[int], strides: Sequence[int], *, offset: 
         None, ContiguizeDescriptor(of.shape, element=view.dtype), library=library_for(view.device)
     )
     with result.kind.guard(array):
-        plan.run(result.kind.stream(array), None, ContiguizeArgs(dest=result.view, source=source))
+        plan.run(result.kind.stream(array), None, plan.args_type(dest=result.view, source=source))
     return result.finished()
 
 

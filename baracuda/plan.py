@@ -1,4 +1,4 @@
-"""Plans: Descriptor -> select -> run. A family adds a Descriptor, an Args, and the names of the ops served."""
+"""Plans: Descriptor -> select -> run. A family adds a Descriptor and the names of its ops; their rows make the Args."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from baracuda import _checks, _index_checks
 from baracuda._arch import arch_of
+from baracuda._args import args_of
 from baracuda._calls import Call, Form, forms_of, op_names, operands_of, parameters_of
 from baracuda._checks import watched_call
 from baracuda._lib import Library, default_library, load, symbol_name
@@ -50,10 +51,13 @@ class Plan:
     others: ClassVar[tuple[str, ...]] = ()  # ops for other operands, in the order of preference
     spelling: ClassVar[Mapping[int, str]] = {}
     elsewhere: ClassVar[Mapping[int, str]] = {}  # kinds that another plan serves, and its name
+    rows: ClassVar[tuple[str, ...]] = ()  # rows of the table that have the operands, where `op` is the name of none
     category: ClassVar[OpCategory]
-    # Of GemmPlan the GemmDescriptor and GemmArgs of its module; a class that has others says so.
-    descriptor_type: ClassVar[type[Descriptor]]
-    args_type: ClassVar[type[Args]]
+    descriptor_type: ClassVar[type[Descriptor]]  # of GemmPlan the GemmDescriptor of its module
+    args_type: ClassVar[type[Args]]  # of GemmPlan GemmArgs, made of the rows and put into its module
+    # Of operands whose place in Args the rows do not tell: "given" has no default, though C takes NULL, "optional" has
+    # one, though C does not, "last" stands behind the others.
+    fields: ClassVar[Mapping[str, str]] = {}
     # C's -> those of the descriptor and of Args, where they differ; "row: name" is of one of several ops alone.
     names: ClassVar[Mapping[str, str]] = {}
     by_width: ClassVar[bool] = False  # the ops move elements as bytes: operands may be of any dtype of the width
@@ -69,10 +73,10 @@ class Plan:
 
     def __init_subclass__(cls) -> None:
         module, name = sys.modules.get(cls.__module__), cls.__name__.removesuffix("Plan")
-        named = {"descriptor_type": f"{name}Descriptor", "args_type": f"{name}Args"}
-        if all(hasattr(module, found) for found in named.values()):  # a base of several has at most one of them
-            for attribute in named.keys() - cls.__dict__.keys():
-                setattr(cls, attribute, getattr(module, named[attribute]))
+        if hasattr(cls, "op") and hasattr(module, f"{name}Descriptor"):  # a base of several has at most one of them
+            cls.descriptor_type = getattr(module, f"{name}Descriptor")
+            cls.args_type = args_of(cls)
+            setattr(module, cls.args_type.__name__, cls.args_type)
 
     def __init__(self, descriptor: Any, preference: PlanPreference, library: Library) -> None:
         """Use `select`, which checks its arguments."""

@@ -17,7 +17,6 @@ from baracuda.descriptor import Descriptor, ShapedDescriptor, product
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import ArgReduceKind, OpCategory, ReduceKind, ReduceToOp
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 _PLACES = (ElementKind.I32, ElementKind.I64, ElementKind.U32)
@@ -265,87 +264,6 @@ class TraceBackwardDescriptor(Descriptor):
         return ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ReduceArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ArgReduceArgs(ReduceArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BoolReduceArgs(ReduceArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CountReduceArgs(ReduceArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ReduceToArgs(ReduceArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TraceArgs(ReduceArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ReduceAxesArgs(ReduceArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MeanAxesArgs(ReduceArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MomentsAxesArgs(Args):
-    """y, the variance or deviation, or the mean may be None."""
-
-    x: Viewable
-    y: Viewable | None = None
-    mean: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ArgReduceAxesArgs(Args):
-    """The extremes or their places may be None."""
-
-    x: Viewable
-    value: Viewable | None = None
-    place: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ReduceBackwardArgs(Args):
-    """x and y, the input and the result, where the gradient reads them: none of SUM and MEAN, x alone of PROD, VAR and
-    STD."""
-
-    dy: Viewable
-    dx: Viewable
-    x: Viewable | None = None
-    y: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ReduceToBackwardArgs(ReduceBackwardArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TraceBackwardArgs(Args):
-    dy: Viewable
-    dx: Viewable
-
-
 class ReducePlan(Plan):
     __slots__ = ()
     op = "reduce_{kind}_{T}"
@@ -378,6 +296,10 @@ class CountReducePlan(ReducePlan):
 
 
 class ReduceBackwardPlan(ReducePlan):
+    """x and y, the input and the result, are given where the gradient reads them: none of SUM and MEAN, x alone of
+    PROD, VAR and STD.
+    """
+
     __slots__ = ()
     op = "reduce_{kind}_backward_{T}"
     spelling: ClassVar = {
@@ -418,6 +340,8 @@ class ReduceAxesPlan(Plan):
 
 
 class MomentsAxesPlan(ReduceAxesPlan):
+    """y, the variance or deviation, or the mean may be None."""
+
     __slots__ = ()
     elsewhere: ClassVar = {
         kind: "ReduceAxesPlan" for kind in ReduceKind if kind not in (ReduceKind.VAR, ReduceKind.STD)
@@ -432,6 +356,8 @@ class MeanAxesPlan(ReduceAxesPlan):
 
 
 class ArgReduceAxesPlan(ReduceAxesPlan):
+    """The extremes or their places may be None."""
+
     __slots__ = ()
     op = "arg_reduce_{kind}_axes_{T}_{U}"
     elsewhere: ClassVar = {}

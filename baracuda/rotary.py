@@ -21,7 +21,7 @@ from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import AttentionKind, OpCategory, RotaryPairing
-from baracuda.operands import Args, Viewable
+from baracuda.operands import Args
 from baracuda.plan import Plan
 
 ROPE_DEFAULT_BASE = 10000.0
@@ -192,96 +192,6 @@ class RopeTablesBackwardDescriptor(Descriptor):
         return int(self.pairing is RotaryPairing.HALVES)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeArgs(Args):
-    """positions: seq_len places, i64; without them 0, 1, 2 ..."""
-
-    x: Viewable
-    y: Viewable
-    positions: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeBackwardArgs(Args):
-    dy: Viewable
-    dx: Viewable
-    positions: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopePositionsArgs(RopeArgs):
-    """positions: (batch_size, seq_len), i64."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopePositionsBackwardArgs(RopeBackwardArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeStartsArgs(Args):
-    """starts: (batch_size,), i64; the position of place s is starts[b] + s."""
-
-    x: Viewable
-    y: Viewable
-    starts: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeStartsBackwardArgs(Args):
-    dy: Viewable
-    dx: Viewable
-    starts: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeApplyArgs(Args):
-    """cos and sin are f32, beside f64 elements also f64."""
-
-    x: Viewable
-    cos: Viewable
-    sin: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeApplyBackwardArgs(Args):
-    dy: Viewable
-    cos: Viewable
-    sin: Viewable
-    dx: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeApplyInterleavedArgs(RopeApplyArgs):
-    """cos and sin are f32."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeApplyInterleavedBackwardArgs(RopeApplyBackwardArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeApplyThdArgs(RopeApplyArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeApplyThdBackwardArgs(RopeApplyBackwardArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RopeTablesBackwardArgs(Args):
-    """dcos and dsin are f32, of f64 elements f64. Either may be None."""
-
-    dy: Viewable
-    x: Viewable
-    dcos: Viewable | None = None
-    dsin: Viewable | None = None
-
-
 class _RotaryPlan(Plan):
     """Its ops are those of both pairings; the names of the one by halves have the word."""
 
@@ -295,7 +205,7 @@ class _RotaryPlan(Plan):
 
 
 class RopePlan(_RotaryPlan):
-    """Features must be neighbours."""
+    """Features must be neighbours. positions: seq_len places, i64; without them 0, 1, 2 ..."""
 
     __slots__ = ()
     op = "rope_{T}"
@@ -322,6 +232,8 @@ class RopeBackwardPlan(RopePlan):
 
 
 class RopePositionsPlan(_RotaryPlan):
+    """positions: (batch_size, seq_len), i64."""
+
     __slots__ = ()
     op = "rope_positions_{T}"
     others: ClassVar = ("rope_positions_half_{T}",)
@@ -335,8 +247,11 @@ class RopePositionsBackwardPlan(RopePositionsPlan):
 
 
 class RopeStartsPlan(_RotaryPlan):
+    """starts: (batch_size,), i64; the position of place s is starts[b] + s."""
+
     __slots__ = ()
     op = "rope_starts_{T}"
+    fields: ClassVar = {"starts": "last"}
     others: ClassVar = ("rope_starts_half_{T}",)
     names: ClassVar = {"batch": "batch_size", "heads": "num_heads", "seq": "seq_len"}
 
@@ -348,6 +263,8 @@ class RopeStartsBackwardPlan(RopeStartsPlan):
 
 
 class RopeApplyPlan(_RotaryPlan):
+    """cos and sin are f32, beside f64 elements also f64."""
+
     __slots__ = ()
     op = "rope_apply_{T}"
     others: ClassVar = ("rope_apply_f64tab_{T}", "rope_apply_half_{T}", "rope_apply_half_f64tab_{T}")
@@ -365,7 +282,7 @@ class RopeApplyBackwardPlan(RopeApplyPlan):
 
 
 class RopeApplyInterleavedPlan(Plan):
-    """RopeApplyPlan of neighbouring features, by the op's other name."""
+    """RopeApplyPlan of neighbouring features, by the op's other name. cos and sin are f32."""
 
     __slots__ = ()
     op = "rope_apply_interleaved_{T}"
@@ -400,14 +317,15 @@ class RopeApplyThdBackwardPlan(RopeApplyThdPlan):
 
 
 class RopeTablesBackwardPlan(Plan):
-    """Gradients of the tables that the RopeApply plans take, summed over the rows that share them."""
+    """Gradients of the tables that the RopeApply plans take, summed over the rows that share them. dcos and dsin are
+    f32, of f64 elements f64. Either may be None.
+    """
 
     __slots__ = ()
     op = "rope_tables_backward_{T}"
+    fields: ClassVar = {"x": "given"}
     category = OpCategory.ATTENTION
     kind = AttentionKind.ROPE
-    descriptor_type: ClassVar[type[Descriptor]] = RopeTablesBackwardDescriptor
-    args_type: ClassVar[type[Args]] = RopeTablesBackwardArgs
     names: ClassVar = {"places": "num_places", "d": "head_dim"}
     shapes: ClassVar = {"dcos": "table_shape", "dsin": "table_shape"}
 

@@ -13,7 +13,6 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ScanKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -46,22 +45,6 @@ class ScanBackwardDescriptor(ScanDescriptor):
     """`reverse` is that of the forward scan."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ScanArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ScanBackwardArgs(Args):
-    """x is what every scan but CUMSUM saves, y what CUMPROD and LOG_CUMSUM_EXP do."""
-
-    dy: Viewable
-    dx: Viewable
-    x: Viewable | None = None
-    y: Viewable | None = None
-
-
 class ExclusiveScanBackwardDescriptor(ScanBackwardDescriptor):
     """Of the scan of the terms before the place."""
 
@@ -72,23 +55,6 @@ class ExclusiveScanDescriptor(ScanDescriptor):
 
 class ScanIndicesDescriptor(ScanDescriptor):
     """CUMMAX or CUMMIN, with the index of each extreme."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ExclusiveScanArgs(ScanArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ExclusiveScanBackwardArgs(ScanBackwardArgs):
-    """x and y as in ScanBackwardArgs."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ScanIndicesArgs(Args):
-    x: Viewable
-    y: Viewable
-    indices: Viewable
 
 
 class ScanPlan(Plan):
@@ -112,10 +78,14 @@ class ScanIndicesPlan(ScanPlan):
 
 
 class ScanBackwardPlan(ScanPlan):
+    """x is what every scan but CUMSUM saves, y what CUMPROD and LOG_CUMSUM_EXP do."""
+
     __slots__ = ()
     op = "scan_{kind}_backward_{T}"
 
 
 class ExclusiveScanBackwardPlan(ScanPlan):
+    """x and y as of ScanBackwardPlan."""
+
     __slots__ = ()
     op = "scan_exclusive_{kind}_backward_{T}"

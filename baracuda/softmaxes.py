@@ -19,7 +19,6 @@ from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, SoftmaxKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -156,94 +155,6 @@ class Entmax15BackwardDescriptor(SparsemaxDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SoftmaxArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SoftmaxBackwardArgs(Args):
-    """y is what the forward op gave."""
-
-    dy: Viewable
-    y: Viewable
-    dx: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GumbelSoftmaxArgs(Args):
-    """u_rand is f32, of the shape of x and contiguous, uniform in (0, 1)."""
-
-    x: Viewable
-    u_rand: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GumbelSoftmaxBackwardArgs(SoftmaxBackwardArgs):
-    """y is the soft result of the noise that the forward op had."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GumbelSoftmaxSeededArgs(SoftmaxArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GumbelSoftmaxSeededBackwardArgs(Args):
-    """x is what the forward op had."""
-
-    dy: Viewable
-    x: Viewable
-    dx: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SparsemaxArgs(SoftmaxArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SparsemaxBackwardArgs(SoftmaxBackwardArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MaskedSoftmaxArgs(Args):
-    """mask is bool or u8, of what is kept. bias and mask broadcast."""
-
-    x: Viewable
-    bias: Viewable
-    mask: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MaskedSoftmaxBackwardArgs(SoftmaxBackwardArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SoftmaxToF32Args(SoftmaxArgs):
-    """y is f32."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SoftmaxToF32BackwardArgs(SoftmaxBackwardArgs):
-    """dy and y are f32."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Entmax15Args(SoftmaxArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Entmax15BackwardArgs(SoftmaxBackwardArgs):
-    pass
-
-
 class _AlongAxisPlan(Plan):
     __slots__ = ()
     category = OpCategory.SOFTMAX
@@ -263,6 +174,8 @@ class SoftmaxPlan(_AlongAxisPlan):
 
 
 class SoftmaxBackwardPlan(_AlongAxisPlan):
+    """y is what the forward op gave."""
+
     __slots__ = ()
     op = "{kind}_backward_{T}"
     elsewhere: ClassVar = {
@@ -272,13 +185,17 @@ class SoftmaxBackwardPlan(_AlongAxisPlan):
 
 
 class GumbelSoftmaxPlan(_AlongAxisPlan):
+    """u_rand is f32, of the shape of x and contiguous, uniform in (0, 1)."""
+
     __slots__ = ()
     op = "gumbel_softmax_{T}"
     kind = SoftmaxKind.GUMBEL_SOFTMAX
 
 
 class GumbelSoftmaxBackwardPlan(_AlongAxisPlan):
-    """Times 1 / temperature, which the reference leaves to the caller."""
+    """Times 1 / temperature, which the reference leaves to the caller. y is the soft result of the noise that the
+    forward op had.
+    """
 
     __slots__ = ()
     op = "gumbel_softmax_backward_{T}"
@@ -294,6 +211,8 @@ class GumbelSoftmaxSeededPlan(_AlongAxisPlan):
 
 
 class GumbelSoftmaxSeededBackwardPlan(_AlongAxisPlan):
+    """x is what the forward op had."""
+
     __slots__ = ()
     op = "gumbel_softmax_seeded_backward_{T}"
     kind = SoftmaxKind.GUMBEL_SOFTMAX
@@ -312,8 +231,11 @@ class SparsemaxBackwardPlan(_AlongAxisPlan):
 
 
 class MaskedSoftmaxPlan(_AlongAxisPlan):
+    """mask is bool or u8, of what is kept. bias and mask broadcast."""
+
     __slots__ = ()
     op = "masked_{kind}_{T}"
+    fields: ClassVar = {"bias": "given", "mask": "given"}
 
 
 class MaskedSoftmaxBackwardPlan(_AlongAxisPlan):
@@ -322,11 +244,15 @@ class MaskedSoftmaxBackwardPlan(_AlongAxisPlan):
 
 
 class SoftmaxToF32Plan(_AlongAxisPlan):
+    """y is f32."""
+
     __slots__ = ()
     op = "{kind}_to_f32_{T}"
 
 
 class SoftmaxToF32BackwardPlan(_AlongAxisPlan):
+    """dy and y are f32."""
+
     __slots__ = ()
     op = "{kind}_to_f32_backward_{T}"
 

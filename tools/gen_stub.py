@@ -33,6 +33,7 @@ PLANS = '''"""Descriptors, Args and plans as `baracuda` has them. Written by too
 
 # mypy: ignore-errors
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
@@ -90,10 +91,22 @@ def plans() -> str:
         parts.append(f"import baracuda.{module} as {alias}\n")
         for word in words.split():
             descriptor, args, plan = f"{word}Descriptor", f"{word}Args", f"{word}Plan"
-            parts.append(f"from baracuda.{module} import {args} as {args}\n")
+            parts.append(operands(getattr(bk, args)))
             parts.append(f"class {descriptor}({alias}.{descriptor}):\n    {initializer(getattr(bk, descriptor))}\n")
             parts.append(f"class {plan}(_Plan[{descriptor}, {args}], {alias}.{plan}): ...\n")
     return "".join(parts)
+
+
+def operands(args: type) -> str:
+    """The class, which is made of the rows of the op table when its plan is imported."""
+    notes = f'"""{args.__doc__}"""\n' if not args.__doc__.startswith(f"{args.__name__}(") else ""
+    fields = [
+        f"{field.name}: {'Sequence[Any]' if field.name in args.lists else 'Any'}"
+        f"{'' if field.default is dataclasses.MISSING else ' = None'}\n"
+        for field in dataclasses.fields(args)
+    ]
+    body = textwrap.indent("".join([notes, *fields]), "    ")
+    return f"@dataclass(frozen=True, slots=True, eq=False)\nclass {args.__name__}(Args):\n{body}"
 
 
 def initializer(descriptor: type) -> str:

@@ -14,7 +14,7 @@ from baracuda._calls import Form
 from baracuda._scalars import as_integer, as_real
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import OpCategory, UnaryKind
-from baracuda.operands import Args, Viewable, Views, identical
+from baracuda.operands import Views, identical
 from baracuda.plan import Plan
 
 
@@ -34,17 +34,12 @@ class AffineDescriptor(ShapedDescriptor):
         return dataclasses.replace(valid, **checked)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class AffineArgs(Args):
-    """x None: in place."""
-
-    x: Viewable | None
-    y: Viewable
-
-
 class AffinePlan(Plan):
+    """In place where x is None."""
+
     __slots__ = ()
     op = "affine_{T}"
+    fields: ClassVar = {"x": "given"}
     others = ("affine_inplace_{T}",)
     category = OpCategory.UNARY_ELEMENTWISE
     kind = UnaryKind.AFFINE

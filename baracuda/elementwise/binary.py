@@ -12,7 +12,6 @@ import dataclasses
 from baracuda import descriptor
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import BinaryCmpKind, BinaryKind, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 _ELSEWHERE = {kind: "BinaryCmpPlan" for kind in BinaryKind if BinaryKind.EQ <= kind <= BinaryKind.LE}
@@ -62,43 +61,6 @@ class BinaryParamBackwardDescriptor(BinaryParamDescriptor):
     b_shape: tuple[int, ...] | None = descriptor.broadcast()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BinaryArgs(Args):
-    a: Viewable
-    b: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BinaryBackwardArgs(Args):
-    """Only what the wanted gradients read is needed: b for da of MUL, neither for ADD and SUB. The header says what
-    that is. LDEXP needs b (i32) and has no gradient for it.
-    """
-
-    dy: Viewable
-    a: Viewable | None = None
-    b: Viewable | None = None
-    da: Viewable | None = None
-    db: Viewable | None = None
-
-
-class BinaryCmpArgs(BinaryArgs):
-    """y is u8 or bool, and holds 0 or 1."""
-
-    __slots__ = ()
-
-
-class BinaryParamArgs(BinaryArgs):
-    __slots__ = ()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BinaryParamBackwardArgs(Args):
-    dy: Viewable
-    da: Viewable | None = None
-    db: Viewable | None = None
-
-
 class BinaryPlan(Plan):
     __slots__ = ()
     op = "binary_{kind}_{T}"
@@ -107,6 +69,10 @@ class BinaryPlan(Plan):
 
 
 class BinaryBackwardPlan(Plan):
+    """Only what the wanted gradients read is needed: b for da of MUL, neither for ADD and SUB. The header says what
+    that is. LDEXP needs b (i32) and has no gradient for it.
+    """
+
     __slots__ = ()
     op = "binary_{kind}_backward_{T}"
     category = OpCategory.BINARY_ELEMENTWISE
@@ -114,6 +80,8 @@ class BinaryBackwardPlan(Plan):
 
 
 class BinaryCmpPlan(Plan):
+    """y is u8 or bool, and holds 0 or 1."""
+
     __slots__ = ()
     op = "binary_cmp_{kind}_{T}"
     category = OpCategory.BINARY_ELEMENTWISE

@@ -17,7 +17,6 @@ from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError
 from baracuda.guarantee import arithmetic_of
 from baracuda.kinds import MathPrecision, OpCategory, UnaryKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 _PACKED = (ElementKind.S4, ElementKind.U4)
@@ -47,18 +46,6 @@ class CastSubByteDescriptor(CastDescriptor):
         return valid
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CastArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-class CastSubByteArgs(CastArgs):
-    """An s4 or u4 view has the shape of its elements, two of which share a byte."""
-
-    __slots__ = ()
-
-
 class CastPlan(Plan):
     __slots__ = ()
     op = "cast_{T}_{U}"
@@ -83,4 +70,6 @@ class CastPlan(Plan):
 
 
 class CastSubBytePlan(CastPlan):
+    """An s4 or u4 view has the shape of its elements, two of which share a byte."""
+
     __slots__ = ()

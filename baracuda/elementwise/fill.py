@@ -13,7 +13,6 @@ from baracuda.descriptor import ShapedDescriptor
 from baracuda.dtypes import ElementKind, float_bits
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 _BITS = (ElementKind.F16, ElementKind.BF16, ElementKind.FP8_E4M3, ElementKind.FP8_E5M2)
@@ -66,11 +65,6 @@ def element_value(value: object, element: ElementKind) -> float | int | complex:
         return as_complex("value", value)
     bounds = element.integer_range
     return as_integer("value", value, *bounds) if bounds else as_real("value", value)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class FillArgs(Args):
-    output: Viewable
 
 
 class FillPlan(Plan):

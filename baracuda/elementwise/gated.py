@@ -14,7 +14,7 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import GatedActivationKind, OpCategory
-from baracuda.operands import Args, Viewable, Views
+from baracuda.operands import Views
 from baracuda.plan import Plan
 
 
@@ -44,19 +44,6 @@ class GatedActivationDescriptor(ShapedDescriptor):
 
 class GatedActivationBackwardDescriptor(GatedActivationDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GatedActivationArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GatedActivationBackwardArgs(Args):
-    x: Viewable
-    dy: Viewable
-    dx: Viewable
 
 
 class GatedActivationPlan(Plan):

@@ -16,7 +16,6 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, UnaryKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -60,24 +59,6 @@ class PReluBackwardDescriptor(PReluDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PReluArgs(Args):
-    x: Viewable
-    weight: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PReluBackwardArgs(Args):
-    """dweight alone does not need weight."""
-
-    dy: Viewable
-    x: Viewable
-    weight: Viewable | None
-    dx: Viewable | None = None
-    dweight: Viewable | None = None
-
-
 class PReluPlan(Plan):
     __slots__ = ()
     op = "prelu_{T}"
@@ -94,5 +75,8 @@ class PReluPlan(Plan):
 
 
 class PReluBackwardPlan(PReluPlan):
+    """dweight alone does not need weight."""
+
     __slots__ = ()
     op = "prelu_backward_{T}"
+    fields: ClassVar = {"x": "given", "weight": "given"}

@@ -14,7 +14,6 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import OpCategory, TernaryKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 _SPELLING = {TernaryKind.ADDCMUL: "addcmul_param", TernaryKind.ADDCDIV: "addcdiv_param"}  # where scale is f64
@@ -38,27 +37,6 @@ class TernaryBackwardDescriptor(TernaryDescriptor):
     c_shape: tuple[int, ...] | None = descriptor.broadcast()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TernaryArgs(Args):
-    a: Viewable
-    b: Viewable
-    c: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TernaryBackwardArgs(Args):
-    """Only what the wanted gradients read is needed: b for da of FMA. The header says what that is."""
-
-    dy: Viewable
-    a: Viewable | None = None
-    b: Viewable | None = None
-    c: Viewable | None = None
-    da: Viewable | None = None
-    db: Viewable | None = None
-    dc: Viewable | None = None
-
-
 class TernaryPlan(Plan):
     __slots__ = ()
     op = "ternary_{kind}_{T}"
@@ -68,6 +46,8 @@ class TernaryPlan(Plan):
 
 
 class TernaryBackwardPlan(TernaryPlan):
+    """Only what the wanted gradients read is needed: b for da of FMA. The header says what that is."""
+
     __slots__ = ()
     op = "ternary_{kind}_backward_{T}"
     elsewhere: ClassVar[Mapping[int, str]] = {TernaryKind.WHERE: "WhereBackwardPlan"}

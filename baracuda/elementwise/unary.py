@@ -8,11 +8,11 @@ CUBE, BITWISE_NOT, POPCOUNT, CLZ, CTZ, and LOGICAL_NOT of bool.
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 from baracuda import descriptor
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import OpCategory, UnaryKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 _PARAM = "UnaryParamPlan"
@@ -47,35 +47,6 @@ class UnaryParamBackwardDescriptor(UnaryParamDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class UnaryArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class UnaryBackwardArgs(Args):
-    """x; or y for the kinds whose gradient is a function of it, those with `saved = y` in the header: SQRT, EXP, TANH
-    and more. Neither for those whose gradient is dy, -dy or 0.
-    """
-
-    dy: Viewable
-    x: Viewable | None = None
-    y: Viewable | None = None
-    dx: Viewable = None
-
-
-class UnaryParamArgs(UnaryArgs):
-    __slots__ = ()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class UnaryParamBackwardArgs(Args):
-    dy: Viewable
-    x: Viewable
-    dx: Viewable
-
-
 class UnaryPlan(Plan):
     """ELU has alpha = 1 here; the other constants are those of the op table."""
 
@@ -86,8 +57,13 @@ class UnaryPlan(Plan):
 
 
 class UnaryBackwardPlan(Plan):
+    """Reads x; or y for the kinds whose gradient is a function of it, those with `saved = y` in the header: SQRT, EXP,
+    TANH and more. Neither for those whose gradient is dy, -dy or 0.
+    """
+
     __slots__ = ()
     op = "unary_{kind}_backward_{T}"
+    fields: ClassVar = {"dx": "optional"}
     category = OpCategory.UNARY_ELEMENTWISE
     elsewhere = _ELSEWHERE
 

@@ -11,7 +11,6 @@ import dataclasses
 from baracuda import descriptor
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import OpCategory, TernaryKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -30,27 +29,9 @@ class WhereBackwardDescriptor(WhereDescriptor):
     b_shape: tuple[int, ...] | None = descriptor.broadcast()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WhereArgs(Args):
+class WherePlan(Plan):
     """cond: bool, u8, u32 or i64."""
 
-    cond: Viewable
-    a: Viewable
-    b: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WhereBackwardArgs(Args):
-    """cond: bool or u8."""
-
-    cond: Viewable
-    dy: Viewable
-    da: Viewable | None = None
-    db: Viewable | None = None
-
-
-class WherePlan(Plan):
     __slots__ = ()
     op = "where_{T}"
     others = ("where_u8cond_{T}", "where_u32cond_{T}", "where_i64cond_{T}")
@@ -59,6 +40,8 @@ class WherePlan(Plan):
 
 
 class WhereBackwardPlan(Plan):
+    """cond: bool or u8."""
+
     __slots__ = ()
     op = "where_backward_{T}"
     category = OpCategory.TERNARY_ELEMENTWISE

@@ -18,7 +18,6 @@ from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.indexing.scatter import PutDescriptor
 from baracuda.kinds import IndexingKind, OpCategory, ScatterReduction
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -113,65 +112,6 @@ class IndexSelectBackwardDescriptor(_AlongDescriptor):
     src_dim_size: int = descriptor.extent()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ScatterAddArgs(Args):
-    """out is added to: clear it first to have the sums alone."""
-
-    updates: Viewable
-    index: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ScatterReduceArgs(ScatterAddArgs):
-    """out is added to, or multiplied, or compared with, as the reduction has it."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ScatterReduceBackwardArgs(Args):
-    """x is what out was before, dx its gradient. Either gradient may be None."""
-
-    dout: Viewable
-    x: Viewable
-    updates: Viewable
-    index: Viewable
-    out: Viewable
-    dx: Viewable | None = None
-    dupdates: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PutAddArgs(ScatterAddArgs):
-    """out is added to: clear it first to have the sums alone."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GatherBackwardArgs(Args):
-    """dsrc is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
-
-    dout: Viewable
-    index: Viewable
-    dsrc: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class IndexAddArgs(Args):
-    """dst is added to: clear it first to have the sums alone."""
-
-    src: Viewable
-    idx: Viewable
-    dst: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class IndexSelectBackwardArgs(Args):
-    """dsrc is added to, where every other gradient is overwritten: clear it first to have the gradient alone."""
-
-    dout: Viewable
-    idx: Viewable
-    dsrc: Viewable
-
-
 class ScatterAddPlan(Plan):
     __slots__ = ()
     op = "scatter_add{I}_{T}"
@@ -182,6 +122,8 @@ class ScatterAddPlan(Plan):
 
 
 class ScatterReducePlan(Plan):
+    """out is added to, or multiplied, or compared with, as the reduction has it."""
+
     __slots__ = ()
     op = "scatter_reduce{I}_{T}"
     category = OpCategory.INDEXING
@@ -191,6 +133,8 @@ class ScatterReducePlan(Plan):
 
 
 class ScatterReduceBackwardPlan(Plan):
+    """x is what out was before, dx its gradient. Either gradient may be None."""
+
     __slots__ = ()
     op = "scatter_reduce_backward{I}_{T}"
     category = OpCategory.INDEXING

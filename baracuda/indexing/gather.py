@@ -16,7 +16,6 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import IndexingKind, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -112,34 +111,6 @@ class GatherRowsDescriptor(Descriptor):
     source_rows: int = descriptor.checked(lambda name, value: as_integer(name, value, 1))
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GatherArgs(Args):
-    src: Viewable
-    index: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class IndexSelectArgs(Args):
-    src: Viewable
-    idx: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TakeArgs(Args):
-    src: Viewable
-    index: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GatherRowsArgs(Args):
-    table: Viewable
-    idx: Viewable
-    dest: Viewable
-
-
 class GatherPlan(Plan):
     __slots__ = ()
     op = "gather{I}_{T}"
@@ -167,6 +138,7 @@ class TakePlan(Plan):
 class GatherRowsPlan(Plan):
     __slots__ = ()
     op = "gather_rows_{T}"
+    fields: ClassVar = {"dest": "last"}
     category = OpCategory.INDEXING
     kind = IndexingKind.GATHER_ROWS
     names: ClassVar = {"n": "rows", "h": "columns", "v": "source_rows"}

@@ -21,7 +21,7 @@ from baracuda.dtypes import ElementKind
 from baracuda.elementwise.fill import FillDescriptor, element_value, stored_high
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import IndexingKind, OpCategory
-from baracuda.operands import Args, Viewable
+from baracuda.operands import Args
 from baracuda.plan import Plan
 from baracuda.tensor import TensorRef
 
@@ -131,57 +131,6 @@ class OneHotDescriptor(Descriptor):
         return valid
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MaskedFillArgs(Args):
-    src: Viewable
-    mask: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MaskedFillBackwardArgs(Args):
-    dout: Viewable
-    mask: Viewable
-    dsrc: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MaskedSelectArgs(Args):
-    """counter: one i64."""
-
-    src: Viewable
-    mask: Viewable
-    out: Viewable
-    counter: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MaskedSelectBackwardArgs(MaskedFillBackwardArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MaskedScatterArgs(Args):
-    source: Viewable
-    mask: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class NonzeroArgs(Args):
-    """out_coords is (max_nz, rank), or its elements in one axis; counter is one element of its dtype, i32 or i64."""
-
-    x: Viewable
-    out_coords: Viewable
-    counter: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class OneHotArgs(Args):
-    src: Viewable
-    out: Viewable
-
-
 class MaskedFillPlan(Plan):
     __slots__ = ()
     op = "masked_fill_{T}"
@@ -197,6 +146,8 @@ class MaskedFillBackwardPlan(Plan):
 
 
 class MaskedSelectPlan(Plan):
+    """counter: one i64."""
+
     __slots__ = ()
     op = "masked_select_{T}"
     category = OpCategory.INDEXING
@@ -218,6 +169,8 @@ class MaskedScatterPlan(Plan):
 
 
 class NonzeroPlan(Plan):
+    """out_coords is (max_nz, rank), or its elements in one axis; counter is one element of its dtype, i32 or i64."""
+
     __slots__ = ()
     op = "nonzero{I}_{T}"
     category = OpCategory.INDEXING

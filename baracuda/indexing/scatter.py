@@ -15,7 +15,6 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.indexing.gather import checked_axis, replaced
 from baracuda.kinds import IndexingKind, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -59,18 +58,6 @@ class PutDescriptor(Descriptor):
     @property
     def out_numel(self) -> int:
         return product("out_shape", self.out_shape)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ScatterArgs(Args):
-    updates: Viewable
-    index: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PutArgs(ScatterArgs):
-    pass
 
 
 class ScatterPlan(Plan):

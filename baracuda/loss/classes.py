@@ -15,7 +15,6 @@ from baracuda._scalars import as_integer, as_real
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import LossKind, LossReduction, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -82,31 +81,10 @@ class WeightedCrossEntropyBackwardDescriptor(WeightedCrossEntropyDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedCrossEntropyArgs(Args):
-    """divisor, one f64, is the sum of the weights of the rows that count, by which MEAN divides."""
-
-    input: Viewable
-    target: Viewable
-    out: Viewable
-    divisor: Viewable
-    weight: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedCrossEntropyBackwardArgs(Args):
-    """divisor is that of the forward op."""
-
-    input: Viewable
-    target: Viewable
-    divisor: Viewable
-    dy: Viewable
-    dinput: Viewable
-    weight: Viewable | None = None
-
-
 class WeightedCrossEntropyPlan(ClassItemsPlan):
-    """Cross entropy with weights of the classes, an ignored index, label smoothing and a z-loss."""
+    """Cross entropy with weights of the classes, an ignored index, label smoothing and a z-loss. divisor, one f64, is
+    the sum of the weights of the rows that count, by which MEAN divides.
+    """
 
     __slots__ = ()
     op = "loss_cross_entropy_weighted{I}_{T}"
@@ -114,6 +92,8 @@ class WeightedCrossEntropyPlan(ClassItemsPlan):
 
 
 class WeightedCrossEntropyBackwardPlan(WeightedCrossEntropyPlan):
+    """divisor is that of the forward op."""
+
     __slots__ = ()
     op = "loss_cross_entropy_weighted_backward{I}_{T}"
 
@@ -123,21 +103,10 @@ class CrossEntropyWithGradientDescriptor(WeightedCrossEntropyDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CrossEntropyWithGradientArgs(Args):
-    """dinput may be the input. dy is what the gradient is multiplied by, 1 where it is None."""
-
-    input: Viewable
-    target: Viewable
-    out: Viewable
-    divisor: Viewable
-    dinput: Viewable
-    weight: Viewable | None = None
-    dy: Viewable | None = None
-
-
 class CrossEntropyWithGradientPlan(WeightedCrossEntropyPlan):
-    """The loss and the gradient of the logits in one pass."""
+    """The loss and the gradient of the logits in one pass. dinput may be the input. dy is what the gradient is
+    multiplied by, 1 where it is None.
+    """
 
     __slots__ = ()
     op = "loss_cross_entropy_with_gradient{I}_{T}"
@@ -153,30 +122,10 @@ class WeightedNllBackwardDescriptor(WeightedNllDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedNllArgs(Args):
-    """divisor, one f64, is the sum of the weights of the rows that count, by which MEAN divides."""
-
-    input: Viewable
-    target: Viewable
-    out: Viewable
-    divisor: Viewable
-    weight: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedNllBackwardArgs(Args):
-    """divisor is that of the forward op."""
-
-    target: Viewable
-    divisor: Viewable
-    dy: Viewable
-    dinput: Viewable
-    weight: Viewable | None = None
-
-
 class WeightedNllPlan(ClassItemsPlan):
-    """Negative log-likelihood with weights of the classes and an ignored index."""
+    """Negative log-likelihood with weights of the classes and an ignored index. divisor, one f64, is the sum of the
+    weights of the rows that count, by which MEAN divides.
+    """
 
     __slots__ = ()
     op = "loss_nll_weighted{I}_{T}"
@@ -184,6 +133,8 @@ class WeightedNllPlan(ClassItemsPlan):
 
 
 class WeightedNllBackwardPlan(WeightedNllPlan):
+    """divisor is that of the forward op."""
+
     __slots__ = ()
     op = "loss_nll_weighted_backward{I}_{T}"
 
@@ -200,24 +151,6 @@ class WeightedSoftCrossEntropyBackwardDescriptor(WeightedSoftCrossEntropyDescrip
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedSoftCrossEntropyArgs(Args):
-    input: Viewable
-    target: Viewable
-    out: Viewable
-    weight: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedSoftCrossEntropyBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable | None = None
-    dtarget: Viewable | None = None
-    weight: Viewable | None = None
-
-
 class WeightedSoftCrossEntropyPlan(ClassItemsPlan):
     """Cross entropy of probabilities with weights of the classes and label smoothing."""
 
@@ -230,3 +163,4 @@ class WeightedSoftCrossEntropyPlan(ClassItemsPlan):
 class WeightedSoftCrossEntropyBackwardPlan(WeightedSoftCrossEntropyPlan):
     __slots__ = ()
     op = "loss_cross_entropy_soft_weighted_backward_{T}"
+    fields: ClassVar = {"weight": "last"}

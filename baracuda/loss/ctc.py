@@ -17,7 +17,6 @@ from baracuda._scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind
 from baracuda.kinds import LossKind, LossReduction, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -52,28 +51,6 @@ class CtcLossBackwardDescriptor(CtcLossDescriptor):
     @property
     def inv_denom(self) -> float:
         return 1 / self.mean_denom
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CtcLossArgs(Args):
-    log_probs: Viewable
-    targets: Viewable
-    input_lengths: Viewable
-    target_lengths: Viewable
-    alpha: Viewable
-    loss: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CtcLossBackwardArgs(Args):
-    log_probs: Viewable
-    targets: Viewable
-    input_lengths: Viewable
-    target_lengths: Viewable
-    alpha: Viewable
-    per_sample_loss: Viewable
-    dloss: Viewable
-    dlog_probs: Viewable
 
 
 class CtcLossPlan(Plan):
@@ -115,29 +92,6 @@ class RaggedCtcLossDescriptor(CtcLossDescriptor):
 @dataclasses.dataclass(frozen=True)
 class RaggedCtcLossBackwardDescriptor(RaggedCtcLossDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RaggedCtcLossArgs(Args):
-    log_probs: Viewable
-    targets: Viewable
-    input_lengths: Viewable
-    target_lengths: Viewable
-    alpha: Viewable
-    per_sample_loss: Viewable
-    loss: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RaggedCtcLossBackwardArgs(Args):
-    log_probs: Viewable
-    targets: Viewable
-    input_lengths: Viewable
-    target_lengths: Viewable
-    alpha: Viewable
-    per_sample_loss: Viewable
-    dloss: Viewable
-    dlog_probs: Viewable
 
 
 class RaggedCtcLossPlan(Plan):

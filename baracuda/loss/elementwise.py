@@ -15,7 +15,6 @@ from baracuda import descriptor
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import LossKind, LossReduction, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import ParamPlan
 
 
@@ -63,13 +62,6 @@ class MseDescriptor(LossDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MseArgs(Args):
-    pred: Viewable
-    target: Viewable
-    out: Viewable
-
-
 class MsePlan(LossPlan):
     __slots__ = ()
     op = "loss_mse_{T}"
@@ -81,14 +73,6 @@ class MseBackwardDescriptor(MseDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MseBackwardArgs(Args):
-    pred: Viewable
-    target: Viewable
-    dy: Viewable
-    dpred: Viewable
-
-
 class MseBackwardPlan(MsePlan):
     __slots__ = ()
     op = "loss_mse_backward_{T}"
@@ -97,13 +81,6 @@ class MseBackwardPlan(MsePlan):
 @dataclasses.dataclass(frozen=True)
 class L1Descriptor(LossDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class L1Args(Args):
-    pred: Viewable
-    target: Viewable
-    out: Viewable
 
 
 class L1Plan(LossPlan):
@@ -117,14 +94,6 @@ class L1BackwardDescriptor(L1Descriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class L1BackwardArgs(Args):
-    pred: Viewable
-    target: Viewable
-    dy: Viewable
-    dpred: Viewable
-
-
 class L1BackwardPlan(L1Plan):
     __slots__ = ()
     op = "loss_l1_backward_{T}"
@@ -133,13 +102,6 @@ class L1BackwardPlan(L1Plan):
 @dataclasses.dataclass(frozen=True)
 class SmoothL1Descriptor(LossDescriptor):
     beta: float = descriptor.real()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SmoothL1Args(Args):
-    pred: Viewable
-    target: Viewable
-    out: Viewable
 
 
 class SmoothL1Plan(LossPlan):
@@ -155,14 +117,6 @@ class SmoothL1BackwardDescriptor(SmoothL1Descriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SmoothL1BackwardArgs(Args):
-    pred: Viewable
-    target: Viewable
-    dy: Viewable
-    dpred: Viewable
-
-
 class SmoothL1BackwardPlan(SmoothL1Plan):
     __slots__ = ()
     op = "loss_smooth_l1_backward_{T}"
@@ -172,13 +126,6 @@ class SmoothL1BackwardPlan(SmoothL1Plan):
 @dataclasses.dataclass(frozen=True)
 class HuberDescriptor(LossDescriptor):
     delta: float = descriptor.real()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class HuberArgs(Args):
-    pred: Viewable
-    target: Viewable
-    out: Viewable
 
 
 class HuberPlan(LossPlan):
@@ -194,14 +141,6 @@ class HuberBackwardDescriptor(HuberDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class HuberBackwardArgs(Args):
-    pred: Viewable
-    target: Viewable
-    dy: Viewable
-    dpred: Viewable
-
-
 class HuberBackwardPlan(HuberPlan):
     __slots__ = ()
     op = "loss_huber_backward_{T}"
@@ -211,13 +150,6 @@ class HuberBackwardPlan(HuberPlan):
 @dataclasses.dataclass(frozen=True)
 class BceDescriptor(LossDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BceArgs(Args):
-    pred: Viewable
-    target: Viewable
-    out: Viewable
 
 
 class BcePlan(LossPlan):
@@ -231,14 +163,6 @@ class BceBackwardDescriptor(BceDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BceBackwardArgs(Args):
-    pred: Viewable
-    target: Viewable
-    dy: Viewable
-    dpred: Viewable
-
-
 class BceBackwardPlan(BcePlan):
     __slots__ = ()
     op = "loss_bce_backward_{T}"
@@ -247,13 +171,6 @@ class BceBackwardPlan(BcePlan):
 @dataclasses.dataclass(frozen=True)
 class BceWithLogitsDescriptor(LossDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BceWithLogitsArgs(Args):
-    logits: Viewable
-    target: Viewable
-    out: Viewable
 
 
 class BceWithLogitsPlan(LossPlan):
@@ -268,14 +185,6 @@ class BceWithLogitsBackwardDescriptor(BceWithLogitsDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BceWithLogitsBackwardArgs(Args):
-    logits: Viewable
-    target: Viewable
-    dy: Viewable
-    dlogits: Viewable
-
-
 class BceWithLogitsBackwardPlan(BceWithLogitsPlan):
     __slots__ = ()
     op = "loss_bce_with_logits_backward_{T}"
@@ -284,13 +193,6 @@ class BceWithLogitsBackwardPlan(BceWithLogitsPlan):
 @dataclasses.dataclass(frozen=True)
 class KlDivDescriptor(LossDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class KlDivArgs(Args):
-    input: Viewable
-    target: Viewable
-    out: Viewable
 
 
 class KlDivPlan(LossPlan):
@@ -305,13 +207,6 @@ class KlDivBackwardDescriptor(KlDivDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class KlDivBackwardArgs(Args):
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable
-
-
 class KlDivBackwardPlan(KlDivPlan):
     __slots__ = ()
     op = "loss_kl_div_backward_{T}"
@@ -320,13 +215,6 @@ class KlDivBackwardPlan(KlDivPlan):
 @dataclasses.dataclass(frozen=True)
 class PoissonNllDescriptor(LossDescriptor):
     log_input: bool = descriptor.checked(_flag)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PoissonNllArgs(Args):
-    input: Viewable
-    target: Viewable
-    out: Viewable
 
 
 class PoissonNllPlan(LossPlan):
@@ -341,14 +229,6 @@ class PoissonNllBackwardDescriptor(PoissonNllDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PoissonNllBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable
-
-
 class PoissonNllBackwardPlan(PoissonNllPlan):
     __slots__ = ()
     op = "loss_poisson_nll_backward_{T}"
@@ -357,14 +237,6 @@ class PoissonNllBackwardPlan(PoissonNllPlan):
 @dataclasses.dataclass(frozen=True)
 class GaussianNllDescriptor(LossDescriptor):
     eps: float = descriptor.real()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GaussianNllArgs(Args):
-    input: Viewable
-    target: Viewable
-    var: Viewable
-    out: Viewable
 
 
 class GaussianNllPlan(LossPlan):
@@ -379,15 +251,6 @@ class GaussianNllBackwardDescriptor(GaussianNllDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GaussianNllBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    var: Viewable
-    dy: Viewable
-    dinput: Viewable
-
-
 class GaussianNllBackwardPlan(GaussianNllPlan):
     __slots__ = ()
     op = "loss_gaussian_nll_backward_{T}"
@@ -397,14 +260,6 @@ class GaussianNllBackwardPlan(GaussianNllPlan):
 @dataclasses.dataclass(frozen=True)
 class MarginRankingDescriptor(LossDescriptor):
     margin: float = descriptor.real()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MarginRankingArgs(Args):
-    x1: Viewable
-    x2: Viewable
-    t: Viewable
-    out: Viewable
 
 
 class MarginRankingPlan(LossPlan):
@@ -419,16 +274,6 @@ class MarginRankingBackwardDescriptor(MarginRankingDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MarginRankingBackwardArgs(Args):
-    x1: Viewable
-    x2: Viewable
-    t: Viewable
-    dy: Viewable
-    dx1: Viewable | None = None
-    dx2: Viewable | None = None
-
-
 class MarginRankingBackwardPlan(MarginRankingPlan):
     __slots__ = ()
     op = "loss_margin_ranking_backward_{T}"
@@ -438,13 +283,6 @@ class MarginRankingBackwardPlan(MarginRankingPlan):
 @dataclasses.dataclass(frozen=True)
 class HingeEmbeddingDescriptor(LossDescriptor):
     margin: float = descriptor.real()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class HingeEmbeddingArgs(Args):
-    input: Viewable
-    target: Viewable
-    out: Viewable
 
 
 class HingeEmbeddingPlan(LossPlan):
@@ -457,14 +295,6 @@ class HingeEmbeddingPlan(LossPlan):
 @dataclasses.dataclass(frozen=True)
 class HingeEmbeddingBackwardDescriptor(HingeEmbeddingDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class HingeEmbeddingBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable
 
 
 class HingeEmbeddingBackwardPlan(HingeEmbeddingPlan):

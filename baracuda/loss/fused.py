@@ -19,10 +19,10 @@ from baracuda._scratch import workspace_view
 from baracuda.descriptor import Descriptor
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, WorkspaceTooSmallError, naming
-from baracuda.gemm import DenseGemmArgs, DenseGemmDescriptor, DenseGemmPlan
+from baracuda.gemm import DenseGemmDescriptor, DenseGemmPlan
 from baracuda.guarantee import PlanPreference, PrecisionGuarantee
 from baracuda.kinds import DenseLayout, LossReduction
-from baracuda.loss.rows import CrossEntropyInPlaceArgs, CrossEntropyInPlaceDescriptor, CrossEntropyInPlacePlan
+from baracuda.loss.rows import CrossEntropyInPlaceDescriptor, CrossEntropyInPlacePlan
 from baracuda.operands import Args, Operand, Viewable, check_overlaps, check_view
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef
@@ -232,17 +232,19 @@ class FusedLinearCrossEntropyPlan(_Plan):
             x = _rows(views["input"], first, rows)
             logits = TensorRef(parts["logits"], (rows, d.v), d.element, device=device)
             product = self._product(DenseLayout.RCR, rows, d.v, d.h)
-            product.run(stream, scratch, DenseGemmArgs(a=_batch(x), b=_batch(views["weight"]), d=_batch(logits)))
-            given = CrossEntropyInPlaceArgs(logits, _rows(views["target"], first, rows), _rows(losses, first, rows))
+            product.run(stream, scratch, product.args_type(a=_batch(x), b=_batch(views["weight"]), d=_batch(logits)))
+            given = CrossEntropyInPlacePlan.args_type(
+                logits, _rows(views["target"], first, rows), _rows(losses, first, rows)
+            )
             self._gradient(rows, share).run(stream, None, given)
             if views["grad_input"] is not None:
                 dx = _batch(_rows(views["grad_input"], first, rows))
                 product = self._product(DenseLayout.RRR, rows, d.h, d.v)
-                product.run(stream, scratch, DenseGemmArgs(a=_batch(logits), b=_batch(views["weight"]), d=dx))
+                product.run(stream, scratch, product.args_type(a=_batch(logits), b=_batch(views["weight"]), d=dx))
             if views["grad_weight"] is not None:
                 dw = _batch(views["grad_weight"])
                 product = self._product(DenseLayout.CRR, d.v, d.h, rows, beta=float(first > 0))
-                product.run(stream, scratch, DenseGemmArgs(a=_batch(logits), b=_batch(x), d=dw))
+                product.run(stream, scratch, product.args_type(a=_batch(logits), b=_batch(x), d=dw))
         if not none:
             form = "_param" if self._wide is ElementKind.F64 else ""
             self._call(f"loss_flce_scalar_finalize{form}_{d.element.symbol}", stream, d.bt, share, losses, views["out"])

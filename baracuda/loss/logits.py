@@ -12,7 +12,6 @@ from baracuda import descriptor
 from baracuda._scalars import as_integer
 from baracuda.kinds import LossKind
 from baracuda.loss.elementwise import LossDescriptor, LossPlan, _flag
-from baracuda.operands import Args, Viewable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,28 +27,9 @@ class WeightedBceWithLogitsBackwardDescriptor(WeightedBceWithLogitsDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedBceWithLogitsArgs(Args):
+class WeightedBceWithLogitsPlan(LossPlan):
     """Weights that are None are 1. They are f32, f64 for f64."""
 
-    logits: Viewable
-    target: Viewable
-    out: Viewable
-    weight: Viewable | None = None
-    pos_weight: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedBceWithLogitsBackwardArgs(Args):
-    logits: Viewable
-    target: Viewable
-    dy: Viewable
-    dlogits: Viewable
-    weight: Viewable | None = None
-    pos_weight: Viewable | None = None
-
-
-class WeightedBceWithLogitsPlan(LossPlan):
     __slots__ = ()
     op = "loss_bce_with_logits_weighted_{T}"
     kind = LossKind.BCE_WITH_LOGITS
@@ -71,21 +51,6 @@ class SigmoidFocalDescriptor(LossDescriptor):
 @dataclasses.dataclass(frozen=True)
 class SigmoidFocalBackwardDescriptor(SigmoidFocalDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SigmoidFocalArgs(Args):
-    logits: Viewable
-    target: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class SigmoidFocalBackwardArgs(Args):
-    logits: Viewable
-    target: Viewable
-    dy: Viewable
-    dlogits: Viewable
 
 
 class SigmoidFocalPlan(LossPlan):
@@ -110,20 +75,6 @@ class KlDivBatchDescriptor(LossDescriptor):
 @dataclasses.dataclass(frozen=True)
 class KlDivBatchBackwardDescriptor(KlDivBatchDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class KlDivBatchArgs(Args):
-    input: Viewable
-    target: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class KlDivBatchBackwardArgs(Args):
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable
 
 
 class KlDivBatchPlan(LossPlan):

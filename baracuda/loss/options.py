@@ -20,7 +20,6 @@ from baracuda.loss.rows import (
     TripletMarginDescriptor,
     TripletMarginPlan,
 )
-from baracuda.operands import Args, Viewable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,26 +34,9 @@ class WeightedBceBackwardDescriptor(WeightedBceDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedBceArgs(Args):
+class WeightedBcePlan(LossPlan):
     """Weights that are None are 1. They are f32, f64 for f64."""
 
-    pred: Viewable
-    target: Viewable
-    out: Viewable
-    weight: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedBceBackwardArgs(Args):
-    pred: Viewable
-    target: Viewable
-    dy: Viewable
-    dpred: Viewable
-    weight: Viewable | None = None
-
-
-class WeightedBcePlan(LossPlan):
     __slots__ = ()
     op = "loss_bce_weighted_{T}"
     kind = LossKind.BCE
@@ -80,21 +62,6 @@ class FullPoissonNllBackwardDescriptor(PoissonNllDescriptor):
     eps: float = descriptor.real(default=0.0)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class FullPoissonNllArgs(Args):
-    input: Viewable
-    target: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class FullPoissonNllBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable
-
-
 class FullPoissonNllPlan(LossPlan):
     __slots__ = ()
     op = "loss_poisson_nll_full_{T}"
@@ -113,14 +80,6 @@ class FullGaussianNllDescriptor(LossDescriptor):
 
     eps: float = descriptor.real(default=1e-6)
     full: bool = descriptor.checked(_flag, default=True)
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class FullGaussianNllArgs(Args):
-    input: Viewable
-    target: Viewable
-    var: Viewable
-    out: Viewable
 
 
 class FullGaussianNllPlan(LossPlan):
@@ -145,25 +104,6 @@ class TripletMarginSwapBackwardDescriptor(TripletMarginSwapDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TripletMarginSwapArgs(Args):
-    anchor: Viewable
-    positive: Viewable
-    negative: Viewable
-    out: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TripletMarginSwapBackwardArgs(Args):
-    anchor: Viewable
-    positive: Viewable
-    negative: Viewable
-    dy: Viewable
-    d_anchor: Viewable | None = None
-    d_positive: Viewable | None = None
-    d_negative: Viewable | None = None
-
-
 class TripletMarginSwapPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_triplet_margin_swap_{T}"
@@ -186,26 +126,9 @@ class WeightedMultiMarginBackwardDescriptor(MultiMarginDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedMultiMarginArgs(Args):
+class WeightedMultiMarginPlan(RowLossPlan):
     """Weights of the classes, f32, f64 for f64; None: 1."""
 
-    input: Viewable
-    target: Viewable
-    out: Viewable
-    weight: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedMultiMarginBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable
-    weight: Viewable | None = None
-
-
-class WeightedMultiMarginPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_multi_margin_weighted{I}_{T}"
     kind = LossKind.MULTI_MARGIN
@@ -227,26 +150,9 @@ class WeightedMultilabelSoftMarginBackwardDescriptor(MultilabelSoftMarginDescrip
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedMultilabelSoftMarginArgs(Args):
+class WeightedMultilabelSoftMarginPlan(RowLossPlan):
     """Weights of the classes, f32, f64 for f64; None: 1."""
 
-    input: Viewable
-    target: Viewable
-    out: Viewable
-    weight: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedMultilabelSoftMarginBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable
-    weight: Viewable | None = None
-
-
-class WeightedMultilabelSoftMarginPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_multilabel_soft_margin_weighted_{T}"
     kind = LossKind.MULTILABEL_SOFT_MARGIN

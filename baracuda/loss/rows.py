@@ -13,7 +13,6 @@ from baracuda import descriptor
 from baracuda._scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import CrossEntropyTargetKind, LossKind, LossReduction, OpCategory
-from baracuda.operands import Args, Viewable
 from baracuda.plan import ParamPlan
 
 
@@ -72,13 +71,6 @@ class NllDescriptor(ClassRowsDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class NllArgs(Args):
-    input: Viewable
-    target: Viewable
-    out: Viewable
-
-
 class NllPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_nll_{T}"
@@ -90,13 +82,6 @@ class NllBackwardDescriptor(NllDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class NllBackwardArgs(Args):
-    dy: Viewable
-    target: Viewable
-    dinput: Viewable
-
-
 class NllBackwardPlan(NllPlan):
     __slots__ = ()
     op = "loss_nll_backward_{T}"
@@ -106,14 +91,6 @@ class NllBackwardPlan(NllPlan):
 @dataclasses.dataclass(frozen=True)
 class CosineEmbeddingDescriptor(VectorRowsDescriptor):
     margin: float = descriptor.real()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CosineEmbeddingArgs(Args):
-    x1: Viewable
-    x2: Viewable
-    t: Viewable
-    out: Viewable
 
 
 class CosineEmbeddingPlan(RowLossPlan):
@@ -132,16 +109,6 @@ class CosineEmbeddingBackwardDescriptor(CosineEmbeddingDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CosineEmbeddingBackwardArgs(Args):
-    x1: Viewable
-    x2: Viewable
-    t: Viewable
-    dy: Viewable
-    dx1: Viewable | None = None
-    dx2: Viewable | None = None
-
-
 class CosineEmbeddingBackwardPlan(CosineEmbeddingPlan):
     __slots__ = ()
     op = "loss_cosine_embedding_backward_{T}"
@@ -152,14 +119,6 @@ class CosineEmbeddingBackwardPlan(CosineEmbeddingPlan):
 class TripletMarginDescriptor(VectorRowsDescriptor):
     margin: float = descriptor.real()
     p_norm: float = descriptor.real()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TripletMarginArgs(Args):
-    anchor: Viewable
-    positive: Viewable
-    negative: Viewable
-    out: Viewable
 
 
 class TripletMarginPlan(RowLossPlan):
@@ -184,17 +143,6 @@ class TripletMarginBackwardDescriptor(TripletMarginDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TripletMarginBackwardArgs(Args):
-    anchor: Viewable
-    positive: Viewable
-    negative: Viewable
-    dy: Viewable
-    d_anchor: Viewable | None = None
-    d_positive: Viewable | None = None
-    d_negative: Viewable | None = None
-
-
 class TripletMarginBackwardPlan(TripletMarginPlan):
     __slots__ = ()
     op = "loss_triplet_margin_backward_{T}"
@@ -205,13 +153,6 @@ class TripletMarginBackwardPlan(TripletMarginPlan):
 class MultiMarginDescriptor(ClassRowsDescriptor):
     margin: float = descriptor.real()
     p_norm: float = descriptor.real()
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MultiMarginArgs(Args):
-    input: Viewable
-    target: Viewable
-    out: Viewable
 
 
 class MultiMarginPlan(RowLossPlan):
@@ -230,14 +171,6 @@ class MultiMarginBackwardDescriptor(MultiMarginDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MultiMarginBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable
-
-
 class MultiMarginBackwardPlan(MultiMarginPlan):
     __slots__ = ()
     op = "loss_multi_margin_backward_{T}"
@@ -247,13 +180,6 @@ class MultiMarginBackwardPlan(MultiMarginPlan):
 @dataclasses.dataclass(frozen=True)
 class MultilabelMarginDescriptor(ClassRowsDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MultilabelMarginArgs(Args):
-    input: Viewable
-    target: Viewable
-    out: Viewable
 
 
 class MultilabelMarginPlan(RowLossPlan):
@@ -268,14 +194,6 @@ class MultilabelMarginBackwardDescriptor(MultilabelMarginDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MultilabelMarginBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable
-
-
 class MultilabelMarginBackwardPlan(MultilabelMarginPlan):
     __slots__ = ()
     op = "loss_multilabel_margin_backward_{T}"
@@ -287,13 +205,6 @@ class MultilabelSoftMarginDescriptor(ClassRowsDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MultilabelSoftMarginArgs(Args):
-    input: Viewable
-    target: Viewable
-    out: Viewable
-
-
 class MultilabelSoftMarginPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_multilabel_soft_margin_{T}"
@@ -303,14 +214,6 @@ class MultilabelSoftMarginPlan(RowLossPlan):
 @dataclasses.dataclass(frozen=True)
 class MultilabelSoftMarginBackwardDescriptor(MultilabelSoftMarginDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MultilabelSoftMarginBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dinput: Viewable
 
 
 class MultilabelSoftMarginBackwardPlan(MultilabelSoftMarginPlan):
@@ -328,28 +231,12 @@ class CrossEntropyBackwardDescriptor(CrossEntropyDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CrossEntropyArgs(Args):
+class CrossEntropyPlan(RowLossPlan):
     """target for CLASS_INDEX, soft_target for SOFT_PROB."""
 
-    input: Viewable
-    target: Viewable | None = None
-    soft_target: Viewable | None = None
-    out: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CrossEntropyBackwardArgs(Args):
-    input: Viewable
-    target: Viewable | None = None
-    soft_target: Viewable | None = None
-    dy: Viewable | None = None
-    dinput: Viewable | None = None
-
-
-class CrossEntropyPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_cross_entropy_{T}"
+    fields: ClassVar = {"out": "optional"}
     others = ("loss_cross_entropy_soft_{T}",)
     kind = LossKind.CROSS_ENTROPY
     names: ClassVar = {
@@ -366,6 +253,7 @@ class CrossEntropyPlan(RowLossPlan):
 class CrossEntropyBackwardPlan(CrossEntropyPlan):
     __slots__ = ()
     op = "loss_cross_entropy_backward_{T}"
+    fields: ClassVar = {"dy": "optional", "dinput": "optional"}
     others = ("loss_cross_entropy_soft_backward_{T}",)
 
 
@@ -379,17 +267,10 @@ class CrossEntropyInPlaceDescriptor(Descriptor):
     ignore_index: int = descriptor.checked(as_integer, default=-100)
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class CrossEntropyInPlaceArgs(Args):
-    """The gradient overwrites logits; losses are f32, of f64 they are f64."""
-
-    logits: Viewable
-    target: Viewable
-    losses: Viewable
-
-
 class CrossEntropyInPlacePlan(ParamPlan):
-    """Cross entropy and its gradient in one pass over the logits."""
+    """Cross entropy and its gradient in one pass over the logits. The gradient overwrites logits; losses are f32, of
+    f64 they are f64.
+    """
 
     __slots__ = ()
     op = "loss_flce_per_row_{T}"

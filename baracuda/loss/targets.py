@@ -24,19 +24,11 @@ from baracuda.loss.options import (
     WeightedMultilabelSoftMarginDescriptor,
 )
 from baracuda.loss.rows import MultilabelSoftMarginDescriptor, RowLossPlan
-from baracuda.operands import Args, Viewable
 
 
 @dataclasses.dataclass(frozen=True)
 class BceTargetBackwardDescriptor(LossDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BceTargetBackwardArgs(Args):
-    pred: Viewable
-    dy: Viewable
-    dtarget: Viewable
 
 
 class BceTargetBackwardPlan(LossPlan):
@@ -50,15 +42,6 @@ class WeightedBceWithLogitsTargetBackwardDescriptor(WeightedBceWithLogitsDescrip
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedBceWithLogitsTargetBackwardArgs(Args):
-    logits: Viewable
-    dy: Viewable
-    dtarget: Viewable
-    weight: Viewable | None = None
-    pos_weight: Viewable | None = None
-
-
 class WeightedBceWithLogitsTargetBackwardPlan(LossPlan):
     __slots__ = ()
     op = "loss_bce_with_logits_weighted_target_backward_{T}"
@@ -68,14 +51,6 @@ class WeightedBceWithLogitsTargetBackwardPlan(LossPlan):
 @dataclasses.dataclass(frozen=True)
 class KlDivBatchTargetBackwardDescriptor(KlDivBatchDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class KlDivBatchTargetBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dtarget: Viewable
 
 
 class KlDivBatchTargetBackwardPlan(LossPlan):
@@ -90,13 +65,6 @@ class PoissonNllTargetBackwardDescriptor(PoissonNllDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PoissonNllTargetBackwardArgs(Args):
-    input: Viewable
-    dy: Viewable
-    dtarget: Viewable
-
-
 class PoissonNllTargetBackwardPlan(LossPlan):
     __slots__ = ()
     op = "loss_poisson_nll_target_backward_{T}"
@@ -107,15 +75,6 @@ class PoissonNllTargetBackwardPlan(LossPlan):
 @dataclasses.dataclass(frozen=True)
 class GaussianNllVarBackwardDescriptor(GaussianNllDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GaussianNllVarBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    var: Viewable
-    dy: Viewable
-    dvar: Viewable
 
 
 class GaussianNllVarBackwardPlan(LossPlan):
@@ -129,15 +88,6 @@ class MarginRankingTargetBackwardDescriptor(MarginRankingDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MarginRankingTargetBackwardArgs(Args):
-    x1: Viewable
-    x2: Viewable
-    t: Viewable
-    dy: Viewable
-    dt: Viewable
-
-
 class MarginRankingTargetBackwardPlan(LossPlan):
     __slots__ = ()
     op = "loss_margin_ranking_target_backward_{T}"
@@ -147,13 +97,6 @@ class MarginRankingTargetBackwardPlan(LossPlan):
 @dataclasses.dataclass(frozen=True)
 class MultilabelSoftMarginTargetBackwardDescriptor(MultilabelSoftMarginDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class MultilabelSoftMarginTargetBackwardArgs(Args):
-    input: Viewable
-    dy: Viewable
-    dtarget: Viewable
 
 
 class MultilabelSoftMarginTargetBackwardPlan(RowLossPlan):
@@ -168,14 +111,6 @@ class WeightedBceTargetBackwardDescriptor(WeightedBceDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedBceTargetBackwardArgs(Args):
-    pred: Viewable
-    dy: Viewable
-    dtarget: Viewable
-    weight: Viewable | None = None
-
-
 class WeightedBceTargetBackwardPlan(LossPlan):
     __slots__ = ()
     op = "loss_bce_weighted_target_backward_{T}"
@@ -185,14 +120,6 @@ class WeightedBceTargetBackwardPlan(LossPlan):
 @dataclasses.dataclass(frozen=True)
 class FullPoissonNllTargetBackwardDescriptor(FullPoissonNllDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class FullPoissonNllTargetBackwardArgs(Args):
-    input: Viewable
-    target: Viewable
-    dy: Viewable
-    dtarget: Viewable
 
 
 class FullPoissonNllTargetBackwardPlan(LossPlan):
@@ -205,14 +132,6 @@ class FullPoissonNllTargetBackwardPlan(LossPlan):
 @dataclasses.dataclass(frozen=True)
 class WeightedMultilabelSoftMarginTargetBackwardDescriptor(WeightedMultilabelSoftMarginDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightedMultilabelSoftMarginTargetBackwardArgs(Args):
-    input: Viewable
-    dy: Viewable
-    dtarget: Viewable
-    weight: Viewable | None = None
 
 
 class WeightedMultilabelSoftMarginTargetBackwardPlan(RowLossPlan):

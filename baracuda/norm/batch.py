@@ -16,8 +16,7 @@ from baracuda._scalars import INT32_MAX
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import axis_field, eps_field, shape_field
-from baracuda.operands import Args, Viewable
+from baracuda.norm.fields import GIVEN, axis_field, eps_field, shape_field
 from baracuda.plan import ParamPlan
 
 
@@ -81,68 +80,33 @@ class BatchNormTrainingBackwardDescriptor(_BatchDescriptor):
     """channel_axis is 1, or the last."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BatchNormTrainingArgs(Args):
-    """A gamma or a running_var that is not there is 1, a beta or a running_mean 0."""
-
-    x: Viewable
-    gamma: Viewable
-    beta: Viewable
-    running_mean: Viewable
-    running_var: Viewable
-    y: Viewable
-    saved_mean: Viewable
-    saved_rstd: Viewable
-    new_running_mean: Viewable = None
-    new_running_var: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BatchNormInferenceArgs(Args):
-    """A gamma that is not there is 1, a beta 0."""
-
-    x: Viewable
-    gamma: Viewable
-    beta: Viewable
-    running_mean: Viewable
-    running_var: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BatchNormTrainingBackwardArgs(Args):
-    """dgamma and dbeta are always wanted: dx is made of them."""
-
-    dy: Viewable
-    x: Viewable
-    gamma: Viewable
-    saved_mean: Viewable
-    saved_rstd: Viewable
-    dx: Viewable
-    dgamma: Viewable
-    dbeta: Viewable
-
-
 class _BatchPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
+    fields = GIVEN
     kind = NormalizationKind.BATCH_NORM
     names: ClassVar = {"c_extent": "num_channels"}
     shapes: ClassVar = dict.fromkeys(("dy", "x", "y", "dx"), "input_shape")
 
 
 class BatchNormTrainingPlan(_BatchPlan):
+    """A gamma or a running_var that is not there is 1, a beta or a running_mean 0."""
+
     __slots__ = ()
     op = "batch_norm_training_{T}"
     others = ("batch_norm_training_param_{T}",)
 
 
 class BatchNormInferencePlan(_BatchPlan):
+    """A gamma that is not there is 1, a beta 0."""
+
     __slots__ = ()
     op = "batch_norm_inference_{T}"
     others = ("batch_norm_inference_param_{T}",)
 
 
 class BatchNormTrainingBackwardPlan(_BatchPlan):
+    """dgamma and dbeta are always wanted: dx is made of them."""
+
     __slots__ = ()
     op = "batch_norm_training_backward_{T}"

@@ -17,8 +17,8 @@ from baracuda._scalars import INT32_MAX
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import axis_field, eps_field, flag_field, require_together, shape_field
-from baracuda.operands import Args, Viewable
+from baracuda.norm.fields import GIVEN, axis_field, eps_field, flag_field, require_together, shape_field
+from baracuda.operands import Args
 from baracuda.plan import ParamPlan
 from baracuda.tensor import TensorRef
 
@@ -134,53 +134,10 @@ class GroupNormBackwardDescriptor(ChannelNormDescriptor):
     has_affine: bool = flag_field()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BatchNormArgs(Args):
-    x: Viewable
-    gamma: Viewable
-    beta: Viewable
-    y: Viewable
-    saved_mean: Viewable
-    saved_rstd: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GroupNormArgs(BatchNormArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class InstanceNormArgs(BatchNormArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BatchNormBackwardArgs(Args):
-    """dgamma and dbeta are there if the descriptor's has_affine says so."""
-
-    dy: Viewable
-    x: Viewable
-    gamma: Viewable
-    saved_mean: Viewable
-    saved_rstd: Viewable
-    dx: Viewable
-    dgamma: Viewable = None
-    dbeta: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GroupNormBackwardArgs(BatchNormBackwardArgs):
-    pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class InstanceNormBackwardArgs(BatchNormBackwardArgs):
-    pass
-
-
 class _ChannelNormPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
+    fields = GIVEN
     names: ClassVar = {"c_extent": "num_channels"}
     shapes: ClassVar = dict.fromkeys(("dy", "x", "y", "dx"), "input_shape")
 
@@ -199,6 +156,8 @@ class BatchNormPlan(_ChannelNormPlan):
 
 
 class BatchNormBackwardPlan(_ChannelNormPlan):
+    """dgamma and dbeta are there if the descriptor's has_affine says so."""
+
     __slots__ = ()
     op = "batch_norm_backward_{T}"
     kind = NormalizationKind.BATCH_NORM

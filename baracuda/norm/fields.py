@@ -12,6 +12,9 @@ from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef
 
+# Operands that C may lack, but for which Args have no default: None is written down.
+GIVEN = dict.fromkeys(("residual", "dsum", "gamma", "beta", "running_mean", "running_var"), "given")
+
 
 def _eps(name: str, value: object) -> float:
     eps = as_real(name, value)

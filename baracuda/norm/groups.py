@@ -16,8 +16,7 @@ from baracuda._scalars import INT32_MAX
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import eps_field, shape_field
-from baracuda.operands import Args, Viewable
+from baracuda.norm.fields import GIVEN, eps_field, shape_field
 from baracuda.plan import ParamPlan
 
 
@@ -62,39 +61,18 @@ class GroupNormChannelsLastDescriptor(GroupNormChannelsLastBackwardDescriptor):
     eps: float = eps_field()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GroupNormChannelsLastArgs(Args):
-    """A gamma that is not there is 1, a beta 0."""
-
-    x: Viewable
-    gamma: Viewable
-    beta: Viewable
-    y: Viewable
-    saved_mean: Viewable
-    saved_rstd: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GroupNormChannelsLastBackwardArgs(Args):
-    dy: Viewable
-    x: Viewable
-    gamma: Viewable
-    saved_mean: Viewable
-    saved_rstd: Viewable
-    dx: Viewable
-    dgamma: Viewable = None
-    dbeta: Viewable = None
-
-
 class _GroupPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
+    fields = GIVEN
     kind = NormalizationKind.GROUP_NORM
     names: ClassVar = {"c_extent": "num_channels"}
     shapes: ClassVar = dict.fromkeys(("dy", "x", "y", "dx"), "input_shape")
 
 
 class GroupNormChannelsLastPlan(_GroupPlan):
+    """A gamma that is not there is 1, a beta 0."""
+
     __slots__ = ()
     op = "group_norm_channels_last_{T}"
     others = ("group_norm_channels_last_param_{T}",)

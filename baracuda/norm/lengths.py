@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.fields import RowsDescriptor, eps_field
-from baracuda.operands import Args, Viewable
 from baracuda.plan import ParamPlan
 
 
@@ -35,41 +34,6 @@ class WeightNormBackwardDescriptor(WeightNormDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class L2NormalizeArgs(Args):
-    """norm, of save_shape, is f32 for 16-bit data."""
-
-    x: Viewable
-    y: Viewable
-    norm: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class L2NormalizeBackwardArgs(Args):
-    dy: Viewable
-    x: Viewable
-    dx: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightNormArgs(Args):
-    """g is of save_shape, as is norm, which is f32 for 16-bit data."""
-
-    v: Viewable
-    g: Viewable
-    w: Viewable
-    norm: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WeightNormBackwardArgs(Args):
-    dw: Viewable
-    v: Viewable
-    g: Viewable
-    dv: Viewable
-    dg: Viewable = None
-
-
 class _LengthPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
@@ -80,6 +44,8 @@ class _LengthPlan(ParamPlan):
 
 
 class L2NormalizePlan(_LengthPlan):
+    """norm, of save_shape, is f32 for 16-bit data."""
+
     __slots__ = ()
     op = "l2_normalize_{T}"
     others = ("l2_normalize_param_{T}",)
@@ -94,6 +60,8 @@ class L2NormalizeBackwardPlan(_LengthPlan):
 
 
 class WeightNormPlan(_LengthPlan):
+    """g is of save_shape, as is norm, which is f32 for 16-bit data."""
+
     __slots__ = ()
     op = "weight_norm_{T}"
     kind = NormalizationKind.WEIGHT_NORM

@@ -13,8 +13,8 @@ from baracuda import descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.channels import ChannelNormDescriptor, OfBatch
-from baracuda.norm.fields import RowsDescriptor, eps_field, shape_field
-from baracuda.operands import Args, Viewable
+from baracuda.norm.fields import GIVEN, RowsDescriptor, eps_field, shape_field
+from baracuda.operands import Args
 from baracuda.plan import Plan
 from baracuda.tensor import TensorRef
 
@@ -46,50 +46,10 @@ class BatchNormRecomputeBackwardDescriptor(OfBatch):
     eps: float = eps_field()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RMSNormRecomputeBackwardArgs(Args):
-    dy: Viewable
-    dsum: Viewable
-    x: Viewable
-    gamma: Viewable
-    rms: Viewable
-    dx: Viewable
-    dgamma: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class LayerNormRecomputeBackwardArgs(Args):
-    dy: Viewable
-    dsum: Viewable
-    x: Viewable
-    gamma: Viewable
-    mean: Viewable
-    inv_std: Viewable
-    dx: Viewable
-    dgamma: Viewable = None
-    dbeta: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GroupNormRecomputeBackwardArgs(Args):
-    dy: Viewable
-    x: Viewable
-    gamma: Viewable
-    saved_mean: Viewable
-    saved_rstd: Viewable
-    dx: Viewable
-    dgamma: Viewable = None
-    dbeta: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class BatchNormRecomputeBackwardArgs(GroupNormRecomputeBackwardArgs):
-    pass
-
-
 class _RowsPlan(Plan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
+    fields = GIVEN
     names: ClassVar = {"shape": "input_shape", "rms_out": "rms", "mean_out": "mean", "inv_std_out": "inv_std"}
     shapes: ClassVar = dict.fromkeys(("x", "dy", "dsum", "dx"), "input_shape") | dict.fromkeys(
         ("rms", "mean", "inv_std"), "save_shape"
@@ -117,6 +77,7 @@ class LayerNormRecomputeBackwardPlan(_RowsPlan):
 class GroupNormRecomputeBackwardPlan(Plan):
     __slots__ = ()
     op = "group_norm_recompute_backward_{T}"
+    fields = GIVEN
     category = OpCategory.NORMALIZATION
     kind = NormalizationKind.GROUP_NORM
     names: ClassVar = {"c_extent": "num_channels"}

@@ -12,8 +12,8 @@ from typing import ClassVar
 
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import RowsDescriptor, eps_field, flag_field, require_together
-from baracuda.operands import Args, Viewable
+from baracuda.norm.fields import GIVEN, RowsDescriptor, eps_field, flag_field, require_together
+from baracuda.operands import Args
 from baracuda.plan import ParamPlan
 from baracuda.tensor import TensorRef
 
@@ -54,51 +54,10 @@ class LayerNormBackwardDescriptor(RowsDescriptor):
     has_beta: bool = flag_field()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RMSNormArgs(Args):
-    x: Viewable
-    gamma: Viewable
-    y: Viewable
-    rms: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RMSNormBackwardArgs(Args):
-    dy: Viewable
-    x: Viewable
-    gamma: Viewable
-    rms: Viewable
-    dx: Viewable
-    dgamma: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class LayerNormArgs(Args):
-    """mean and inv_std, of equal strides, are both there or neither is."""
-
-    x: Viewable
-    gamma: Viewable
-    beta: Viewable
-    y: Viewable
-    mean: Viewable = None
-    inv_std: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class LayerNormBackwardArgs(Args):
-    dy: Viewable
-    x: Viewable
-    gamma: Viewable
-    mean: Viewable
-    inv_std: Viewable
-    dx: Viewable
-    dgamma: Viewable = None
-    dbeta: Viewable = None
-
-
 class _RowNormPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
+    fields = GIVEN
 
     def views(self, args: Args) -> dict[str, TensorRef | None]:
         views, valid = super().views(args), self.descriptor
@@ -134,6 +93,8 @@ class RMSNormBackwardPlan(_RowNormPlan):
 
 
 class LayerNormPlan(_RowNormPlan):
+    """mean and inv_std, of equal strides, are both there or neither is."""
+
     __slots__ = ()
     op = "layer_norm_{T}"
     others = ("layer_norm_param_{T}",)

@@ -14,8 +14,8 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import RowsDescriptor, eps_field
-from baracuda.operands import Args, Viewable
+from baracuda.norm.fields import GIVEN, RowsDescriptor, eps_field
+from baracuda.operands import Args
 from baracuda.plan import ParamPlan
 from baracuda.tensor import TensorRef
 
@@ -43,63 +43,10 @@ class AddLayerNormBackwardDescriptor(AddRMSNormBackwardDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class AddRMSNormArgs(Args):
-    """A residual that is not there is 0, a gamma with its offset 1. rms is f32 for 16-bit data."""
-
-    x: Viewable
-    residual: Viewable
-    gamma: Viewable
-    y: Viewable
-    sum: Viewable = None
-    rms: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class AddRMSNormBackwardArgs(Args):
-    """sum is what the forward op stored, dsum the gradient that arrives at it; dx is that of x and of the residual."""
-
-    dy: Viewable
-    dsum: Viewable
-    sum: Viewable
-    gamma: Viewable
-    rms: Viewable
-    dx: Viewable
-    dgamma: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class AddLayerNormArgs(Args):
-    """A residual and a beta that are not there are 0, a gamma with its offset 1. Statistics are f32 for 16-bit data."""
-
-    x: Viewable
-    residual: Viewable
-    gamma: Viewable
-    beta: Viewable
-    y: Viewable
-    sum: Viewable = None
-    mean: Viewable = None
-    inv_std: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class AddLayerNormBackwardArgs(Args):
-    """sum is what the forward op stored, dsum the gradient that arrives at it; dx is that of x and of the residual."""
-
-    dy: Viewable
-    dsum: Viewable
-    sum: Viewable
-    gamma: Viewable
-    mean: Viewable
-    inv_std: Viewable
-    dx: Viewable
-    dgamma: Viewable = None
-    dbeta: Viewable = None
-
-
 class _AddNormPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
+    fields = GIVEN
     shapes: ClassVar = dict.fromkeys(("x", "residual", "y", "sum", "dy", "dsum", "dx"), "input_shape") | dict.fromkeys(
         ("rms", "mean", "inv_std"), "save_shape"
     )
@@ -112,6 +59,8 @@ class _AddNormPlan(ParamPlan):
 
 
 class AddRMSNormPlan(_AddNormPlan):
+    """A residual that is not there is 0, a gamma with its offset 1. rms is f32 for 16-bit data."""
+
     __slots__ = ()
     op = "add_rms_norm_{T}"
     others = ("add_rms_norm_param_{T}",)
@@ -120,6 +69,8 @@ class AddRMSNormPlan(_AddNormPlan):
 
 
 class AddRMSNormBackwardPlan(_AddNormPlan):
+    """sum is what the forward op stored, dsum the gradient that arrives at it; dx is that of x and of the residual."""
+
     __slots__ = ()
     op = "add_rms_norm_backward_{T}"
     others = ("add_rms_norm_param_backward_{T}",)
@@ -128,6 +79,8 @@ class AddRMSNormBackwardPlan(_AddNormPlan):
 
 
 class AddLayerNormPlan(_AddNormPlan):
+    """A residual and a beta that are not there are 0, a gamma with its offset 1. Statistics are f32 for 16-bit data."""
+
     __slots__ = ()
     op = "add_layer_norm_{T}"
     others = ("add_layer_norm_param_{T}",)
@@ -136,6 +89,8 @@ class AddLayerNormPlan(_AddNormPlan):
 
 
 class AddLayerNormBackwardPlan(_AddNormPlan):
+    """sum is what the forward op stored, dsum the gradient that arrives at it; dx is that of x and of the residual."""
+
     __slots__ = ()
     op = "add_layer_norm_backward_{T}"
     others = ("add_layer_norm_param_backward_{T}",)

@@ -12,8 +12,7 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.channels import ChannelNormDescriptor
-from baracuda.norm.fields import eps_field, shape_field
-from baracuda.operands import Args, Viewable
+from baracuda.norm.fields import GIVEN, eps_field, shape_field
 from baracuda.plan import Plan
 
 
@@ -28,39 +27,18 @@ class GroupNormWideDescriptor(GroupNormWideBackwardDescriptor):
     eps: float = eps_field()
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GroupNormWideArgs(Args):
-    """A gamma that is not there is 1, a beta 0."""
-
-    x: Viewable
-    gamma: Viewable
-    beta: Viewable
-    y: Viewable
-    saved_mean: Viewable = None
-    saved_rstd: Viewable = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class GroupNormWideBackwardArgs(Args):
-    dy: Viewable
-    x: Viewable
-    gamma: Viewable
-    saved_mean: Viewable
-    saved_rstd: Viewable
-    dx: Viewable
-    dgamma: Viewable = None
-    dbeta: Viewable = None
-
-
 class _WidePlan(Plan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
+    fields = GIVEN
     kind = NormalizationKind.GROUP_NORM
     names: ClassVar = {"c_extent": "num_channels"}
     shapes: ClassVar = dict.fromkeys(("dy", "x", "y", "dx"), "input_shape")
 
 
 class GroupNormWidePlan(_WidePlan):
+    """A gamma that is not there is 1, a beta 0."""
+
     __slots__ = ()
     op = "group_norm_wide_{T}"
 

@@ -5,7 +5,6 @@ Strides of any sign.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from typing import ClassVar
 
 from baracuda import descriptor
@@ -13,7 +12,6 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -149,40 +147,6 @@ def _check_axis(axis: int, shape: tuple[int, ...]) -> None:
         raise InvalidProblemError(f"concat_dim is {axis}, must be an axis of shape {shape}")
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ConcatArgs(Args):
-    a: Viewable
-    b: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ConcatBackwardArgs(Args):
-    """A gradient that is None is not wanted."""
-
-    dy: Viewable
-    da: Viewable | None = None
-    db: Viewable | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ConcatManyArgs(Args):
-    """inputs: a tensor for each of the descriptor's extents, in their order."""
-
-    lists = ("inputs",)
-    inputs: Sequence[Viewable]
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ConcatManyBackwardArgs(Args):
-    """outputs: a tensor for each of the descriptor's extents, in their order; one that is None is not wanted."""
-
-    lists = ("outputs",)
-    dy: Viewable
-    outputs: Sequence[Viewable | None]
-
-
 class ConcatPlan(Plan):
     __slots__ = ()
     op = "concat2_{T}"
@@ -192,6 +156,8 @@ class ConcatPlan(Plan):
 
 
 class ConcatBackwardPlan(Plan):
+    """A gradient that is None is not wanted."""
+
     __slots__ = ()
     op = "concat2_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
@@ -200,6 +166,8 @@ class ConcatBackwardPlan(Plan):
 
 
 class ConcatManyPlan(Plan):
+    """inputs: a tensor for each of the descriptor's extents, in their order."""
+
     __slots__ = ()
     op = "concat_{T}"
     category = OpCategory.SHAPE_LAYOUT
@@ -211,7 +179,7 @@ class ConcatManyPlan(Plan):
 
 
 class ConcatManyBackwardPlan(ConcatManyPlan):
-    """A split."""
+    """A split. outputs: a tensor for each of the descriptor's extents, in their order, None where it is not wanted."""
 
     __slots__ = ()
     op = "concat_backward_{T}"

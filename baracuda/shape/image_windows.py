@@ -13,7 +13,6 @@ from baracuda._scalars import INT32_MAX
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -72,18 +71,6 @@ class Im2ColDescriptor(Descriptor):
 @dataclasses.dataclass(frozen=True)
 class Col2ImDescriptor(Im2ColDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Im2ColArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class Col2ImArgs(Args):
-    dy: Viewable
-    dx: Viewable
 
 
 class Im2ColPlan(Plan):

@@ -13,7 +13,6 @@ from baracuda._scalars import INT32_MAX, as_integer, as_integers, as_items, is_i
 from baracuda.descriptor import Descriptor, ShapedDescriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -117,34 +116,6 @@ class PermuteDescriptor(Descriptor):
 @dataclasses.dataclass(frozen=True)
 class PermuteBackwardDescriptor(PermuteDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class FlipArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class FlipBackwardArgs(Args):
-    dy: Viewable
-    dx: Viewable
-
-
-class RollArgs(FlipArgs):
-    __slots__ = ()
-
-
-class RollBackwardArgs(FlipBackwardArgs):
-    __slots__ = ()
-
-
-class PermuteArgs(FlipArgs):
-    __slots__ = ()
-
-
-class PermuteBackwardArgs(FlipBackwardArgs):
-    __slots__ = ()
 
 
 _BACK = {"x": "dy", "y": "dx"}

@@ -11,7 +11,6 @@ from baracuda.descriptor import Descriptor, product
 from baracuda.elementwise.fill import element_value, stored_high, stored_value
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, PadMode, ShapeLayoutKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -83,18 +82,6 @@ class PadDescriptor(_Padding):
 @dataclasses.dataclass(frozen=True)
 class PadBackwardDescriptor(_Padding):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PadArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class PadBackwardArgs(Args):
-    dy: Viewable
-    dx: Viewable
 
 
 class PadPlan(Plan):

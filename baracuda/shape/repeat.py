@@ -15,7 +15,6 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -101,18 +100,6 @@ class RepeatInterleaveBackwardDescriptor(RepeatInterleaveDescriptor):
     pass
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RepeatArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class RepeatBackwardArgs(Args):
-    dy: Viewable
-    dx: Viewable
-
-
 class RepeatPlan(Plan):
     __slots__ = ()
     op = "repeat_{T}"
@@ -126,14 +113,6 @@ class RepeatBackwardPlan(Plan):
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.REPEAT
     shapes: ClassVar = {"dy": "output_shape"}
-
-
-class RepeatInterleaveArgs(RepeatArgs):
-    __slots__ = ()
-
-
-class RepeatInterleaveBackwardArgs(RepeatBackwardArgs):
-    __slots__ = ()
 
 
 class RepeatInterleavePlan(Plan):

@@ -13,7 +13,6 @@ from baracuda.descriptor import Descriptor, ShapedDescriptor, product
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 _NIBBLES = (ElementKind.S4, ElementKind.U4)
@@ -137,32 +136,11 @@ class WriteSliceFromDescriptor(WriteSliceDescriptor):
         return valid
 
 
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class ContiguizeArgs(Args):
-    source: Viewable
-    dest: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WriteSliceArgs(Args):
-    dest: Viewable
-    source: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class WriteSliceFromArgs(Args):
-    """start: one i64, read when the work is done, so that a graph may be replayed with another. What of the window
-    would lie outside of dest is dropped; with PlanPreference(check_indices=True) `check` tells.
-    """
-
-    dest: Viewable
-    source: Viewable
-    start: Viewable
-
-
 class ContiguizePlan(_ByWidth):
     __slots__ = ()
     op = "contiguize_{T}"
+    fields: ClassVar = {"dest": "last"}
+    rows = ("contiguize_b1",)
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.CONTIGUIZE
     shapes: ClassVar = {"dest": "shape", "source": "shape"}
@@ -177,12 +155,18 @@ class ContiguizePlan(_ByWidth):
 class WriteSlicePlan(_ByWidth):
     __slots__ = ()
     op = "write_slice_{T}"
+    rows = ("write_slice_b1",)
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.WRITE_SLICE
     shapes: ClassVar = {"dest": "dest_shape", "source": "source_shape"}
 
 
 class WriteSliceFromPlan(WriteSlicePlan):
+    """start: one i64, read when the work is done, so that a graph may be replayed with another. What of the window
+    would lie outside of dest is dropped; with PlanPreference(check_indices=True) `check` tells.
+    """
+
     __slots__ = ()
     op = "write_slice_{T}_doff"
+    rows = ("write_slice_b1_doff",)
     names: ClassVar = {"dyn_start_dev": "start"}

@@ -13,7 +13,6 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -44,26 +43,6 @@ class TriuBackwardDescriptor(TriuDescriptor):
 @dataclasses.dataclass(frozen=True)
 class TrilBackwardDescriptor(TrilDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TriuArgs(Args):
-    input: Viewable
-    output: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class TriuBackwardArgs(Args):
-    grad_output: Viewable
-    grad_input: Viewable
-
-
-class TrilArgs(TriuArgs):
-    __slots__ = ()
-
-
-class TrilBackwardArgs(TriuBackwardArgs):
-    __slots__ = ()
 
 
 _BACK = {"input": "grad_output", "output": "grad_input"}

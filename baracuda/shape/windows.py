@@ -10,7 +10,6 @@ from baracuda._scalars import INT32_MAX, as_integer
 from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, ShapeLayoutKind
-from baracuda.operands import Args, Viewable
 from baracuda.plan import Plan
 
 
@@ -67,18 +66,6 @@ class UnfoldDescriptor(Descriptor):
 @dataclasses.dataclass(frozen=True)
 class UnfoldBackwardDescriptor(UnfoldDescriptor):
     pass
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class UnfoldArgs(Args):
-    x: Viewable
-    y: Viewable
-
-
-@dataclasses.dataclass(frozen=True, slots=True, eq=False)
-class UnfoldBackwardArgs(Args):
-    dy: Viewable
-    dx: Viewable
 
 
 class UnfoldPlan(Plan):

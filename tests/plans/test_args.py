@@ -1,0 +1,86 @@
+"""Args are made of the rows of the op table, and are classes like those that somebody wrote."""
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import sys
+import typing
+
+import pytest
+
+import baracuda as bk
+from baracuda._args import _merged, args_of
+from baracuda.operands import Args
+from fakes import PLANS, example_args, example_plan
+
+ARGS = {name: getattr(bk, f"{name}Args") for name in PLANS}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_args_are_classes_of_their_module(name):
+    args, plan = ARGS[name], getattr(bk, f"{name}Plan")
+    assert args is plan.args_type and args.__bases__ == (Args,) and args.__module__ == plan.__module__
+    assert getattr(sys.modules[args.__module__], args.__qualname__) is args
+    assert pickle.loads(pickle.dumps(args)) is args is copy.deepcopy(args)
+    assert list(inspect.signature(args).parameters) == [field.name for field in dataclasses.fields(args)]
+    assert typing.get_type_hints(args).keys() >= set(args.__match_args__)
+    assert inspect.getdoc(args)
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_args_are_frozen_and_slotted(name):
+    args = example_args(name)
+    field = dataclasses.fields(args)[0].name
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(args, field, None)
+    assert not hasattr(args, "__dict__") and args != example_args(name)
+    assert all(getattr(copy.copy(args), each.name) is getattr(args, each.name) for each in dataclasses.fields(args))
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_what_has_no_default_is_needed_or_said_to_be_given(name):
+    """And what has one may be None in C, unless the plan says that it is optional."""
+    plan = example_plan(name)
+    for field in dataclasses.fields(plan.args_type):
+        params = [param for form in plan._forms if (param := form.parameter(field.name) or form.lists.get(field.name))]
+        place = plan.fields.get(field.name)
+        if field.default is dataclasses.MISSING and place != "given":
+            assert all(param.is_required or param.is_list for param in params)
+        assert not (field.default is None and place == "given")
+
+
+def fields(args):
+    return " ".join(field.name + "?" * (field.default is None) for field in dataclasses.fields(args))
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("SegmentSum", "input segment_ids output"), ("Rope", "x y positions?"), ("RopeStarts", "x y starts"),
+        ("BinaryBackward", "dy a? b? da? db?"), ("UnaryBackward", "dy x? y? dx?"), ("Affine", "x y"),
+        ("AddRMSNorm", "x residual gamma y sum? rms?"), ("ConcatManyBackward", "dy outputs"),
+        ("CrossEntropy", "input target? soft_target? out?"), ("GatherRows", "table idx dest"),
+        ("Gemm", "a b d c? bias? row_bias? row_scale? column_scale? residual? z?"), ("IntGemm", "a b d c? bias?"),
+    ],
+)  # fmt: skip
+def test_fields_stand_as_operands_do(name, expected):
+    assert fields(ARGS[name]) == expected
+
+
+def test_lists_are_named():
+    assert ARGS["ConcatMany"].lists == ("inputs",) and ARGS["ConcatManyBackward"].lists == ("outputs",)
+
+
+def test_orders_are_merged():
+    assert _merged(["dx", "day"]) == list("dxay")
+    assert _merged(["abd", "acd", "e"]) == list("abcde")
+
+
+def test_a_plan_without_a_row_is_refused():
+    class LostPlan(bk.UnaryPlan):
+        __slots__ = ()
+        op = "lost_{kind}_{T}"
+
+    with pytest.raises(TypeError, match=r"LostPlan: the op table has no row lost_\{kind\}_\{T\}"):
+        args_of(LostPlan)
