@@ -106,7 +106,8 @@ struct MatrixStrides {
     }
 };
 
-// Whether act(z) is about the least that f32 can tell, 2^-110 to 2^-150, which those of 16 bits need not know, but a gate may lift.
+// Whether act(z) is about the least that f32 can tell, 2^-110 to 2^-150, which those of 16 bits need not know, but a gate may
+// lift.
 BK_HD bool is_near_nothing(Activation activation, float z) {
     switch (activation) {
         case Activation::kGelu: return z < -12.4f && z > -14.6f;

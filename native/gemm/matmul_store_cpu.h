@@ -98,7 +98,8 @@ void activate_gated(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count) 
             std::copy(z, z + count, given);
             activate_span<E>(e.activation, z, count);
             for (int64_t c = 0; c < count; ++c)
-                if (is_near_nothing(e.activation, given[c])) z[c] = Epilogue<T>::template activated_as<S>(e.activation, given[c]);
+                if (is_near_nothing(e.activation, given[c]))
+                    z[c] = Epilogue<T>::template activated_as<S>(e.activation, given[c]);
             return;
         }
     activate_span<S>(e.activation, z, count);

@@ -52,8 +52,7 @@ BK_DEVICE void store_nibbles(const Epilogue<T>& e, int64_t matrix, int64_t i, in
     if (e.c != nullptr) e.add_pair(z, e.beta, e.c[matrix * e.c_at.step + i * e.c_at.row + j / 2]);
     if (e.bias != nullptr)
         for (int v = 0; v < 2; ++v) z[v] += e.bias_of(j + v);
-    e.d[matrix * e.d_at.step + i * e.d_at.row + j / 2] =
-        e.stored_pair(e.activated(z[0]), e.activated(z[1]));
+    e.d[matrix * e.d_at.step + i * e.d_at.row + j / 2] = e.stored_pair(e.activated(z[0]), e.activated(z[1]));
 }
 
 // Two elements beside one another of c, d, residual or z.

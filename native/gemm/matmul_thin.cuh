@@ -39,13 +39,11 @@ Status matmul_thin(const Launch& launch, const Matmul<T>& given) {
     const bool along_k = p.b_at.row == 1;
     if constexpr (std::is_same_v<T, float>) {
         if (along_k) return launch_thin(launch, p, matmul_thin_deep_fma_kernel<T>, kDeepFmaColumns, kThinWarps);
-        if (p.n >= kWholeLines * 32)
-            return launch_thin(launch, p, matmul_thin_wide_fma_kernel<T, 8>, 32, kThinWarps);
+        if (p.n >= kWholeLines * 32) return launch_thin(launch, p, matmul_thin_wide_fma_kernel<T, 8>, 32, kThinWarps);
         return launch_thin(launch, p, matmul_thin_wide_fma_kernel<T, 4>, 16, kThinWarps);
     } else {
         if (along_k) return launch_thin(launch, p, matmul_thin_deep_tensor_kernel<T>, kDeepTensorColumns, kThinWarps);
-        if (p.n >= kWholeLines * 64)
-            return launch_thin(launch, p, matmul_thin_wide_tensor_kernel<T, 8>, 64, kWideTensorWarps);
+        if (p.n >= kWholeLines * 64) return launch_thin(launch, p, matmul_thin_wide_tensor_kernel<T, 8>, 64, kWideTensorWarps);
         return launch_thin(launch, p, matmul_thin_wide_tensor_kernel<T, 4>, 32, kWideTensorWarps);
     }
 }

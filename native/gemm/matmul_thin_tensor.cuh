@@ -104,7 +104,8 @@ __global__ void __launch_bounds__(32 * kThinWarps, 3)
 }
 
 // Rows of B whose elements lie together. With L = kLaneColumns, g = lane / 4 and t = lane % 4 a lane reads columns Lg to Lg + L
-// - 1 of terms 4t to 4t + 3 of 16, and these terms of row g of A: L / 2 steps, each of two columns, whose terms are paired here.
+// - 1 of terms 4t to 4t + 3 of 16, and these terms of row g of A: L / 2 steps, each of two columns, whose terms are paired
+// here.
 template <class T, int kLaneColumns>
 __global__ void __launch_bounds__(32 * kWideTensorWarps, 2)
     matmul_thin_wide_tensor_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {

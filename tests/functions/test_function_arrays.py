@@ -253,7 +253,7 @@ def test_views_that_do_not_know_their_device(library):
 
 
 def test_numbers_lie_beside_arrays_of_a_namespace(library):
-    """A number that becomes an operand is where the arrays are that the kernel reads: JAX's have no kind of their own."""
+    """A number that becomes an operand is where those arrays are. JAX's have no kind of their own."""
     like = bk.upload(np.arange(3, dtype=np.float32))
     scalar = bk.tensor(kinds._Namespace(Namespace).scalar(2.5, bk.f32, like))
     assert (scalar.device, scalar.shape, scalar.dtype) == (library.backend, (), bk.f32)

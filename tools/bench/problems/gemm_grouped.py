@@ -132,8 +132,8 @@ def gated(backend):
             name=f"gemm_gated swiglu {m}x{n}x{k}", row="gemm_gated_{T}", dtypes=("bf16", "f32"),
             arrays=arrays | {"d": Operand((m, n))}, check=check_gated, torch=(torch_gated,), workspace=True,
             scalars={
-                "m": m, "n": n, "k": k, "layout": 1, "activation": 3, "backend": 0, "alpha": k**-0.5, "lda": k, "ldb1": k,
-                "ldb2": k, "ldz1": n, "ldz2": n, "ldd": n,
+                "m": m, "n": n, "k": k, "layout": 1, "activation": 3, "backend": 0, "alpha": k**-0.5,
+                "lda": k, "ldb1": k, "ldb2": k, "ldz1": n, "ldz2": n, "ldd": n,
             },
             bounds=(Bound("peer", 1.0),), flops=4 * m * n * k,
         )  # fmt: skip
