@@ -4,9 +4,9 @@
 # usage: tools/check_gpu.sh OUT [PYTHON]     reports go to the folder OUT; exits non-zero if anything failed
 #
 # Where time on the machine is limited, STAGES="tests large demo sanitizers bench" chooses some, FAILURES=N ends the suite
-# after so many, SECONDS_OF_BENCH=N the benchmark after so long; WORKERS=N tests run at once. Failures are printed when they happen; $OUT/tests.xml has all.
-# compute-sanitizer runs an op of every row, hence every kernel's text, on arrays of at most 2,000 elements, its four tools
-# at once; SANITIZE=EXPRESSION (pytest -k) chooses others, TOOLS some of the four.
+# after so many, WORKERS=N run its tests, SECONDS_OF_BENCH=N ends the benchmark after so long. Failures are printed when they
+# happen; $OUT/tests.xml has all. compute-sanitizer runs an op of every row, hence every kernel's text, on arrays of at most
+# 2,000 elements, its four tools at once; SANITIZE=EXPRESSION (pytest -k) chooses others, TOOLS some of the four.
 set -u -o pipefail
 out=${1:?usage: tools/check_gpu.sh OUT [PYTHON]}
 python=${2:-python3}

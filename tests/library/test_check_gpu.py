@@ -41,6 +41,18 @@ def test_stages_that_fail(tmp_path):
     assert (tmp_path / "failed").read_text() == "tests\nbench\n"
 
 
+def test_the_suite_of_several_workers(tmp_path):
+    """Where pytest-xdist is there: the suite alone, not what is measured."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\n[ "$1" = -c ] || echo "FAILED of $*"\n')
+    python.chmod(0o755)
+    environment = os.environ | {"STAGES": "tests large", "WORKERS": "5"}
+    told = subprocess.run(
+        [SCRIPT, tmp_path, python], env=environment, capture_output=True, text=True, timeout=60
+    ).stdout
+    assert [" -n 5 " in line for line in told.splitlines() if line.startswith("FAILED of")] == [True, False]
+
+
 def test_stages_that_pass(tmp_path):
     result = check_gpu(tmp_path, "demo", STATUS="0")
     assert result.returncode == 0 and "passed in" in result.stdout and "last line" in result.stdout
