@@ -106,17 +106,6 @@ struct MatrixStrides {
     }
 };
 
-// Whether act(z) is about the least that f32 can tell, 2^-110 to 2^-150, which those of 16 bits need not know, but a gate may
-// lift.
-BK_HD bool is_near_nothing(Activation activation, float z) {
-    switch (activation) {
-        case Activation::kGelu: return z < -12.4f && z > -14.6f;
-        case Activation::kSilu: return z < -76 && z > -109;
-        case Activation::kGeluTanh: return z < -9.3f && z > -10.9f;
-        default: return false;
-    }
-}
-
 // What is done to a sum before it is stored: d = act(alpha row_scale[i] column_scale[j] sum + beta c + bias[j] + row_bias[i]) +
 // residual. All but d may be null. The steps behind `activation` are those that few products have.
 template <class T>
@@ -219,7 +208,7 @@ struct Epilogue {
         if (gate_bias != nullptr) gate += gate_bias_j;
         if (z != nullptr) keep(z, i * z_at.row + j, x);
         if (gate_z != nullptr) keep(gate_z, i * gate_z_at.row + j, gate);
-        return activated_for_gate(x) * gate;
+        return activated_as<S>(activation, x) * gate;
     }
 
     BK_HD S bias_of(int64_t j) const {
@@ -275,11 +264,6 @@ struct Epilogue {
     BK_HD S activated(S z) const {
         if constexpr (kMayBeWide<E>)
             if (!is_wide) return activated_as<E>(activation, z);
-        return activated_as<S>(activation, z);
-    }
-    BK_HD S activated_for_gate(S z) const {
-        if constexpr (kMayBeWide<E>)
-            if (!is_wide && !is_near_nothing(activation, z)) return activated_as<E>(activation, z);
         return activated_as<S>(activation, z);
     }
 };

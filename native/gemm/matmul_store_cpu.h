@@ -87,6 +87,17 @@ void activate_results(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count
     activate_span<matmul_scalar_t<T>>(e.activation, z, count);
 }
 
+// Whether act(z) is about the least that f32 can tell, 2^-110 to 2^-150, which those of 16 bits need not know, but a gate may
+// lift.
+BK_HD bool is_near_nothing(Activation activation, float z) {
+    switch (activation) {
+        case Activation::kGelu: return z < -12.4f && z > -14.6f;
+        case Activation::kSilu: return z < -76 && z > -109;
+        case Activation::kGeluTanh: return z < -9.3f && z > -10.9f;
+        default: return false;
+    }
+}
+
 // Of at most `kMost` that a gate multiplies.
 template <int64_t kMost, class T>
 void activate_gated(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count) {
