@@ -18,6 +18,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "core/abi/launch.h"
@@ -325,6 +327,36 @@ BK_HD int64_t collect_stretches(const R& reducer, const ReduceSpans<kIn>& spans,
     return 0;
 }
 
+// Terms of the Accs of a short result: bf16 widened by whole vectors. GCC takes vectors of as many bytes of bf16 and f32 in a
+// loop, and memory is slow to give what it got by halves.
+template <class... In>
+struct ShortSpans {
+    template <class T>
+    static constexpr bool kIsCopied = std::is_same_v<T, bf16>;
+    template <class T>
+    using Term = std::conditional_t<kIsCopied<T>, float, T>;
+    template <class T>
+    struct alignas(64) Buffer {
+        Term<T> at[kIsCopied<T> ? kShortAccs : 1];
+    };
+    Pack<Buffer<In>...> copies;
+
+    template <size_t I, class T>
+    BK_HD const Term<T>* widened(const T* x) {
+        if constexpr (kIsCopied<T>) {
+            typedef uint16_t Halves __attribute__((vector_size(2 * kShortAccs)));
+            typedef uint32_t Bits __attribute__((vector_size(4 * kShortAccs)));
+            Halves halves;
+            memcpy(&halves, x, sizeof(halves));
+            const Bits bits = __builtin_convertvector(halves, Bits) << 16;
+            memcpy(get<I>(copies).at, &bits, sizeof(bits));
+            return get<I>(copies).at;
+        } else {
+            return x;
+        }
+    }
+};
+
 // A result of at least kShortAccs terms, fewer than of several runs: collect() and combine_span() with loops of constant
 // length.
 template <class R, class... In, size_t... I>
@@ -335,9 +367,11 @@ BK_HD typename R::Acc reduce_short(const R& reducer, int64_t terms, int64_t inde
     for (int64_t i = 0; i < kShortAccs; ++i) accs.store(i, reducer.identity());
     start_span(reducer, accs, 0, kShortAccs, x, each);
     const int64_t whole = terms / kShortAccs, rest = terms % kShortAccs;
-    for (int64_t k = 0; k < whole; ++k)
-        add_span(reducer, accs, kShortAccs, k * kShortAccs * index_step, index_step, pack((get<I>(x) + k * kShortAccs)...),
-                 each);
+    for (int64_t k = 0; k < whole; ++k) {
+        ShortSpans<In...> spans;
+        const auto from = pack(spans.template widened<I>(get<I>(x) + k * kShortAccs)...);
+        add_span(reducer, accs, kShortAccs, k * kShortAccs * index_step, index_step, from, each);
+    }
     settle_span(reducer, accs, kShortAccs, whole);
     if (rest > 0) {
         const int64_t at = whole * kShortAccs;
@@ -429,7 +463,7 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
     Acc partial[kMostParts<Acc>];
     int64_t step[kIn + kOut] = {};  // from result to result of a task
     for (int k = 0; !spans.along_terms && k < kIn + kOut; ++k) step[k] = plan.kept.stride[k][inner];
-    parallel_ranges(tasks, grain_for(terms.bytes * block * part), [&](int64_t begin, int64_t end) {
+    parallel_ranges(tasks, 2 * grain_for(terms.bytes * block * part), [&](int64_t begin, int64_t end) {  // bytes are but read
         AccArrays<Acc, kAccs> accs, all;
         typename Terms::Reader reader(terms);
         for (int64_t task = begin; task < end; ++task) {
