@@ -409,6 +409,37 @@ bool goes_along_terms(const ReducePlan<In, Out>& plan, bool is_dense_line) {
     return width < 16 && line >= 64;
 }
 
+// Accs of one result, of whose terms `line` are neighbours.
+inline int64_t accs_along(int64_t most, int64_t line, bool is_dense) {
+    most = std::min(kTermAccs, most);
+    while (most > kShortAccs && most * (is_dense ? 16 : 32) > line) most /= 2;
+    while (most > 1 && most > line) most /= 2;
+    while (most & (most - 1)) most &= most - 1;
+    return most;
+}
+
+// What `n` terms give that lie side by side, and inputs from number kMoving of the reducer on that stand still along them. For
+// loops over lines that do more with each of them.
+template <class R, class... In>
+BK_HD typename R::Acc reduce_line(const R& reducer, int64_t n, const In*... in) {
+    constexpr int kIn = sizeof...(In);
+    constexpr int64_t kAccs = kMostAccs<typename R::Acc> < kTermAccs ? kMostAccs<typename R::Acc> : kTermAccs;
+    TermsInMemory<In...> terms{{pack(in...)}, kMovingOf<R>};
+    Layout<kIn + 1> line;
+    int64_t step[kIn + 1] = {};
+    for (int k = 0; k < kIn; ++k) step[k] = terms.step[k] = k < kMovingOf<R> ? 1 : 0;
+    line.append(n, step);
+    ReduceSpans<kIn> spans{true, true, accs_along(kAccs, n, true), n, 0, {}, Walk<kIn + 1, uint64_t>(line)};
+    for (int k = 0; k < kIn; ++k) spans.stride[k] = step[k];
+    AccArrays<typename R::Acc, kAccs> accs, all;
+    typename TermsInMemory<In...>::Reader reader(terms);
+    const int64_t start[kIn] = {};
+    reader.move_to(start);
+    settle_span(reducer, accs, spans.accs,
+                collect_stretches(reducer, spans, accs, all, spans.accs, reader, 0, n, std::index_sequence_for<In...>{}));
+    return combine_span(reducer, accs, spans.accs);
+}
+
 // Parts of few results: their Accs are a small part of the stack.
 template <class Acc>
 constexpr int64_t kMostParts = std::max<int64_t>(1024 / sizeof(Acc), kReduceParts);
@@ -436,11 +467,7 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
     Layout<kIn + kOut> outer = plan.kept;
     int64_t width = 1, block = 1, blocks = 1, parts = 1;
     if (spans.along_terms) {
-        int64_t most = std::min(kTermAccs, kAccs);
-        while (most > kShortAccs && most * (spans.are_dense ? 16 : 32) > spans.line) most /= 2;
-        while (most > 1 && most > spans.line) most /= 2;
-        while (most & (most - 1)) most &= most - 1;
-        spans.accs = most;
+        spans.accs = accs_along(kAccs, spans.line, spans.are_dense);
     } else {
         width = plan.kept.extent[inner];
         outer.rank = inner;
