@@ -80,6 +80,12 @@ struct SoftCrossEntropy {
     }
 };
 
+// The gradient of the logits of dense rows, where these do not stay on the chip. dy moves by dy_step from row to row, and
+// dinput may be the input.
+template <class T>
+Status dense_soft_gradients(const TermRows<2>& rows, compute_t<T> factor, const T* input, const T* target, const T* dy,
+                            int64_t dy_step, T* dinput);
+
 template <class T>
 struct SoftCrossEntropyBackward {
     int64_t n_rows;
@@ -91,9 +97,12 @@ struct SoftCrossEntropyBackward {
 
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input}, {"row_stride_target", row_stride_target})
     Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_input, row_stride_target}},
-                             SoftCrossEntropyRows<T>{{}, factor(), class_extent}, inputs(input, target), inputs(dy),
-                             outputs(dinput));
+        const TermRows<2> rows{n_rows, class_extent, {row_stride_input, row_stride_target}};
+        if constexpr (!kRowsStayOnChip)
+            return dense_soft_gradients(rows, factor(), input, target, dy, reduction_mode == kEachTerm ? 1 : 0, dinput);
+        else
+            return row_gradients(launch, reduction_mode, rows, SoftCrossEntropyRows<T>{{}, factor(), class_extent},
+                                 inputs(input, target), inputs(dy), outputs(dinput));
     }
 };
 
@@ -283,3 +292,7 @@ struct WeightedSoftCrossEntropyBackward : WeightedSoftCrossEntropyBase<T> {
 };
 
 }  // namespace bk
+
+#if !BK_CUDA
+#include "loss/soft_rows_cpu.h"
+#endif

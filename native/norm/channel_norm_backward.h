@@ -15,6 +15,22 @@
 
 namespace bk {
 
+// Whether what keeps no rows of such groups on the chip has all gradients in one pass over memory, without a workspace.
+template <class T>
+bool takes_group_lines(const ChannelShape& shape);
+
+// Its operands. dx, gamma, dgamma and dbeta may be null.
+template <class T, class S>
+struct GroupLines {
+    ChannelShape shape;
+    const T *dy, *x, *gamma;
+    const S *mean, *rstd;
+    T *dx, *dgamma, *dbeta;
+};
+
+template <class T, class S>
+Status run_group_lines(const GroupLines<T, S>& of);
+
 // S is the type of the statistics, T or that of computation.
 template <class T, class S = T>
 struct ChannelNormBackward {
@@ -47,6 +63,9 @@ struct ChannelNormBackward {
             launch.workspace_bytes = 0;
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
+        if constexpr (!kRowsStayOnChip)
+            if (takes_group_lines<T>(shape()))
+                return run_group_lines(GroupLines<T, S>{shape(), dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
         const Given of{dy, x, gamma, saved_mean, saved_rstd};
         const bool wants_sums = dgamma != nullptr || dbeta != nullptr;
         const bool is_exact = std::is_same_v<T, C> && dgamma != nullptr && dbeta != nullptr;
@@ -278,3 +297,7 @@ private:
 };
 
 }  // namespace bk
+
+#if !BK_CUDA
+#include "norm/channel_norm_backward_cpu.h"
+#endif

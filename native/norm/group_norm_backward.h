@@ -57,6 +57,23 @@ struct GroupApplyBackward : OnlyMaps {
     }
 };
 
+// Whether what keeps no rows of such groups on the chip has all gradients by blocks of channels, without a workspace.
+template <class T>
+bool takes_channel_blocks(const GroupShape& shape);
+
+// Its operands. gamma, dx, dgamma and dbeta may be null.
+template <class T>
+struct ChannelBlocks {
+    GroupShape shape;
+    const T *dy, *x;
+    const compute_t<T>*gamma, *mean, *rstd;
+    T* dx;
+    compute_t<T>*dgamma, *dbeta;
+};
+
+template <class T>
+Status run_channel_blocks(const ChannelBlocks<T>& of);
+
 // With a workspace the sums of each channel of an item are found first, in the order of memory, and all others are made of
 // them.
 template <class T>
@@ -87,6 +104,9 @@ struct GroupNormChannelsLastBackward {
         }
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
+        if constexpr (!kRowsStayOnChip)
+            if (takes_channel_blocks<T>(shape()))
+                return run_channel_blocks(ChannelBlocks<T>{shape(), dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
         const Given given{dy, x, gamma, saved_mean, saved_rstd};
         return found ? run_sums(launch, given, dx, dgamma, dbeta)
                      : run_groups(Launch{nullptr, 0, launch.stream}, given, dx, dgamma, dbeta);
@@ -212,3 +232,7 @@ private:
 };
 
 }  // namespace bk
+
+#if !BK_CUDA
+#include "norm/group_norm_backward_cpu.h"
+#endif

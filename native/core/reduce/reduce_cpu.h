@@ -18,6 +18,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "core/abi/launch.h"
@@ -325,6 +327,36 @@ BK_HD int64_t collect_stretches(const R& reducer, const ReduceSpans<kIn>& spans,
     return 0;
 }
 
+// Terms of the Accs of a short result: bf16 widened by whole vectors. GCC takes vectors of as many bytes of bf16 and f32 in a
+// loop, and memory is slow to give what it got by halves.
+template <class... In>
+struct ShortSpans {
+    template <class T>
+    static constexpr bool kIsCopied = std::is_same_v<T, bf16>;
+    template <class T>
+    using Term = std::conditional_t<kIsCopied<T>, float, T>;
+    template <class T>
+    struct alignas(64) Buffer {
+        Term<T> at[kIsCopied<T> ? kShortAccs : 1];
+    };
+    Pack<Buffer<In>...> copies;
+
+    template <size_t I, class T>
+    BK_HD const Term<T>* widened(const T* x) {
+        if constexpr (kIsCopied<T>) {
+            typedef uint16_t Halves __attribute__((vector_size(2 * kShortAccs)));
+            typedef uint32_t Bits __attribute__((vector_size(4 * kShortAccs)));
+            Halves halves;
+            memcpy(&halves, x, sizeof(halves));
+            const Bits bits = __builtin_convertvector(halves, Bits) << 16;
+            memcpy(get<I>(copies).at, &bits, sizeof(bits));
+            return get<I>(copies).at;
+        } else {
+            return x;
+        }
+    }
+};
+
 // A result of at least kShortAccs terms, fewer than of several runs: collect() and combine_span() with loops of constant
 // length.
 template <class R, class... In, size_t... I>
@@ -335,9 +367,11 @@ BK_HD typename R::Acc reduce_short(const R& reducer, int64_t terms, int64_t inde
     for (int64_t i = 0; i < kShortAccs; ++i) accs.store(i, reducer.identity());
     start_span(reducer, accs, 0, kShortAccs, x, each);
     const int64_t whole = terms / kShortAccs, rest = terms % kShortAccs;
-    for (int64_t k = 0; k < whole; ++k)
-        add_span(reducer, accs, kShortAccs, k * kShortAccs * index_step, index_step, pack((get<I>(x) + k * kShortAccs)...),
-                 each);
+    for (int64_t k = 0; k < whole; ++k) {
+        ShortSpans<In...> spans;
+        const auto from = pack(spans.template widened<I>(get<I>(x) + k * kShortAccs)...);
+        add_span(reducer, accs, kShortAccs, k * kShortAccs * index_step, index_step, from, each);
+    }
     settle_span(reducer, accs, kShortAccs, whole);
     if (rest > 0) {
         const int64_t at = whole * kShortAccs;
@@ -375,6 +409,37 @@ bool goes_along_terms(const ReducePlan<In, Out>& plan, bool is_dense_line) {
     return width < 16 && line >= 64;
 }
 
+// Accs of one result, of whose terms `line` are neighbours.
+inline int64_t accs_along(int64_t most, int64_t line, bool is_dense) {
+    most = std::min(kTermAccs, most);
+    while (most > kShortAccs && most * (is_dense ? 16 : 32) > line) most /= 2;
+    while (most > 1 && most > line) most /= 2;
+    while (most & (most - 1)) most &= most - 1;
+    return most;
+}
+
+// What `n` terms give that lie side by side, and inputs from number kMoving of the reducer on that stand still along them. For
+// loops over lines that do more with each of them.
+template <class R, class... In>
+BK_HD typename R::Acc reduce_line(const R& reducer, int64_t n, const In*... in) {
+    constexpr int kIn = sizeof...(In);
+    constexpr int64_t kAccs = kMostAccs<typename R::Acc> < kTermAccs ? kMostAccs<typename R::Acc> : kTermAccs;
+    TermsInMemory<In...> terms{{pack(in...)}, kMovingOf<R>};
+    Layout<kIn + 1> line;
+    int64_t step[kIn + 1] = {};
+    for (int k = 0; k < kIn; ++k) step[k] = terms.step[k] = k < kMovingOf<R> ? 1 : 0;
+    line.append(n, step);
+    ReduceSpans<kIn> spans{true, true, accs_along(kAccs, n, true), n, 0, {}, Walk<kIn + 1, uint64_t>(line)};
+    for (int k = 0; k < kIn; ++k) spans.stride[k] = step[k];
+    AccArrays<typename R::Acc, kAccs> accs, all;
+    typename TermsInMemory<In...>::Reader reader(terms);
+    const int64_t start[kIn] = {};
+    reader.move_to(start);
+    settle_span(reducer, accs, spans.accs,
+                collect_stretches(reducer, spans, accs, all, spans.accs, reader, 0, n, std::index_sequence_for<In...>{}));
+    return combine_span(reducer, accs, spans.accs);
+}
+
 // Parts of few results: their Accs are a small part of the stack.
 template <class Acc>
 constexpr int64_t kMostParts = std::max<int64_t>(1024 / sizeof(Acc), kReduceParts);
@@ -402,11 +467,7 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
     Layout<kIn + kOut> outer = plan.kept;
     int64_t width = 1, block = 1, blocks = 1, parts = 1;
     if (spans.along_terms) {
-        int64_t most = std::min(kTermAccs, kAccs);
-        while (most > kShortAccs && most * (spans.are_dense ? 16 : 32) > spans.line) most /= 2;
-        while (most > 1 && most > spans.line) most /= 2;
-        while (most & (most - 1)) most &= most - 1;
-        spans.accs = most;
+        spans.accs = accs_along(kAccs, spans.line, spans.are_dense);
     } else {
         width = plan.kept.extent[inner];
         outer.rank = inner;
@@ -429,7 +490,7 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
     Acc partial[kMostParts<Acc>];
     int64_t step[kIn + kOut] = {};  // from result to result of a task
     for (int k = 0; !spans.along_terms && k < kIn + kOut; ++k) step[k] = plan.kept.stride[k][inner];
-    parallel_ranges(tasks, grain_for(terms.bytes * block * part), [&](int64_t begin, int64_t end) {
+    parallel_ranges(tasks, 2 * grain_for(terms.bytes * block * part), [&](int64_t begin, int64_t end) {  // bytes are but read
         AccArrays<Acc, kAccs> accs, all;
         typename Terms::Reader reader(terms);
         for (int64_t task = begin; task < end; ++task) {

@@ -185,12 +185,19 @@ Status scatter_grouped(const Op& op, const Launch& launch, const ScatterLayout& 
     Carver carver(launch.workspace);
     groups.carve(&carver);
     const int64_t n = s.n, columns = groups.columns;
-    const auto target = [&](int64_t k) {
-        const int64_t i = index[k % n];
-        return s.keeps(i) ? k / n * s.targets + i : int64_t{-1};
-    };
     const Grouping& by = groups.by_target;
-    const int64_t largest = group_by_key(by, groups.rows, groups.targets, target, [](int64_t k) { return k; });
+    const auto group = [&](const auto& target) {
+        return group_by_key(by, groups.rows, groups.targets, target, [](int64_t k) { return k; });
+    };
+    const int64_t largest = groups.rows == n ? group([&](int64_t k) {  // of one block, of which no quotients are needed
+        const int64_t i = index[k];
+        return s.keeps(i) ? i : int64_t{-1};
+    })
+                                             : group([&](int64_t k) {
+                                                   const int64_t i = index[k % n];
+                                                   return s.keeps(i) ? k / n * s.targets + i : int64_t{-1};
+                                               });
+    const int64_t grouped = by.start[groups.targets];
     for_each_group(by, groups.targets, largest, columns, sizeof(T), [&](int64_t t, ColumnRange range) {
         const int64_t first = by.start[t], last = by.start[t + 1];
         if (first == last) return;
@@ -199,7 +206,9 @@ Status scatter_grouped(const Op& op, const Launch& launch, const ScatterLayout& 
             C sum[most()];
             const T* const head = updates + by.values[first] * columns + c;
             for (int64_t i = 0; i < width; ++i) sum[i] = widen(head[i]);
+            if (first + kRowsAhead < grouped) prefetch_row(updates + by.values[first + kRowsAhead] * columns + c, width);
             for (int64_t at = first + 1; at < last; ++at) {
+                if (at + kRowsAhead < grouped) prefetch_row(updates + by.values[at + kRowsAhead] * columns + c, width);
                 const T* const x = updates + by.values[at] * columns + c;
                 for (int64_t i = 0; i < width; ++i) sum[i] = op.combine(sum[i], widen(x[i]));
             }
