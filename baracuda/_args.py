@@ -1,10 +1,13 @@
-"""The Args of a plan: a field for each operand of the rows that its ops have in the table."""
+"""The classes that a plan takes: its Args, with a field for each operand of the rows that its ops have in the table,
+and its Descriptor where none is written.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import inspect
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +16,24 @@ from baracuda._optable import Op, Param, rows
 from baracuda.operands import Args, Viewable
 
 if TYPE_CHECKING:
+    from baracuda.descriptor import Descriptor
     from baracuda.plan import Plan
 
 _PLACES = ("given", "optional", "last")
+
+
+def descriptor_of(plan: type[Plan]) -> type[Descriptor]:
+    """XDescriptor of XPlan: what its module has by that name, or else a class put there, with the fields and properties
+    of `plan.descriptor_base`, which it derives from.
+    """
+    module, name = sys.modules[plan.__module__], f"{plan.__name__.removesuffix('Plan')}Descriptor"
+    if not hasattr(module, name):
+        base = plan.descriptor_base
+        # A docstring holds for both; where there is none dataclasses make one of the name and the fields.
+        doc = None if str(base.__doc__).startswith(f"{base.__name__}(") else base.__doc__
+        made = type(name, (base,), {"__module__": plan.__module__, "__doc__": doc})
+        setattr(module, name, dataclasses.dataclass(frozen=True)(made))
+    return getattr(module, name)
 
 
 def args_of(plan: type[Plan]) -> type[Args]:

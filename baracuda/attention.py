@@ -27,11 +27,6 @@ class AlibiDescriptor(Descriptor):
     key_len: int = descriptor.extent()
 
 
-@dataclasses.dataclass(frozen=True)
-class AlibiBackwardDescriptor(AlibiDescriptor):
-    pass
-
-
 _EXTENTS = {"batch": "batch_size", "heads": "num_heads", "q_len": "query_len", "k_len": "key_len"}
 
 
@@ -45,6 +40,7 @@ class AlibiPlan(Plan):
 
 class AlibiBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = AlibiDescriptor
     op = "alibi_backward_{T}"
     category = OpCategory.ATTENTION
     kind = AttentionKind.ALIBI

@@ -53,11 +53,6 @@ class EmbeddingDescriptor(_PaddedDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingBackwardDescriptor(EmbeddingDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
 class EmbeddingDenseBackwardDescriptor(_PaddedDescriptor):
     """With scale_grad_by_freq each row's gradient is over the number of times that the indices name the row."""
 
@@ -66,11 +61,6 @@ class EmbeddingDenseBackwardDescriptor(_PaddedDescriptor):
     num_indices: int = descriptor.extent()
     scale_grad_by_freq: bool = descriptor.flag()
     padding_idx: int | None = descriptor.checked(_optional_index, default=None)
-
-
-@dataclasses.dataclass(frozen=True)
-class EmbeddingSparseBackwardDescriptor(EmbeddingDenseBackwardDescriptor):
-    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,22 +85,12 @@ class EmbeddingBagDescriptor(_PaddedDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingBagBackwardDescriptor(EmbeddingBagDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
 class EmbeddingBagLastOffsetDescriptor(EmbeddingBagDescriptor):
     """offsets have num_bags + 1 entries, the last of which ends the last bag."""
 
     @property
     def offset_count(self) -> int:
         return self.num_bags + 1
-
-
-@dataclasses.dataclass(frozen=True)
-class EmbeddingBagLastOffsetBackwardDescriptor(EmbeddingBagLastOffsetDescriptor):
-    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,16 +110,6 @@ class EmbeddingBagWeightedDescriptor(_PaddedDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class EmbeddingBagWeightedBackwardDescriptor(EmbeddingBagWeightedDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
-class EmbeddingBagWeightsBackwardDescriptor(EmbeddingBagWeightedDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
 class EmbeddingBagDenseBackwardDescriptor(EmbeddingBagDescriptor):
     """Of every kind of bags. With include_last_offset offsets have num_bags + 1 entries, the last of which ends the
     last bag; with scale_grad_by_freq each row's gradient is over the number of times that the indices name the row.
@@ -151,11 +121,6 @@ class EmbeddingBagDenseBackwardDescriptor(EmbeddingBagDescriptor):
     @property
     def offset_count(self) -> int:
         return self.num_bags + self.include_last_offset
-
-
-@dataclasses.dataclass(frozen=True)
-class EmbeddingBagSparseBackwardDescriptor(EmbeddingBagDenseBackwardDescriptor):
-    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -195,6 +160,7 @@ class EmbeddingPlan(Plan):
 
 class EmbeddingBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = EmbeddingDescriptor
     op = "embedding_backward{I}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BACKWARD
@@ -213,6 +179,7 @@ class EmbeddingSparseBackwardPlan(Plan):
     """Behind the first `count` entries rows is -1 and values 0."""
 
     __slots__ = ()
+    descriptor_base = EmbeddingDenseBackwardDescriptor
     op = "embedding_sparse_backward{I}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_SPARSE_BACKWARD
@@ -241,6 +208,7 @@ class EmbeddingBagPlan(Plan):
 
 class EmbeddingBagBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = EmbeddingBagDescriptor
     op = "embedding_bag_backward{I}{O}_{T}"
     category = OpCategory.EMBEDDING
     names: ClassVar = {"padding_idx": "padding"}
@@ -258,6 +226,7 @@ class EmbeddingBagLastOffsetPlan(EmbeddingBagPlan):
 
 class EmbeddingBagLastOffsetBackwardPlan(EmbeddingBagBackwardPlan):
     __slots__ = ()
+    descriptor_base = EmbeddingBagLastOffsetDescriptor
     op = "embedding_bag_last_offset_backward{I}{O}_{T}"
 
 
@@ -271,6 +240,7 @@ class EmbeddingBagWeightedPlan(Plan):
 
 class EmbeddingBagWeightedBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = EmbeddingBagWeightedDescriptor
     op = "embedding_bag_weighted_backward{I}{O}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTED_BACKWARD
@@ -279,6 +249,7 @@ class EmbeddingBagWeightedBackwardPlan(Plan):
 
 class EmbeddingBagWeightsBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = EmbeddingBagWeightedDescriptor
     op = "embedding_bag_weights_backward{I}{O}_{T}"
     category = OpCategory.EMBEDDING
     kind = EmbeddingKind.EMBEDDING_BAG_WEIGHTS_BACKWARD
@@ -298,6 +269,7 @@ class EmbeddingBagSparseBackwardPlan(Plan):
     """Behind the first `count` entries rows is -1 and values 0."""
 
     __slots__ = ()
+    descriptor_base = EmbeddingBagDenseBackwardDescriptor
     op = "embedding_bag_sparse_backward{I}{O}_{T}"
     fields: ClassVar = {"per_sample_weights": "given"}
     category = OpCategory.EMBEDDING

@@ -1,4 +1,6 @@
-"""Plans: Descriptor -> select -> run. A family adds a Descriptor and the names of its ops; their rows make the Args."""
+"""Plans: Descriptor -> select -> run. A family adds a Descriptor, for all its plans or for each that has more fields,
+and the names of its ops; their rows make the Args.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from baracuda import _checks, _index_checks
 from baracuda._arch import arch_of
-from baracuda._args import args_of
+from baracuda._args import args_of, descriptor_of
 from baracuda._calls import Call, Form, forms_of, op_names, operands_of, parameters_of
 from baracuda._checks import watched_call
 from baracuda._lib import Library, default_library, load, symbol_name
@@ -54,6 +56,7 @@ class Plan:
     rows: ClassVar[tuple[str, ...]] = ()  # rows of the table that have the operands, where `op` is the name of none
     category: ClassVar[OpCategory]
     descriptor_type: ClassVar[type[Descriptor]]  # of GemmPlan the GemmDescriptor of its module
+    descriptor_base: ClassVar[type[Descriptor]]  # of which it is made if the module has none; that of the base plan
     args_type: ClassVar[type[Args]]  # of GemmPlan GemmArgs, made of the rows and put into its module
     # Of operands whose place in Args the rows do not tell: "given" has no default, though C takes NULL, "optional" has
     # one, though C does not, "last" stands behind the others.
@@ -72,11 +75,10 @@ class Plan:
     parameters: Mapping[str, float | int]  # of the function, by their C names
 
     def __init_subclass__(cls) -> None:
-        module, name = sys.modules.get(cls.__module__), cls.__name__.removesuffix("Plan")
-        if hasattr(cls, "op") and hasattr(module, f"{name}Descriptor"):  # a base of several has at most one of them
-            cls.descriptor_type = getattr(module, f"{name}Descriptor")
+        if hasattr(cls, "op") and not cls.__name__.startswith("_"):  # a base of several has no op, or a name like _Base
+            cls.descriptor_type = cls.descriptor_base = descriptor_of(cls)
             cls.args_type = args_of(cls)
-            setattr(module, cls.args_type.__name__, cls.args_type)
+            setattr(sys.modules[cls.__module__], cls.args_type.__name__, cls.args_type)
 
     def __init__(self, descriptor: Any, preference: PlanPreference, library: Library) -> None:
         """Use `select`, which checks its arguments."""

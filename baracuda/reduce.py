@@ -102,11 +102,6 @@ class BoolReduceDescriptor(_AxisDescriptor):
     reduce_axis: int = descriptor.checked(as_integer)
 
 
-@dataclasses.dataclass(frozen=True)
-class CountReduceDescriptor(BoolReduceDescriptor):
-    pass
-
-
 def _axes(name: str, value: object) -> tuple[int, ...]:
     axes = as_integers(name, value, 0, descriptor.MAX_RANK - 1)
     if len(set(axes)) < len(axes):
@@ -289,6 +284,7 @@ class BoolReducePlan(ReducePlan):
 
 class CountReducePlan(ReducePlan):
     __slots__ = ()
+    descriptor_base = BoolReduceDescriptor
     elsewhere: ClassVar = {
         kind: "BoolReducePlan" if kind in (ReduceKind.ANY, ReduceKind.ALL) else "ReducePlan"
         for kind in ReduceKind if kind is not ReduceKind.COUNT_NONZERO

@@ -70,11 +70,6 @@ class RopeDescriptor(Descriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class RopeBackwardDescriptor(RopeDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
 class RopePositionsDescriptor(RopeDescriptor):
     """The first rotary_dim features are turned, by base^(-2i / rotary_dim); None stands for all."""
 
@@ -90,18 +85,8 @@ class RopePositionsDescriptor(RopeDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class RopePositionsBackwardDescriptor(RopePositionsDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
 class RopeStartsDescriptor(RopePositionsDescriptor):
     """Positions count from a start of each batch."""
-
-
-@dataclasses.dataclass(frozen=True)
-class RopeStartsBackwardDescriptor(RopeStartsDescriptor):
-    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,16 +126,6 @@ class RopeApplyDescriptor(RopeApplyInterleavedDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class RopeApplyInterleavedBackwardDescriptor(RopeApplyInterleavedDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
-class RopeApplyBackwardDescriptor(RopeApplyDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
 class RopeApplyThdDescriptor(Descriptor):
     """The heads of each token, whose tables have the shape (num_tokens, head_dim / 2)."""
 
@@ -166,11 +141,6 @@ class RopeApplyThdDescriptor(Descriptor):
     @property
     def stride_b(self) -> int:
         return self.table_row
-
-
-@dataclasses.dataclass(frozen=True)
-class RopeApplyThdBackwardDescriptor(RopeApplyThdDescriptor):
-    pass
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ from baracuda.plan import Plan
 
 @dataclasses.dataclass(frozen=True)
 class SegmentDescriptor(Descriptor):
-    """Base of the descriptors of this module."""
+    """num_inputs rows of embedding_dim elements, which are of num_segments segments."""
 
     num_inputs: int = descriptor.extent()
     embedding_dim: int = descriptor.extent()
@@ -32,6 +32,7 @@ class _SegmentPlan(Plan):
     UNSORTED_SEGMENT_MAX, and takes an UnsortedSegmentMaxDescriptor and UnsortedSegmentMaxArgs."""
 
     __slots__ = ()
+    descriptor_base = SegmentDescriptor
     category = OpCategory.SEGMENT_OPS
     names: ClassVar = {"n": "num_inputs", "d": "embedding_dim"}
 
@@ -43,176 +44,92 @@ class _SegmentPlan(Plan):
         super().__init_subclass__(**options)
 
 
-class SegmentSumDescriptor(SegmentDescriptor):
-    pass
-
-
 class SegmentSumPlan(_SegmentPlan):
     __slots__ = ()
-
-
-class SegmentMeanDescriptor(SegmentDescriptor):
-    pass
 
 
 class SegmentMeanPlan(_SegmentPlan):
     __slots__ = ()
 
 
-class SegmentMaxDescriptor(SegmentDescriptor):
-    pass
-
-
 class SegmentMaxPlan(_SegmentPlan):
     __slots__ = ()
-
-
-class SegmentMinDescriptor(SegmentDescriptor):
-    pass
 
 
 class SegmentMinPlan(_SegmentPlan):
     __slots__ = ()
 
 
-class SegmentMaxOrZeroDescriptor(SegmentDescriptor):
-    """As SegmentMaxDescriptor; empty segments give 0."""
-
-
 class SegmentMaxOrZeroPlan(_SegmentPlan):
+    """As SegmentMaxPlan; empty segments give 0."""
+
     __slots__ = ()
-
-
-class SegmentMinOrZeroDescriptor(SegmentDescriptor):
-    """As SegmentMinDescriptor; empty segments give 0."""
 
 
 class SegmentMinOrZeroPlan(_SegmentPlan):
+    """As SegmentMinPlan; empty segments give 0."""
+
     __slots__ = ()
-
-
-class SegmentProdDescriptor(SegmentDescriptor):
-    pass
 
 
 class SegmentProdPlan(_SegmentPlan):
     __slots__ = ()
 
 
-class UnsortedSegmentSumDescriptor(SegmentDescriptor):
-    pass
-
-
 class UnsortedSegmentSumPlan(_SegmentPlan):
     __slots__ = ()
-
-
-class UnsortedSegmentMeanDescriptor(SegmentDescriptor):
-    pass
 
 
 class UnsortedSegmentMeanPlan(_SegmentPlan):
     __slots__ = ()
 
 
-class UnsortedSegmentMaxDescriptor(SegmentDescriptor):
-    pass
-
-
 class UnsortedSegmentMaxPlan(_SegmentPlan):
     __slots__ = ()
-
-
-class UnsortedSegmentMinDescriptor(SegmentDescriptor):
-    pass
 
 
 class UnsortedSegmentMinPlan(_SegmentPlan):
     __slots__ = ()
 
 
-class UnsortedSegmentProdDescriptor(SegmentDescriptor):
-    pass
-
-
 class UnsortedSegmentProdPlan(_SegmentPlan):
     __slots__ = ()
-
-
-class SegmentSumBackwardDescriptor(SegmentDescriptor):
-    pass
 
 
 class SegmentSumBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
-class SegmentMeanBackwardDescriptor(SegmentDescriptor):
-    pass
-
-
 class SegmentMeanBackwardPlan(_SegmentPlan):
     __slots__ = ()
-
-
-class SegmentMaxBackwardDescriptor(SegmentDescriptor):
-    pass
 
 
 class SegmentMaxBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
-class SegmentMinBackwardDescriptor(SegmentDescriptor):
-    pass
-
-
 class SegmentMinBackwardPlan(_SegmentPlan):
     __slots__ = ()
-
-
-class SegmentProdBackwardDescriptor(SegmentDescriptor):
-    pass
 
 
 class SegmentProdBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
-class UnsortedSegmentSumBackwardDescriptor(SegmentDescriptor):
-    pass
-
-
 class UnsortedSegmentSumBackwardPlan(_SegmentPlan):
     __slots__ = ()
-
-
-class UnsortedSegmentMeanBackwardDescriptor(SegmentDescriptor):
-    pass
 
 
 class UnsortedSegmentMeanBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
-class UnsortedSegmentMaxBackwardDescriptor(SegmentDescriptor):
-    pass
-
-
 class UnsortedSegmentMaxBackwardPlan(_SegmentPlan):
     __slots__ = ()
 
 
-class UnsortedSegmentMinBackwardDescriptor(SegmentDescriptor):
-    pass
-
-
 class UnsortedSegmentMinBackwardPlan(_SegmentPlan):
     __slots__ = ()
-
-
-class UnsortedSegmentProdBackwardDescriptor(SegmentDescriptor):
-    pass
 
 
 class UnsortedSegmentProdBackwardPlan(_SegmentPlan):

@@ -66,10 +66,6 @@ class SoftmaxDescriptor(_AlongAxis):
     softmax_axis: int = _axis()
 
 
-class SoftmaxBackwardDescriptor(SoftmaxDescriptor):
-    pass
-
-
 @dataclasses.dataclass(frozen=True)
 class GumbelSoftmaxBackwardDescriptor(_AlongAxis):
     """input_shape is of rank 1 to 8."""
@@ -85,7 +81,7 @@ class GumbelSoftmaxBackwardDescriptor(_AlongAxis):
 
 @dataclasses.dataclass(frozen=True)
 class GumbelSoftmaxDescriptor(GumbelSoftmaxBackwardDescriptor):
-    """input_shape is of rank 1 to 8."""
+    """input_shape is of rank 1 to 8; with hard there is a 1 at the largest of each row, and 0 elsewhere."""
 
     hard: bool = descriptor.flag()
 
@@ -118,10 +114,6 @@ class SparsemaxDescriptor(_AlongAxis):
     softmax_axis: int = _axis()
 
 
-class SparsemaxBackwardDescriptor(SparsemaxDescriptor):
-    pass
-
-
 @dataclasses.dataclass(frozen=True)
 class MaskedSoftmaxBackwardDescriptor(SoftmaxDescriptor):
     """scale is that of the forward op, or 1 for the gradient of the bias."""
@@ -137,22 +129,6 @@ class MaskedSoftmaxDescriptor(MaskedSoftmaxBackwardDescriptor):
 
     is_causal: bool = descriptor.flag()
     query_offset: int = descriptor.checked(as_integer, default=0)
-
-
-class SoftmaxToF32Descriptor(SoftmaxDescriptor):
-    pass
-
-
-class SoftmaxToF32BackwardDescriptor(SoftmaxDescriptor):
-    pass
-
-
-class Entmax15Descriptor(SparsemaxDescriptor):
-    pass
-
-
-class Entmax15BackwardDescriptor(SparsemaxDescriptor):
-    pass
 
 
 class _AlongAxisPlan(Plan):
@@ -177,6 +153,7 @@ class SoftmaxBackwardPlan(_AlongAxisPlan):
     """y is what the forward op gave."""
 
     __slots__ = ()
+    descriptor_base = SoftmaxDescriptor
     op = "{kind}_backward_{T}"
     elsewhere: ClassVar = {
         SoftmaxKind.GUMBEL_SOFTMAX: "GumbelSoftmaxBackwardPlan", SoftmaxKind.SPARSEMAX: "SparsemaxBackwardPlan",
@@ -226,6 +203,7 @@ class SparsemaxPlan(_AlongAxisPlan):
 
 class SparsemaxBackwardPlan(_AlongAxisPlan):
     __slots__ = ()
+    descriptor_base = SparsemaxDescriptor
     op = "sparsemax_backward_{T}"
     kind = SoftmaxKind.SPARSEMAX
 
@@ -247,6 +225,7 @@ class SoftmaxToF32Plan(_AlongAxisPlan):
     """y is f32."""
 
     __slots__ = ()
+    descriptor_base = SoftmaxDescriptor
     op = "{kind}_to_f32_{T}"
 
 
@@ -254,16 +233,19 @@ class SoftmaxToF32BackwardPlan(_AlongAxisPlan):
     """dy and y are f32."""
 
     __slots__ = ()
+    descriptor_base = SoftmaxDescriptor
     op = "{kind}_to_f32_backward_{T}"
 
 
 class Entmax15Plan(_AlongAxisPlan):
     __slots__ = ()
+    descriptor_base = SparsemaxDescriptor
     op = "entmax15_{T}"
     kind = SoftmaxKind.ENTMAX15
 
 
 class Entmax15BackwardPlan(_AlongAxisPlan):
     __slots__ = ()
+    descriptor_base = SparsemaxDescriptor
     op = "entmax15_backward_{T}"
     kind = SoftmaxKind.ENTMAX15

@@ -8,6 +8,7 @@ Plans take the descriptor and the Args of their own op, and fields of descriptor
 
 import contextlib
 import dataclasses
+import inspect
 import pathlib
 import re
 import sys
@@ -92,7 +93,8 @@ def plans() -> str:
         for word in words.split():
             descriptor, args, plan = f"{word}Descriptor", f"{word}Args", f"{word}Plan"
             parts.append(operands(getattr(bk, args)))
-            parts.append(f"class {descriptor}({alias}.{descriptor}):\n    {initializer(getattr(bk, descriptor))}\n")
+            parts.append(f"class {descriptor}({written(getattr(bk, descriptor))}):\n")
+            parts.append(f"    {initializer(getattr(bk, descriptor))}\n")
             parts.append(f"class {plan}(_Plan[{descriptor}, {args}], {alias}.{plan}): ...\n")
     return "".join(parts)
 
@@ -107,6 +109,14 @@ def operands(args: type) -> str:
     ]
     body = textwrap.indent("".join([notes, *fields]), "    ")
     return f"@dataclass(frozen=True, slots=True, eq=False)\nclass {args.__name__}(Args):\n{body}"
+
+
+def written(descriptor: type) -> str:
+    """The descriptor, or the nearest one that it is made of, in its module: checkers see none that plans have made."""
+    for cls in descriptor.__mro__:
+        if f"class {cls.__name__}(" in inspect.getsource(sys.modules[cls.__module__]):
+            return f"_{cls.__module__.removeprefix('baracuda.').replace('.', '_')}.{cls.__name__}"
+    raise AssertionError(descriptor)
 
 
 def initializer(descriptor: type) -> str:

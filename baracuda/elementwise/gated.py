@@ -42,10 +42,6 @@ class GatedActivationDescriptor(ShapedDescriptor):
         return valid
 
 
-class GatedActivationBackwardDescriptor(GatedActivationDescriptor):
-    pass
-
-
 class GatedActivationPlan(Plan):
     __slots__ = ()
     op = "gated_{kind}_{T}"

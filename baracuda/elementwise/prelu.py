@@ -55,10 +55,6 @@ class PReluDescriptor(ShapedDescriptor):
         return valid
 
 
-class PReluBackwardDescriptor(PReluDescriptor):
-    pass
-
-
 class PReluPlan(Plan):
     __slots__ = ()
     op = "prelu_{T}"

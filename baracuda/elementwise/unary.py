@@ -43,10 +43,6 @@ class UnaryParamDescriptor(UnaryDescriptor):
     params: tuple[float, ...] = descriptor.params()
 
 
-class UnaryParamBackwardDescriptor(UnaryParamDescriptor):
-    pass
-
-
 class UnaryPlan(Plan):
     """ELU has alpha = 1 here; the other constants are those of the op table."""
 
@@ -76,5 +72,6 @@ class UnaryParamPlan(Plan):
 
 class UnaryParamBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = UnaryParamDescriptor
     op = "unary_{kind}_param_backward_{T}"
     category = OpCategory.UNARY_ELEMENTWISE

@@ -79,16 +79,6 @@ class ScatterReduceDescriptor(_AlongDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class ScatterReduceBackwardDescriptor(ScatterReduceDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
-class PutAddDescriptor(PutDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
 class GatherBackwardDescriptor(_AlongDescriptor):
     _fields = ("out_shape", "gather_dim", "src_dim_size")
     out_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
@@ -136,6 +126,7 @@ class ScatterReduceBackwardPlan(Plan):
     """x is what out was before, dx its gradient. Either gradient may be None."""
 
     __slots__ = ()
+    descriptor_base = ScatterReduceDescriptor
     op = "scatter_reduce_backward{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.SCATTER_REDUCE_BACKWARD
@@ -148,6 +139,7 @@ class ScatterReduceBackwardPlan(Plan):
 
 class PutAddPlan(Plan):
     __slots__ = ()
+    descriptor_base = PutDescriptor
     op = "put_add{I}_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.PUT_ADD

@@ -89,11 +89,6 @@ class MaskedSelectDescriptor(ShapedDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class MaskedSelectBackwardDescriptor(MaskedSelectDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
 class MaskedScatterDescriptor(ShapedDescriptor):
     shape: tuple[int, ...] = descriptor.shape()
     source_numel: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
@@ -156,6 +151,7 @@ class MaskedSelectPlan(Plan):
 
 class MaskedSelectBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = MaskedSelectDescriptor
     op = "masked_select_backward_{T}"
     category = OpCategory.INDEXING
     kind = IndexingKind.MASKED_SELECT_BACKWARD

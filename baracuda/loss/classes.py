@@ -76,11 +76,6 @@ class WeightedCrossEntropyDescriptor(ClassItemsDescriptor):
     z_loss: float = descriptor.real(default=0.0)
 
 
-@dataclasses.dataclass(frozen=True)
-class WeightedCrossEntropyBackwardDescriptor(WeightedCrossEntropyDescriptor):
-    pass
-
-
 class WeightedCrossEntropyPlan(ClassItemsPlan):
     """Cross entropy with weights of the classes, an ignored index, label smoothing and a z-loss. divisor, one f64, is
     the sum of the weights of the rows that count, by which MEAN divides.
@@ -98,11 +93,6 @@ class WeightedCrossEntropyBackwardPlan(WeightedCrossEntropyPlan):
     op = "loss_cross_entropy_weighted_backward{I}_{T}"
 
 
-@dataclasses.dataclass(frozen=True)
-class CrossEntropyWithGradientDescriptor(WeightedCrossEntropyDescriptor):
-    pass
-
-
 class CrossEntropyWithGradientPlan(WeightedCrossEntropyPlan):
     """The loss and the gradient of the logits in one pass. dinput may be the input. dy is what the gradient is
     multiplied by, 1 where it is None.
@@ -115,11 +105,6 @@ class CrossEntropyWithGradientPlan(WeightedCrossEntropyPlan):
 @dataclasses.dataclass(frozen=True)
 class WeightedNllDescriptor(ClassItemsDescriptor):
     ignore_index: int = descriptor.checked(as_integer, default=-100)
-
-
-@dataclasses.dataclass(frozen=True)
-class WeightedNllBackwardDescriptor(WeightedNllDescriptor):
-    pass
 
 
 class WeightedNllPlan(ClassItemsPlan):
@@ -144,11 +129,6 @@ class WeightedSoftCrossEntropyDescriptor(ClassItemsDescriptor):
     """Targets are probabilities, of the shape of the input."""
 
     label_smoothing: float = descriptor.checked(_smoothing, default=0.0)
-
-
-@dataclasses.dataclass(frozen=True)
-class WeightedSoftCrossEntropyBackwardDescriptor(WeightedSoftCrossEntropyDescriptor):
-    pass
 
 
 class WeightedSoftCrossEntropyPlan(ClassItemsPlan):

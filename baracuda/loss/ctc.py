@@ -89,11 +89,6 @@ class RaggedCtcLossDescriptor(CtcLossDescriptor):
         return (self.batch_size, self.max_target_len) if self.concatenated is None else (self.concatenated,)
 
 
-@dataclasses.dataclass(frozen=True)
-class RaggedCtcLossBackwardDescriptor(RaggedCtcLossDescriptor):
-    pass
-
-
 class RaggedCtcLossPlan(Plan):
     __slots__ = ()
     op = "loss_ctc_ragged{I}_{T}"

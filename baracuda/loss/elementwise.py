@@ -20,7 +20,7 @@ from baracuda.plan import ParamPlan
 
 @dataclasses.dataclass(frozen=True)
 class LossDescriptor(Descriptor):
-    """Base: the shape of the inputs, and what becomes of their terms."""
+    """The shape of the inputs, and what becomes of their terms."""
 
     input_shape: tuple[int, ...] = descriptor.shape()
     reduction: LossReduction = descriptor.choice(LossReduction)
@@ -52,14 +52,10 @@ class LossPlan(ParamPlan):
     """Base of the plans of this module."""
 
     __slots__ = ()
+    descriptor_base = LossDescriptor
     category = OpCategory.LOSS
     shapes: ClassVar = {"out": "result_shape", "dy": "result_shape"}
     names: ClassVar = {"reduction_mode": "reduction"}
-
-
-@dataclasses.dataclass(frozen=True)
-class MseDescriptor(LossDescriptor):
-    pass
 
 
 class MsePlan(LossPlan):
@@ -68,30 +64,15 @@ class MsePlan(LossPlan):
     kind = LossKind.MSE
 
 
-@dataclasses.dataclass(frozen=True)
-class MseBackwardDescriptor(MseDescriptor):
-    pass
-
-
 class MseBackwardPlan(MsePlan):
     __slots__ = ()
     op = "loss_mse_backward_{T}"
-
-
-@dataclasses.dataclass(frozen=True)
-class L1Descriptor(LossDescriptor):
-    pass
 
 
 class L1Plan(LossPlan):
     __slots__ = ()
     op = "loss_l1_{T}"
     kind = LossKind.L1
-
-
-@dataclasses.dataclass(frozen=True)
-class L1BackwardDescriptor(L1Descriptor):
-    pass
 
 
 class L1BackwardPlan(L1Plan):
@@ -110,11 +91,6 @@ class SmoothL1Plan(LossPlan):
     others = ("loss_smooth_l1_param_{T}",)
     kind = LossKind.SMOOTH_L1
     names: ClassVar = {**LossPlan.names, "param": "beta"}
-
-
-@dataclasses.dataclass(frozen=True)
-class SmoothL1BackwardDescriptor(SmoothL1Descriptor):
-    pass
 
 
 class SmoothL1BackwardPlan(SmoothL1Plan):
@@ -136,20 +112,10 @@ class HuberPlan(LossPlan):
     names: ClassVar = {**LossPlan.names, "param": "delta"}
 
 
-@dataclasses.dataclass(frozen=True)
-class HuberBackwardDescriptor(HuberDescriptor):
-    pass
-
-
 class HuberBackwardPlan(HuberPlan):
     __slots__ = ()
     op = "loss_huber_backward_{T}"
     others = ("loss_huber_param_backward_{T}",)
-
-
-@dataclasses.dataclass(frozen=True)
-class BceDescriptor(LossDescriptor):
-    pass
 
 
 class BcePlan(LossPlan):
@@ -158,19 +124,9 @@ class BcePlan(LossPlan):
     kind = LossKind.BCE
 
 
-@dataclasses.dataclass(frozen=True)
-class BceBackwardDescriptor(BceDescriptor):
-    pass
-
-
 class BceBackwardPlan(BcePlan):
     __slots__ = ()
     op = "loss_bce_backward_{T}"
-
-
-@dataclasses.dataclass(frozen=True)
-class BceWithLogitsDescriptor(LossDescriptor):
-    pass
 
 
 class BceWithLogitsPlan(LossPlan):
@@ -180,19 +136,9 @@ class BceWithLogitsPlan(LossPlan):
     names: ClassVar = {**LossPlan.names, "dpred": "dlogits"}
 
 
-@dataclasses.dataclass(frozen=True)
-class BceWithLogitsBackwardDescriptor(BceWithLogitsDescriptor):
-    pass
-
-
 class BceWithLogitsBackwardPlan(BceWithLogitsPlan):
     __slots__ = ()
     op = "loss_bce_with_logits_backward_{T}"
-
-
-@dataclasses.dataclass(frozen=True)
-class KlDivDescriptor(LossDescriptor):
-    pass
 
 
 class KlDivPlan(LossPlan):
@@ -200,11 +146,6 @@ class KlDivPlan(LossPlan):
     op = "loss_kl_div_{T}"
     kind = LossKind.KL_DIV
     names: ClassVar = {**LossPlan.names, "pred": "input"}
-
-
-@dataclasses.dataclass(frozen=True)
-class KlDivBackwardDescriptor(KlDivDescriptor):
-    pass
 
 
 class KlDivBackwardPlan(KlDivPlan):
@@ -224,11 +165,6 @@ class PoissonNllPlan(LossPlan):
     names: ClassVar = {**LossPlan.names, "log_input_flag": "log_input"}
 
 
-@dataclasses.dataclass(frozen=True)
-class PoissonNllBackwardDescriptor(PoissonNllDescriptor):
-    pass
-
-
 class PoissonNllBackwardPlan(PoissonNllPlan):
     __slots__ = ()
     op = "loss_poisson_nll_backward_{T}"
@@ -244,11 +180,6 @@ class GaussianNllPlan(LossPlan):
     op = "loss_gaussian_nll_{T}"
     others = ("loss_gaussian_nll_param_{T}",)
     kind = LossKind.GAUSSIAN_NLL
-
-
-@dataclasses.dataclass(frozen=True)
-class GaussianNllBackwardDescriptor(GaussianNllDescriptor):
-    pass
 
 
 class GaussianNllBackwardPlan(GaussianNllPlan):
@@ -269,11 +200,6 @@ class MarginRankingPlan(LossPlan):
     kind = LossKind.MARGIN_RANKING
 
 
-@dataclasses.dataclass(frozen=True)
-class MarginRankingBackwardDescriptor(MarginRankingDescriptor):
-    pass
-
-
 class MarginRankingBackwardPlan(MarginRankingPlan):
     __slots__ = ()
     op = "loss_margin_ranking_backward_{T}"
@@ -290,11 +216,6 @@ class HingeEmbeddingPlan(LossPlan):
     op = "loss_hinge_embedding_{T}"
     others = ("loss_hinge_embedding_param_{T}", "loss_hinge_embedding_i32_{T}")
     kind = LossKind.HINGE_EMBEDDING
-
-
-@dataclasses.dataclass(frozen=True)
-class HingeEmbeddingBackwardDescriptor(HingeEmbeddingDescriptor):
-    pass
 
 
 class HingeEmbeddingBackwardPlan(HingeEmbeddingPlan):

@@ -22,11 +22,6 @@ class WeightedBceWithLogitsDescriptor(LossDescriptor):
     pos_weight_extent: int = descriptor.extent()
 
 
-@dataclasses.dataclass(frozen=True)
-class WeightedBceWithLogitsBackwardDescriptor(WeightedBceWithLogitsDescriptor):
-    pass
-
-
 class WeightedBceWithLogitsPlan(LossPlan):
     """Weights that are None are 1. They are f32, f64 for f64."""
 
@@ -48,11 +43,6 @@ class SigmoidFocalDescriptor(LossDescriptor):
     gamma: float = descriptor.real(default=2.0)
 
 
-@dataclasses.dataclass(frozen=True)
-class SigmoidFocalBackwardDescriptor(SigmoidFocalDescriptor):
-    pass
-
-
 class SigmoidFocalPlan(LossPlan):
     __slots__ = ()
     op = "loss_sigmoid_focal_{T}"
@@ -70,11 +60,6 @@ class KlDivBatchDescriptor(LossDescriptor):
 
     batch: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
     log_target: bool = descriptor.checked(_flag, default=False)
-
-
-@dataclasses.dataclass(frozen=True)
-class KlDivBatchBackwardDescriptor(KlDivBatchDescriptor):
-    pass
 
 
 class KlDivBatchPlan(LossPlan):

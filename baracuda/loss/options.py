@@ -14,7 +14,7 @@ from baracuda import descriptor
 from baracuda.kinds import LossKind
 from baracuda.loss.elementwise import LossDescriptor, LossPlan, PoissonNllDescriptor, _flag
 from baracuda.loss.rows import (
-    MultilabelSoftMarginDescriptor,
+    MultilabelSoftMarginPlan,
     MultiMarginDescriptor,
     RowLossPlan,
     TripletMarginDescriptor,
@@ -27,11 +27,6 @@ class WeightedBceDescriptor(LossDescriptor):
     """Weights repeat along the elements in row-major order: those of the last axes, or one each."""
 
     weight_extent: int = descriptor.extent()
-
-
-@dataclasses.dataclass(frozen=True)
-class WeightedBceBackwardDescriptor(WeightedBceDescriptor):
-    pass
 
 
 class WeightedBcePlan(LossPlan):
@@ -99,11 +94,6 @@ class TripletMarginSwapDescriptor(TripletMarginDescriptor):
     swap: bool = descriptor.checked(_flag, default=True)
 
 
-@dataclasses.dataclass(frozen=True)
-class TripletMarginSwapBackwardDescriptor(TripletMarginSwapDescriptor):
-    pass
-
-
 class TripletMarginSwapPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_triplet_margin_swap_{T}"
@@ -116,20 +106,11 @@ class TripletMarginSwapBackwardPlan(TripletMarginSwapPlan):
     op = "loss_triplet_margin_swap_backward_{T}"
 
 
-@dataclasses.dataclass(frozen=True)
-class WeightedMultiMarginDescriptor(MultiMarginDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
-class WeightedMultiMarginBackwardDescriptor(MultiMarginDescriptor):
-    pass
-
-
 class WeightedMultiMarginPlan(RowLossPlan):
     """Weights of the classes, f32, f64 for f64; None: 1."""
 
     __slots__ = ()
+    descriptor_base = MultiMarginDescriptor
     op = "loss_multi_margin_weighted{I}_{T}"
     kind = LossKind.MULTI_MARGIN
     names: ClassVar = {**RowLossPlan.names, "row_stride": "class_extent"}
@@ -137,27 +118,20 @@ class WeightedMultiMarginPlan(RowLossPlan):
 
 class WeightedMultiMarginBackwardPlan(WeightedMultiMarginPlan):
     __slots__ = ()
+    descriptor_base = MultiMarginDescriptor
     op = "loss_multi_margin_weighted_backward{I}_{T}"
-
-
-@dataclasses.dataclass(frozen=True)
-class WeightedMultilabelSoftMarginDescriptor(MultilabelSoftMarginDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
-class WeightedMultilabelSoftMarginBackwardDescriptor(MultilabelSoftMarginDescriptor):
-    pass
 
 
 class WeightedMultilabelSoftMarginPlan(RowLossPlan):
     """Weights of the classes, f32, f64 for f64; None: 1."""
 
     __slots__ = ()
+    descriptor_base = MultilabelSoftMarginPlan.descriptor_type
     op = "loss_multilabel_soft_margin_weighted_{T}"
     kind = LossKind.MULTILABEL_SOFT_MARGIN
 
 
 class WeightedMultilabelSoftMarginBackwardPlan(WeightedMultilabelSoftMarginPlan):
     __slots__ = ()
+    descriptor_base = MultilabelSoftMarginPlan.descriptor_type
     op = "loss_multilabel_soft_margin_weighted_backward_{T}"

@@ -33,7 +33,7 @@ class RowLossDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class ClassRowsDescriptor(RowLossDescriptor):
-    """Base: a row is a number for each class."""
+    """A row is a number for each class."""
 
     class_extent: int = descriptor.extent()
     reduction: LossReduction = descriptor.choice(LossReduction)
@@ -59,6 +59,7 @@ class RowLossPlan(ParamPlan):
     """Base of the plans of this module."""
 
     __slots__ = ()
+    descriptor_base = ClassRowsDescriptor
     category = OpCategory.LOSS
     names: ClassVar = {
         "reduction_mode": "reduction",
@@ -66,20 +67,10 @@ class RowLossPlan(ParamPlan):
     }
 
 
-@dataclasses.dataclass(frozen=True)
-class NllDescriptor(ClassRowsDescriptor):
-    pass
-
-
 class NllPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_nll_{T}"
     kind = LossKind.NLL
-
-
-@dataclasses.dataclass(frozen=True)
-class NllBackwardDescriptor(NllDescriptor):
-    pass
 
 
 class NllBackwardPlan(NllPlan):
@@ -102,11 +93,6 @@ class CosineEmbeddingPlan(RowLossPlan):
         **RowLossPlan.names,
         "row_stride_x": "d_extent",
     }
-
-
-@dataclasses.dataclass(frozen=True)
-class CosineEmbeddingBackwardDescriptor(CosineEmbeddingDescriptor):
-    pass
 
 
 class CosineEmbeddingBackwardPlan(CosineEmbeddingPlan):
@@ -138,11 +124,6 @@ class TripletMarginPlan(RowLossPlan):
     }
 
 
-@dataclasses.dataclass(frozen=True)
-class TripletMarginBackwardDescriptor(TripletMarginDescriptor):
-    pass
-
-
 class TripletMarginBackwardPlan(TripletMarginPlan):
     __slots__ = ()
     op = "loss_triplet_margin_backward_{T}"
@@ -166,20 +147,10 @@ class MultiMarginPlan(RowLossPlan):
     }
 
 
-@dataclasses.dataclass(frozen=True)
-class MultiMarginBackwardDescriptor(MultiMarginDescriptor):
-    pass
-
-
 class MultiMarginBackwardPlan(MultiMarginPlan):
     __slots__ = ()
     op = "loss_multi_margin_backward_{T}"
     others = ("loss_multi_margin_param_backward_{T}",)
-
-
-@dataclasses.dataclass(frozen=True)
-class MultilabelMarginDescriptor(ClassRowsDescriptor):
-    pass
 
 
 class MultilabelMarginPlan(RowLossPlan):
@@ -189,31 +160,16 @@ class MultilabelMarginPlan(RowLossPlan):
     kind = LossKind.MULTILABEL_MARGIN
 
 
-@dataclasses.dataclass(frozen=True)
-class MultilabelMarginBackwardDescriptor(MultilabelMarginDescriptor):
-    pass
-
-
 class MultilabelMarginBackwardPlan(MultilabelMarginPlan):
     __slots__ = ()
     op = "loss_multilabel_margin_backward_{T}"
     others = ("loss_multilabel_margin_i32_backward_{T}",)
 
 
-@dataclasses.dataclass(frozen=True)
-class MultilabelSoftMarginDescriptor(ClassRowsDescriptor):
-    pass
-
-
 class MultilabelSoftMarginPlan(RowLossPlan):
     __slots__ = ()
     op = "loss_multilabel_soft_margin_{T}"
     kind = LossKind.MULTILABEL_SOFT_MARGIN
-
-
-@dataclasses.dataclass(frozen=True)
-class MultilabelSoftMarginBackwardDescriptor(MultilabelSoftMarginDescriptor):
-    pass
 
 
 class MultilabelSoftMarginBackwardPlan(MultilabelSoftMarginPlan):
@@ -224,11 +180,6 @@ class MultilabelSoftMarginBackwardPlan(MultilabelSoftMarginPlan):
 @dataclasses.dataclass(frozen=True)
 class CrossEntropyDescriptor(ClassRowsDescriptor):
     target_kind: CrossEntropyTargetKind = descriptor.choice(CrossEntropyTargetKind)
-
-
-@dataclasses.dataclass(frozen=True)
-class CrossEntropyBackwardDescriptor(CrossEntropyDescriptor):
-    pass
 
 
 class CrossEntropyPlan(RowLossPlan):

@@ -21,17 +21,9 @@ class L2NormalizeDescriptor(RowsDescriptor):
     eps: float = eps_field()
 
 
-class L2NormalizeBackwardDescriptor(L2NormalizeDescriptor):
-    pass
-
-
 @dataclasses.dataclass(frozen=True)
 class WeightNormDescriptor(RowsDescriptor):
     """Bit d of norm_axes_mask is set where axis d is normalized."""
-
-
-class WeightNormBackwardDescriptor(WeightNormDescriptor):
-    pass
 
 
 class _LengthPlan(ParamPlan):
@@ -54,6 +46,7 @@ class L2NormalizePlan(_LengthPlan):
 
 class L2NormalizeBackwardPlan(_LengthPlan):
     __slots__ = ()
+    descriptor_base = L2NormalizeDescriptor
     op = "l2_normalize_backward_{T}"
     others = ("l2_normalize_param_backward_{T}",)
     kind = NormalizationKind.L2_NORMALIZE
@@ -69,5 +62,6 @@ class WeightNormPlan(_LengthPlan):
 
 class WeightNormBackwardPlan(_LengthPlan):
     __slots__ = ()
+    descriptor_base = WeightNormDescriptor
     op = "weight_norm_backward_{T}"
     kind = NormalizationKind.WEIGHT_NORM

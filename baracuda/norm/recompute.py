@@ -27,10 +27,6 @@ class RMSNormRecomputeBackwardDescriptor(RowsDescriptor):
     gamma_offset: float = descriptor.real(default=0.0)
 
 
-class LayerNormRecomputeBackwardDescriptor(RMSNormRecomputeBackwardDescriptor):
-    pass
-
-
 @dataclasses.dataclass(frozen=True)
 class GroupNormRecomputeBackwardDescriptor(ChannelNormDescriptor):
     """With as many groups as channels it is of instance norm."""
@@ -70,6 +66,7 @@ class RMSNormRecomputeBackwardPlan(_RowsPlan):
 
 class LayerNormRecomputeBackwardPlan(_RowsPlan):
     __slots__ = ()
+    descriptor_base = RMSNormRecomputeBackwardDescriptor
     op = "layer_norm_recompute_backward_{T}"
     kind = NormalizationKind.LAYER_NORM
 

@@ -28,19 +28,11 @@ class AddRMSNormDescriptor(RowsDescriptor):
     gamma_offset: float = descriptor.real(default=0.0)
 
 
-class AddLayerNormDescriptor(AddRMSNormDescriptor):
-    pass
-
-
 @dataclasses.dataclass(frozen=True)
 class AddRMSNormBackwardDescriptor(RowsDescriptor):
     """gamma_offset is that of the forward op."""
 
     gamma_offset: float = descriptor.real(default=0.0)
-
-
-class AddLayerNormBackwardDescriptor(AddRMSNormBackwardDescriptor):
-    pass
 
 
 class _AddNormPlan(ParamPlan):
@@ -82,6 +74,7 @@ class AddLayerNormPlan(_AddNormPlan):
     """A residual and a beta that are not there are 0, a gamma with its offset 1. Statistics are f32 for 16-bit data."""
 
     __slots__ = ()
+    descriptor_base = AddRMSNormDescriptor
     op = "add_layer_norm_{T}"
     others = ("add_layer_norm_param_{T}",)
     kind = NormalizationKind.LAYER_NORM
@@ -92,6 +85,7 @@ class AddLayerNormBackwardPlan(_AddNormPlan):
     """sum is what the forward op stored, dsum the gradient that arrives at it; dx is that of x and of the residual."""
 
     __slots__ = ()
+    descriptor_base = AddRMSNormBackwardDescriptor
     op = "add_layer_norm_backward_{T}"
     others = ("add_layer_norm_param_backward_{T}",)
     kind = NormalizationKind.LAYER_NORM

@@ -130,11 +130,6 @@ class ConcatManyDescriptor(Descriptor):
         return valid
 
 
-@dataclasses.dataclass(frozen=True)
-class ConcatManyBackwardDescriptor(ConcatManyDescriptor):
-    pass
-
-
 def _several(name: str, values: object) -> list[int]:
     """Any number of extents."""
     if not isinstance(values, (list, tuple)):

@@ -68,11 +68,6 @@ class Im2ColDescriptor(Descriptor):
         return valid
 
 
-@dataclasses.dataclass(frozen=True)
-class Col2ImDescriptor(Im2ColDescriptor):
-    pass
-
-
 class Im2ColPlan(Plan):
     __slots__ = ()
     op = "im2col_{T}"
@@ -83,6 +78,7 @@ class Im2ColPlan(Plan):
 
 class Col2ImPlan(Plan):
     __slots__ = ()
+    descriptor_base = Im2ColDescriptor
     op = "col2im_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.IM2COL

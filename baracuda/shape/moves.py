@@ -53,11 +53,6 @@ class FlipDescriptor(ShapedDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class FlipBackwardDescriptor(FlipDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
 class RollDescriptor(ShapedDescriptor):
     """shifts: for each axis by how many places elements move towards its end, of any sign and size."""
 
@@ -72,11 +67,6 @@ class RollDescriptor(ShapedDescriptor):
         valid = super().validated()
         _check_rank("shifts", valid.shifts, valid.shape)
         return valid
-
-
-@dataclasses.dataclass(frozen=True)
-class RollBackwardDescriptor(RollDescriptor):
-    pass
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,11 +101,6 @@ class PermuteDescriptor(Descriptor):
         if sorted(valid.dims) != list(range(valid.rank)):
             raise InvalidProblemError(f"dims is {valid.dims}, must be a permutation of {tuple(range(valid.rank))}")
         return valid
-
-
-@dataclasses.dataclass(frozen=True)
-class PermuteBackwardDescriptor(PermuteDescriptor):
-    pass
 
 
 _BACK = {"x": "dy", "y": "dx"}

@@ -79,11 +79,6 @@ class PadDescriptor(_Padding):
         return dataclasses.replace(valid, value=element_value(valid.value, valid.element))
 
 
-@dataclasses.dataclass(frozen=True)
-class PadBackwardDescriptor(_Padding):
-    pass
-
-
 class PadPlan(Plan):
     __slots__ = ()
     op = "pad_{kind}_{T}"
@@ -94,6 +89,7 @@ class PadPlan(Plan):
 
 class PadBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = _Padding
     op = "pad_{kind}_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.PAD

@@ -52,11 +52,6 @@ class RepeatDescriptor(Descriptor):
         return valid
 
 
-@dataclasses.dataclass(frozen=True)
-class RepeatBackwardDescriptor(RepeatDescriptor):
-    pass
-
-
 def _axis(name: str, value: object) -> int:
     return as_integer(name, value, 0, descriptor.MAX_RANK - 1)
 
@@ -95,11 +90,6 @@ class RepeatInterleaveDescriptor(Descriptor):
         return valid
 
 
-@dataclasses.dataclass(frozen=True)
-class RepeatInterleaveBackwardDescriptor(RepeatInterleaveDescriptor):
-    pass
-
-
 class RepeatPlan(Plan):
     __slots__ = ()
     op = "repeat_{T}"
@@ -109,6 +99,7 @@ class RepeatPlan(Plan):
 
 class RepeatBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = RepeatDescriptor
     op = "repeat_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.REPEAT
@@ -126,6 +117,7 @@ class RepeatInterleavePlan(Plan):
 
 class RepeatInterleaveBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = RepeatInterleaveDescriptor
     op = "repeat_interleave_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.REPEAT_INTERLEAVE

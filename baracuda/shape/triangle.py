@@ -35,16 +35,6 @@ class TrilDescriptor(TriuDescriptor):
     """At least two axes. Elements at (i, j) with j <= i + diagonal are kept."""
 
 
-@dataclasses.dataclass(frozen=True)
-class TriuBackwardDescriptor(TriuDescriptor):
-    pass
-
-
-@dataclasses.dataclass(frozen=True)
-class TrilBackwardDescriptor(TrilDescriptor):
-    pass
-
-
 _BACK = {"input": "grad_output", "output": "grad_input"}
 
 

@@ -63,11 +63,6 @@ class UnfoldDescriptor(Descriptor):
         return valid
 
 
-@dataclasses.dataclass(frozen=True)
-class UnfoldBackwardDescriptor(UnfoldDescriptor):
-    pass
-
-
 class UnfoldPlan(Plan):
     __slots__ = ()
     op = "unfold_{T}"
@@ -78,6 +73,7 @@ class UnfoldPlan(Plan):
 
 class UnfoldBackwardPlan(Plan):
     __slots__ = ()
+    descriptor_base = UnfoldDescriptor
     op = "unfold_backward_{T}"
     category = OpCategory.SHAPE_LAYOUT
     kind = ShapeLayoutKind.UNFOLD

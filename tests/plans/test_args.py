@@ -1,4 +1,6 @@
-"""Args are made of the rows of the op table, and are classes like those that somebody wrote."""
+"""Args are made of the rows of the op table, and descriptors that have no fields of their own of those that they derive
+from: they are classes like those that somebody wrote.
+"""
 
 import copy
 import dataclasses
@@ -10,7 +12,9 @@ import typing
 import pytest
 
 import baracuda as bk
-from baracuda._args import _merged, args_of
+from baracuda import segment
+from baracuda._args import _merged
+from baracuda.loss import elementwise
 from baracuda.operands import Args
 from fakes import PLANS, example_args, example_plan
 
@@ -78,9 +82,55 @@ def test_orders_are_merged():
 
 
 def test_a_plan_without_a_row_is_refused():
-    class LostPlan(bk.UnaryPlan):
-        __slots__ = ()
-        op = "lost_{kind}_{T}"
-
     with pytest.raises(TypeError, match=r"LostPlan: the op table has no row lost_\{kind\}_\{T\}"):
-        args_of(LostPlan)
+
+        class LostPlan(bk.UnaryPlan):
+            __slots__ = ()
+            op = "lost_{kind}_{T}"
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_descriptors_are_classes_of_their_module(name):
+    descriptor, plan = getattr(bk, f"{name}Descriptor"), getattr(bk, f"{name}Plan")
+    assert descriptor is plan.descriptor_type is plan.descriptor_base
+    assert descriptor.__qualname__ == f"{name}Descriptor" and descriptor.__module__ == plan.__module__
+    assert getattr(sys.modules[descriptor.__module__], descriptor.__qualname__) is descriptor
+    assert pickle.loads(pickle.dumps(descriptor)) is descriptor
+    assert typing.get_type_hints(descriptor).keys() >= {field.name for field in dataclasses.fields(descriptor)}
+    assert inspect.getdoc(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("Mse", elementwise.LossDescriptor), ("MseBackward", "Mse"), ("BceTargetBackward", elementwise.LossDescriptor),
+        ("KlDivBatchTargetBackward", "KlDivBatch"), ("WeightedMultiMarginBackward", "MultiMargin"),
+        ("SegmentSum", segment.SegmentDescriptor), ("PutAdd", "Put"), ("CountReduce", "BoolReduce"),
+    ],
+)  # fmt: skip
+def test_descriptors_are_made_of_that_of_the_family_or_of_the_base(name, base):
+    made, base = getattr(bk, f"{name}Descriptor"), getattr(bk, f"{base}Descriptor") if isinstance(base, str) else base
+    assert made.__bases__ == (base,) and dataclasses.fields(made) == dataclasses.fields(base)
+    assert made.__dict__.keys() >= {"__init__", "__eq__"} and inspect.getdoc(made)
+
+
+def test_descriptors_that_are_made_say_what_those_that_they_are_made_of_say():
+    assert inspect.getdoc(bk.PermuteBackwardDescriptor) == bk.PermuteDescriptor.__doc__
+    assert inspect.getdoc(bk.HuberBackwardDescriptor).startswith("HuberBackwardDescriptor(input_shape")
+
+
+def test_bases_of_families_have_no_descriptor():
+    for base in (elementwise.LossPlan, segment._SegmentPlan, bk.Plan):
+        assert not hasattr(base, "descriptor_type") and not hasattr(base, "args_type")
+
+
+def test_descriptors_that_are_made_are_equal_by_fields_and_type():
+    of = {"input_shape": (3,), "reduction": bk.LossReduction.SUM, "element": bk.f32}
+    backward = bk.MseBackwardDescriptor(**of)
+    assert isinstance(backward, bk.MseDescriptor) and backward != bk.MseDescriptor(**of)
+    assert backward == pickle.loads(pickle.dumps(backward)) == copy.deepcopy(backward) == backward.validated()
+    assert repr(backward).startswith("MseBackwardDescriptor(")
+    with pytest.raises(TypeError, match=r"MseBackwardDescriptor\.__init__\(\) missing"):
+        bk.MseBackwardDescriptor()
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        backward.input_shape = (4,)

@@ -276,8 +276,9 @@ def python(cells: list[Cell]) -> str:
 
 
 def own_doc(cls: type) -> bool:
-    """Whether a class has a docstring of its own, and not the one that dataclasses give it."""
-    return bool(cls.__dict__.get("__doc__")) and not str(cls.__doc__).startswith(f"{cls.__name__}(")
+    """Whether a class has a docstring of its own, and not that of its base or the one that dataclasses give it."""
+    own = str(cls.__dict__.get("__doc__") or "")
+    return own not in ("", cls.__base__.__doc__) and not own.startswith(f"{cls.__name__}(")
 
 
 def fields_of(cls: type) -> str:
