@@ -299,5 +299,5 @@ private:
 }  // namespace bk
 
 #if !BK_CUDA
-#include "norm/channel_norm_backward_cpu.h"
+#include "norm/group_lines_cpu.h"
 #endif

@@ -234,5 +234,5 @@ private:
 }  // namespace bk
 
 #if !BK_CUDA
-#include "norm/group_norm_backward_cpu.h"
+#include "norm/channel_blocks_cpu.h"
 #endif
