@@ -297,7 +297,3 @@ private:
 };
 
 }  // namespace bk
-
-#if !BK_CUDA
-#include "norm/group_lines_cpu.h"
-#endif

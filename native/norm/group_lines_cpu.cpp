@@ -1,8 +1,6 @@
 // Gradients of group and instance norm on the CPU, of long lines: the sums of a group are found line by line, and its dx is
 // made while the group is still in a cache. What dgamma and dbeta need of a channel is added up item by item. A pass each takes
 // their place where there are fewer parts of the channels than threads, with the same order of additions.
-#pragma once
-
 #include <algorithm>
 #include <cstdint>
 
@@ -13,13 +11,10 @@
 
 namespace bk {
 
+namespace {
+
 constexpr int64_t kMostGroupWidth = 128;  // channels of a group, of which sums are on the stack
 constexpr int64_t kLongGroupLine = 256;
-
-template <class T>
-bool takes_group_lines(const ChannelShape& shape) {
-    return !shape.is_of_batch() && shape.width() <= kMostGroupWidth && shape.spatial >= kLongGroupLine;
-}
 
 template <class T, class S>
 class GroupLinesJob {
@@ -112,6 +107,13 @@ private:
     JoinedSlopes<C> join_;
 };
 
+}  // namespace
+
+template <class T>
+bool takes_group_lines(const ChannelShape& shape) {
+    return !shape.is_of_batch() && shape.width() <= kMostGroupWidth && shape.spatial >= kLongGroupLine;
+}
+
 template <class T, class S>
 Status run_group_lines(const GroupLines<T, S>& of) {
     using Job = GroupLinesJob<T, S>;
@@ -131,5 +133,17 @@ Status run_group_lines(const GroupLines<T, S>& of) {
     if (maps) run(Job::kMaps, of.shape.items * parts, of.shape.width());
     return Status::kOk;
 }
+
+template bool takes_group_lines<f16>(const ChannelShape&);
+template bool takes_group_lines<bf16>(const ChannelShape&);
+template bool takes_group_lines<float>(const ChannelShape&);
+template bool takes_group_lines<double>(const ChannelShape&);
+
+template Status run_group_lines(const GroupLines<f16, f16>&);
+template Status run_group_lines(const GroupLines<f16, float>&);
+template Status run_group_lines(const GroupLines<bf16, bf16>&);
+template Status run_group_lines(const GroupLines<bf16, float>&);
+template Status run_group_lines(const GroupLines<float, float>&);
+template Status run_group_lines(const GroupLines<double, double>&);
 
 }  // namespace bk
