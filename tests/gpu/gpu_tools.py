@@ -101,16 +101,16 @@ def check(library, case, op, problem, prepared, workspace, status=0, reference=N
     return outcome
 
 
-def right_on_two_streams(library, op, problem, case=None):
+def right_on_two_streams(library, op, problem, case=None, workspace=None):
     """Right, and the same bits on another stream."""
     case = case or CASES[OPS[op][0].name]
-    first = prepare(library, op, problem, None)
-    outcome = check(library, case, op, problem, first, None, first.run())
-    again = prepare(library, op, problem, None)
+    first = prepare(library, op, problem, workspace)
+    outcome = check(library, case, op, problem, first, workspace, first.run())
+    again = prepare(library, op, problem, workspace)
     with stream() as handle:
         status = again.run(handle)
         cuda_check(runtime.cudaStreamSynchronize(handle))
-    check(library, case, op, problem, again, None, status, outcome)
+    check(library, case, op, problem, again, workspace, status, outcome)
 
 
 @dataclasses.dataclass

@@ -1,14 +1,13 @@
 """Products that are large enough for cuBLASLt (native/gemm/matmul_library.cuh), with it or without."""
 
 import pytest
-from cuda.bindings import runtime
-from gpu_tools import check, prepare, stream
+from gpu_tools import right_on_two_streams
 
 import baracuda as bk
 from baracuda import _vendor
 from cases import CASES, Draw
 from cases.gemm import Kind, product
-from harness import OPS, cuda_check
+from harness import OPS
 
 NAMES = (
     "gemm_bf16_rcr_sm80", "gemm_f16_rrr_sm80", "gemm_f64_rrr_sm80", "gemm_f32_simt_rcr_sm80", "gemm_f32_simt_rrr_sm80",
@@ -44,10 +43,4 @@ def large(op, values, gaps):
 def test_product(library, op, values, gaps, workspace):
     """Right, and the same bits on another stream; products with odd gaps are not for cuBLASLt."""
     case, problem = large(op, values, gaps)
-    first = prepare(library, op, problem, workspace)
-    outcome = check(library, case, op, problem, first, workspace, first.run())
-    again = prepare(library, op, problem, workspace)
-    with stream() as handle:
-        status = again.run(handle)
-        cuda_check(runtime.cudaStreamSynchronize(handle))
-    check(library, case, op, problem, again, workspace, status, outcome)
+    right_on_two_streams(library, op, problem, case, workspace)
