@@ -20,6 +20,15 @@ BK_DEVICE void arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
+// At the barrier that lies there in block `rank` of the cluster.
+BK_DEVICE void arrive_at(uint64_t* barrier, int rank) {
+    asm volatile(
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(
+            shared_address(barrier)),
+        "r"(rank)
+        : "memory");
+}
+
 // This thread arrives, and the phase waits for so many bytes of copies.
 BK_DEVICE void arrive_expecting(uint64_t* barrier, int bytes) {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)

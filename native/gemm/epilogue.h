@@ -98,8 +98,11 @@ struct GemmEpilogue {
         if (r != nullptr) {
             const StoredMatrices stored{batch, stride_r, m, n, ldr};
             BK_TRY(require_pitch("ldr", stored));
-            epilogue.residual = as_result(r);
-            epilogue.residual_at = strides_of(stored, true);
+            // With nothing between, a residual is a C, which cuBLASLt adds too.
+            const bool is_c = activation == 0 && z == nullptr && !epilogue.has_c();
+            if (is_c) epilogue.beta = 1;
+            (is_c ? epilogue.c : epilogue.residual) = as_result(r);
+            (is_c ? epilogue.c_at : epilogue.residual_at) = strides_of(stored, true);
         }
         if (z != nullptr) {
             const StoredMatrices stored{batch, stride_z, m, n, ldz};

@@ -37,16 +37,15 @@ bool is_for_groups(int64_t m, int64_t n, int64_t k, int64_t batch, bool is_gated
     return false;
 }
 
-// Large products whose operands lie deep, or wide in 16 bits, and are aligned to 16 bytes; no parts, no groups of terms, and no
-// lists: what copies boxes is told on the host where matrices lie.
+// Large products whose operands lie deep, or wide in 16 bits, and are aligned to 16 bytes, groups of terms where both lie wide;
+// no parts, and no lists: what copies boxes is told on the host where matrices lie.
 template <class T>
 Status matmul_by_groups(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     if constexpr (kHasGroupKernels<T>) {
         if (!kGroupsAreChosen<T> && p.backend != Backend::kGroups) return Status::kOk;
         const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
         const bool has_lists = p.a_at.list != nullptr || p.b_at.list != nullptr || p.epilogue.d_at.list != nullptr;
-        if (has_lists || p.grouped == Grouped::kTerms || !is_for_groups<T>(p.m, p.n, p.k, batch, p.gate != nullptr))
-            return Status::kOk;
+        if (has_lists || !is_for_groups<T>(p.m, p.n, p.k, batch, p.gate != nullptr)) return Status::kOk;
         return choose({BK_SM(90a, matmul_sm90a<T>)}, device_arch()).run(launch, p, is_taken);
     }
     return Status::kOk;

@@ -14,17 +14,16 @@
 namespace bk {
 
 // THE RULE. A product is cuBLASLt's, where it can express it and is there, if none of its sides is short and the whole is worth
-// a launch of its. On an H200, bf16, CUDA 13.0, 4096^3 to 8192^3, our kernels of warp groups (sm_90a) take 1.12 to 1.27 times
-// its time, the plain tensor cores of older chips 2.5 to 3 times, f32 by FMA 1.6 times, and a batch of 4096 products 1.4 times
-// (64^3) to 3.8 times (128 x 128 x 64).
+// a launch of its. On an H100, bf16, CUDA 13.0, our kernels of warp groups (sm_90a) take 1.0 (8192^3) to 1.15 times (4096^3) its
+// time; on an H200 the plain tensor cores of older chips 2.5 to 3 times, f32 by FMA 1.6 times, and a batch of 4096 products 1.4
+// times (64^3) to 3.8 times (128 x 128 x 64).
 //
 // TF32 stays ours, since its factors are rounded as the rows say, and so do 8-bit results. Steps behind bias and C are ours
 // (cuBLASLt's gelu is the form by tanh, and its relu keeps NaN), applied to its sums: those of 16-bit products, and of gated
 // ones, are in the workspace, kSumBytes of them at a time, so that results are still rounded once. Without that workspace, and
-// for operands that are not aligned to 16 bytes, these products are ours; and where warp groups can have them, unless their
-// sums are long: bias and gelu of 4096^3 takes cuBLASLt's way 1.12 times as long, swiglu of 4096 x 14336 x 4096 1.09 times, but
-// bias and gelu of 8192^3 only 0.86 times.
-constexpr int64_t kLeastLibrarySide = 64, kLeastLibraryTerms = int64_t(1) << 27, kLongSums = 6144;
+// for operands that are not aligned to 16 bytes, these products are ours, and wherever warp groups can have them: bias, gelu
+// and residual of 8192^3 take cuBLASLt's way 1.12 times as long.
+constexpr int64_t kLeastLibrarySide = 64, kLeastLibraryTerms = int64_t(1) << 27;
 constexpr int64_t kSumBytes = int64_t(64) << 20, kBandRows = 128;  // bands are of multiples of so many rows
 
 template <class T>
@@ -40,8 +39,7 @@ constexpr bool has_bands(bool has_steps, bool is_gated) {
 template <class T>
 bool is_for_library(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated) {
     if (std::min({m, n, k}) < kLeastLibrarySide) return false;
-    if (has_bands<T>(has_steps, is_gated) && (is_gated || k < kLongSums) && is_for_groups<T>(m, n, k, batch, is_gated))
-        return false;
+    if (has_bands<T>(has_steps, is_gated) && is_for_groups<T>(m, n, k, batch, is_gated)) return false;
     int64_t terms = 0;  // extents are of 31 bits, so that two of them fit
     return __builtin_mul_overflow(m * n, k, &terms) || __builtin_mul_overflow(terms, batch, &terms) ||
            terms >= (is_gated ? kLeastLibraryTerms / 2 : kLeastLibraryTerms);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/types/vec.h"
 #include "gemm/matmul_place.cuh"
@@ -75,6 +76,23 @@ BK_DEVICE void keep_two(const Epilogue<T>& e, matmul_result_t<T>* to, int64_t at
     store(to + at, pair);
 }
 
+// As accurate as results of A are; what is asked for is asked once.
+template <class T, class A, int kPairs>
+BK_DEVICE void activate_pairs(Activation activation, matmul_scalar_t<T> (&x)[kPairs][2]) {
+    const auto each = [&](auto kind) {
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            for (int v = 0; v < 2; ++v) x[i][v] = Epilogue<T>::template activated_as<A>(decltype(kind)::value, x[i][v]);
+    };
+    switch (activation) {
+        case Activation::kRelu: return each(std::integral_constant<Activation, Activation::kRelu>{});
+        case Activation::kGelu: return each(std::integral_constant<Activation, Activation::kGelu>{});
+        case Activation::kSilu: return each(std::integral_constant<Activation, Activation::kSilu>{});
+        case Activation::kGeluTanh: return each(std::integral_constant<Activation, Activation::kGeluTanh>{});
+        default: return;
+    }
+}
+
 // Pairs of neighbours, of the same columns in several rows; those of `has` not set are not touched. Each step is a loop of its
 // own, so that what it asks is asked once, and what it loads is under way at a time.
 template <class T, int kPairs>
@@ -111,22 +129,8 @@ struct PairStores {
 private:
     BK_DEVICE void activate(S (&x)[kPairs][2]) const {
         if constexpr (kMayBeWide<E>)
-            if (!e.is_wide) return activate_as<E>(x);
-        activate_as<S>(x);
-    }
-    template <class A>
-    BK_DEVICE void activate_as(S (&x)[kPairs][2]) const {
-        switch (e.activation) {
-            case Activation::kRelu: return each(x, activated_as<A, Activation::kRelu>);
-            case Activation::kGelu: return each(x, activated_as<A, Activation::kGelu>);
-            case Activation::kSilu: return each(x, activated_as<A, Activation::kSilu>);
-            case Activation::kGeluTanh: return each(x, activated_as<A, Activation::kGeluTanh>);
-            default: return;
-        }
-    }
-    template <class A, Activation kActivation>
-    static BK_DEVICE S activated_as(int, S z) {
-        return Epilogue<T>::template activated_as<A>(kActivation, z);
+            if (!e.is_wide) return activate_pairs<T, E>(e.activation, x);
+        activate_pairs<T, S>(e.activation, x);
     }
 
     template <class F>

@@ -1,8 +1,10 @@
 """Products that are large and aligned enough for the kernels of warp groups (native/gemm/matmul_sm90a.cu), on the chips
-that have them: every layout, steps of the epilogue, gates, batches, groups of rows, bytes, at edges of no tile."""
+that have them: every layout, steps of the epilogue, gates, batches, groups of rows and terms, bytes; no side has whole
+tiles."""
 
 import dataclasses
 
+import numpy as np
 import pytest
 from cuda.bindings import runtime
 from gpu_tools import prepare, right_on_two_streams
@@ -56,6 +58,21 @@ def with_gate(layout, null=WITHOUT_Z):
     return make
 
 
+def of_groups(layout):
+    """Gradients of groups of rows, between rows of no group that are not numbers."""
+
+    def make(draw, extents):
+        p = grouped(draw, *extents, 11, layout=layout, gap=8, kind="inside", backward=True)
+        first, *_, last = p.arrays["offsets"].values
+        for name in ("dd", "a"):
+            rows = p.arrays[name].values.copy()
+            rows[:first] = rows[last:] = np.nan
+            p.arrays[name].values = rows
+        return p
+
+    return make
+
+
 def of_bytes(draw, extents, has_bias):
     bias = draw.other if has_bias else ""
     m, n, k = (-(-e // 16) * 16 if i else e for i, e in enumerate(extents))
@@ -78,6 +95,8 @@ for layout, text in enumerate(("rrr", "rcr", "crr", "ccr")):
 FORMS |= {
     "batch": ("gemm_epilogue_{T}", lambda d, _: with_epilogue(1, batch=9)(d, (264, 392, 136))),
     "groups": ("grouped_gemm_{T}", lambda d, e: grouped(d, *e, 37, layout=1, gap=8)),
+    "terms_rrr": ("grouped_gemm_backward_{T}", of_groups(0)),
+    "terms_rcr": ("grouped_gemm_backward_{T}", of_groups(1)),
     "groups_inside": (
         "grouped_gemm_{T}",
         lambda d, e: grouped(d, *e, 11, gap=8, kind="inside", numbers=(1, 0.5)),

@@ -22,6 +22,16 @@ BK_DEVICE void start_box_copy(void* to, const TensorMap& map, int at, int line, 
         : "memory");
 }
 
+// The same box to the same place in the blocks of the cluster whose bits are in `blocks`, each of which has a barrier there.
+BK_DEVICE void start_shared_box_copy(void* to, const TensorMap& map, int at, int line, int matrix, uint64_t* barrier,
+                                     int blocks) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+        " [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(to)),
+        "l"(&map), "r"(at), "r"(line), "r"(matrix), "r"(shared_address(barrier)), "h"(static_cast<uint16_t>(blocks))
+        : "memory");
+}
+
 // Has the L2 cache read the line at that address, which is a valid one.
 BK_DEVICE void ask_for_line(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
 

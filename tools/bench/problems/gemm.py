@@ -200,8 +200,8 @@ def torch_added(torch, t, scalars):
     return lambda: torch.addmm(t["r"], t["a"], t["b"].mT, out=t["d"])
 
 
-def check_residual(problem):
-    """Sampled results of an epilogue with a residual."""
+def check_epilogue(problem):
+    """Sampled results of gemm_epilogue, rcr."""
     s = problem.bench.scalars
     m, n, k = (s[name] for name in "mnk")
     terms = np.arange(k)
@@ -215,36 +215,46 @@ def check_residual(problem):
         if s["activation"] == _GELU_TANH:
             z = 0.5 * z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
         at = np.array([i * n + j])
-        terms_of = np.array([(np.abs(products).sum() + abs(cells("r", at)[0])) * 4])
-        if wrong := compare(problem, cells("d", at), z + cells("r", at), terms_of):
+        r = cells("r", at) if "r" in problem.buffers else np.zeros(1)
+        if wrong := compare(problem, cells("d", at), z + r, (np.abs(products).sum() + np.abs(r)) * 4):
             return f"d[{i}, {j}] {wrong}"
     return ""
 
 
-def residuals(backend):
-    """D = A B + R, and with a bias and gelu before R is added."""
+def epilogues(backend):
+    """D = A B + R, and with a bias and gelu before R is added; and products that warp groups compute, as asked."""
     sizes = ((8192, 8192, 8192), (4096, 14336, 4096)) if backend == "cuda" else ((512, 512, 512),)
     for m, n, k in sizes:
-        yield residual(m, n, k, False, torch_added)
-        yield residual(m, n, k, True, torch_residual)
+        size = f"{m}x{n}x{k}"
+        yield with_epilogue(f"gemm residual {size}", m, n, k, ("r",), torch_added)
+        name = f"gemm bias gelu_tanh residual {size}"
+        yield with_epilogue(name, m, n, k, ("r", "bias"), torch_residual, activation=_GELU_TANH)
     if backend == "cuda":
+        size = (4096, 4096, 4096)
         more = {"row": "gemm_epilogue_t{T}", "dtypes": ("f32",)}
-        yield residual(4096, 4096, 4096, False, by_tf32(torch_added), "tf32 ", **more)
-        yield residual(4096, 4096, 4096, False, by_tf32(torch_added), "tf32 by warp groups ", backend=_GROUPS, **more)
+        name = "gemm tf32 {}residual 4096x4096x4096"
+        yield with_epilogue(name.format(""), *size, ("r",), by_tf32(torch_added), **more)
+        more["backend"] = _GROUPS
+        yield with_epilogue(name.format("by warp groups "), *size, ("r",), by_tf32(torch_added), **more)
+        for m, n, k in (*sizes, size):
+            yield with_epilogue(
+                f"gemm by warp groups {m}x{n}x{k}", m, n, k, (), torch_product(True), backend=_GROUPS,
+                bound=0.85,
+            )  # fmt: skip
 
 
-def residual(m, n, k, has_steps, peer, kind="", *, row="gemm_epilogue_{T}", dtypes=("bf16",), backend=0):
-    shapes = {"a": (m, k), "b": (n, k), "r": (m, n), "d": (m, n)}
-    arrays = {x: Operand(s, "empty" if x == "d" else "sixteenths") for x, s in shapes.items()}
-    if has_steps:
-        arrays["bias"] = Operand((n,), "sixteenths")
-    scalars = {"m": m, "n": n, "k": k, "batch": 1, "layout": 1, "backend": backend, "alpha": 1.0, "beta": 0.0}
+def with_epilogue(
+    name, m, n, k, beside, peer, *, row="gemm_epilogue_{T}", dtypes=("bf16",), activation=0, backend=0, bound=1.0,
+):  # fmt: skip
+    shapes = {"a": (m, k), "b": (n, k), "r": (m, n), "bias": (n,), "d": (m, n)}
+    scalars = {"m": m, "n": n, "k": k, "batch": 1, "layout": 1, "alpha": 1.0, "beta": 0.0}
     scalars |= {f"ld{x}": shapes.get(x, (m, n))[1] for x in "abcrzd"} | {f"stride_{x}": 0 for x in "abcrzd"}
     return Bench(
-        name=f"gemm {kind}{'bias gelu_tanh ' * has_steps}residual {m}x{n}x{k}", row=row, dtypes=dtypes,
-        arrays=arrays, scalars=scalars | {"activation": _GELU_TANH if has_steps else 0},
-        check=check_residual, torch=(peer,), workspace=True,
-        bounds=(Bound("peer", 1.0),), flops=2 * m * n * k,
+        name=name, row=row, dtypes=dtypes,
+        arrays={x: Operand(shapes[x], "empty" if x == "d" else "sixteenths") for x in ("a", "b", *beside, "d")},
+        scalars=scalars | {"activation": activation, "backend": backend},
+        check=check_epilogue, torch=(peer,), workspace=backend != _GROUPS, bounds=(Bound("peer", bound),),
+        flops=2 * m * n * k,
     )  # fmt: skip
 
 
@@ -289,7 +299,7 @@ def benches(backend):
             "gemm rrr 2048x1x2048", "gemm_dense_{T}", 2048, 1, 2048, ("bf16", "f32"), layout="rrr", dense=True,
             peers=(torch_product(False),), bounds=(Bound("copy", 0.85),),
         )  # fmt: skip
-    yield from residuals(backend)
+    yield from epilogues(backend)
     yield from thin(backend)
     many = 4096 if backend == "cuda" else 64
     for m, n, k in ((64, 64, 64), (128, 128, 64)):
