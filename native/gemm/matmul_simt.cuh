@@ -14,35 +14,60 @@ constexpr int kSimtLoads = kSimtSide * kSimtDepth / kSimtThreads / 4;  // of fou
 // A thread's share of a tile on its way from memory: four neighbours along k, or along the rows. `moves` says that they are
 // aligned to 16 bytes, but for the ends.
 // The upper half of the tile's rows is that of `gate`, from `first` on, where that is not null.
-struct SimtFeed {
-    TileSource<float> source;
-    int64_t first;
-    bool is_wide, moves;
-    const float* gate;
-    float lane[kSimtLoads][4];
+class SimtFeed {
+    TileSource<float> source_;
+    int64_t first_;
+    bool is_wide_, moves_, is_whole_ = true;  // whole where rows are inside and moves, so that only the last tile may end early
+    const float* gate_;
+    const float* own_[kSimtLoads];  // the first tile's
+    float lane_[kSimtLoads][4];
 
     BK_DEVICE void place(int thread, int i, int* row, int* k) const {
         const int index = thread + i * kSimtThreads;
-        *row = is_wide ? index % (kSimtSide / 4) * 4 : index / (kSimtDepth / 4);
-        *k = is_wide ? index / (kSimtSide / 4) : index % (kSimtDepth / 4) * 4;
+        *row = is_wide_ ? index % (kSimtSide / 4) * 4 : index / (kSimtDepth / 4);
+        *k = is_wide_ ? index / (kSimtSide / 4) : index % (kSimtDepth / 4) * 4;
     }
 
-    BK_DEVICE void load_tile(int64_t tile, int thread) {
+    BK_DEVICE int64_t row_of(int row) const {
+        return first_ + (gate_ != nullptr && row >= kSimtSide / 2 ? row - kSimtSide / 2 : row);
+    }
+
+public:
+    BK_DEVICE SimtFeed(const TileSource<float>& source, int64_t first, bool is_wide, bool moves, int thread,
+                       const float* gate = nullptr)
+        : source_(source), first_(first), is_wide_(is_wide), moves_(moves), gate_(gate) {
 #pragma unroll
         for (int i = 0; i < kSimtLoads; ++i) {
             int row, k;
             place(thread, i, &row, &k);
             const bool is_gate = gate != nullptr && row >= kSimtSide / 2;
-            const int64_t r = first + (is_gate ? row - kSimtSide / 2 : row), depth = tile * kSimtDepth + k;
-            const int64_t rows = source.rows - r, terms = source.depth - depth;
-            const float* const from = (is_gate ? gate : source.data) + r * source.row + depth * source.column;
-            const int64_t inside = is_wide ? (terms > 0 ? rows : 0) : (rows > 0 ? terms : 0),
-                          step = is_wide ? source.row : source.column;
-            if (moves && inside >= 4) {
+            const int64_t r = row_of(row);
+            own_[i] = (is_gate ? gate : source.data) + r * source.row + k * source.column;
+            is_whole_ = is_whole_ && moves && r + (is_wide ? 4 : 1) <= source.rows;
+        }
+    }
+
+    BK_DEVICE void load_tile(int64_t tile, int thread) {
+        const int64_t skipped = tile * kSimtDepth * source_.column;
+        const bool is_whole = is_whole_ && (tile + 1) * kSimtDepth <= source_.depth;
+#pragma unroll
+        for (int i = 0; i < kSimtLoads; ++i) {
+            if (is_whole) {
+                const Vec<float, 4> four = load<4>(own_[i] + skipped);
+                for (int v = 0; v < 4; ++v) lane_[i][v] = four.lane[v];
+                continue;
+            }
+            int row, k;
+            place(thread, i, &row, &k);
+            const int64_t rows = source_.rows - row_of(row), terms = source_.depth - tile * kSimtDepth - k;
+            const int64_t inside = is_wide_ ? (terms > 0 ? rows : 0) : (rows > 0 ? terms : 0),
+                          step = is_wide_ ? source_.row : source_.column;
+            const float* const from = own_[i] + skipped;
+            if (moves_ && inside >= 4) {
                 const Vec<float, 4> four = load<4>(from);
-                for (int v = 0; v < 4; ++v) lane[i][v] = four.lane[v];
+                for (int v = 0; v < 4; ++v) lane_[i][v] = four.lane[v];
             } else {
-                for (int v = 0; v < 4; ++v) lane[i][v] = v < inside ? from[v * step] : 0.f;
+                for (int v = 0; v < 4; ++v) lane_[i][v] = v < inside ? from[v * step] : 0.f;
             }
         }
     }
@@ -52,7 +77,7 @@ struct SimtFeed {
         for (int i = 0; i < kSimtLoads; ++i) {
             int row, k;
             place(thread, i, &row, &k);
-            for (int v = 0; v < 4; ++v) to[is_wide ? k : k + v][is_wide ? row + v : row] = lane[i][v];
+            for (int v = 0; v < 4; ++v) to[is_wide_ ? k : k + v][is_wide_ ? row + v : row] = lane_[i][v];
         }
     }
 };
@@ -61,25 +86,17 @@ struct SimtFeed {
 BK_DEVICE int simt_place(int thread_place, int v) { return thread_place * 4 + v / 4 * (kSimtSide / 2) + v % 4; }
 
 template <class T>
-__global__ void __launch_bounds__(kSimtThreads)
+__global__ void __launch_bounds__(kSimtThreads, 2)
     matmul_simt_kernel(const __grid_constant__ Matmul<T> p, const __grid_constant__ PartsOf<T> parts, int64_t down,
                        int64_t across, bool a_moves, bool b_moves, bool in_pairs) {
     __shared__ float a_tile[2][kSimtDepth][kSimtPitch], b_tile[2][kSimtDepth][kSimtPitch];
     const int thread = static_cast<int>(threadIdx.x), thread_row = thread / 16, thread_column = thread % 16;
     const MatmulPlace place = find_place(p, parts, down, across, kSimtSide, static_cast<int>(columns_of(p, kSimtSide)));
     if (place.end == 0) return;
-    SimtFeed a{{first_term(p.a, p.a_at, p.a_at.column, place), place.end, place.terms, p.a_at.row, p.a_at.column},
-               place.row,
-               p.a_at.row == 1,
-               a_moves,
-               nullptr,
-               {}};
-    SimtFeed b{{first_term(p.b, p.b_at, p.b_at.row, place), place.width, place.terms, p.b_at.column, p.b_at.row},
-               place.column,
-               p.b_at.column == 1,
-               b_moves,
-               p.gate,
-               {}};
+    SimtFeed a({first_term(p.a, p.a_at, p.a_at.column, place), place.end, place.terms, p.a_at.row, p.a_at.column}, place.row,
+               p.a_at.row == 1, a_moves, thread);
+    SimtFeed b({first_term(p.b, p.b_at, p.b_at.row, place), place.width, place.terms, p.b_at.column, p.b_at.row}, place.column,
+               p.b_at.column == 1, b_moves, thread, p.gate);
     const int64_t tiles = (place.terms + kSimtDepth - 1) / kSimtDepth;
     float sum[8][8] = {};
     if (tiles > 0) {
