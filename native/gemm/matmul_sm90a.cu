@@ -454,9 +454,6 @@ Status launch_groups(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     int64_t count = 0;
     BK_TRY(count_tiles(count_down(p, kGroupRows), across, a_batch, &count));
     const auto kernel = group_kernel<T, kColumns>;
-    const bool clean = no_pending_error();
-    BK_TRY(from_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kShared), clean,
-                     "cudaFuncSetAttribute"));
     Grid grid{dim3(static_cast<unsigned>(std::min(count, kMultiprocessors))), dim3(kBlockThreads)};
     grid.shared = Tile::kShared;
     const bool in_pairs = stores_pairs(p.epilogue);
