@@ -361,9 +361,6 @@ Status launch_groups(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     int64_t count = 0;
     BK_TRY(count_tiles(operands.blocks > 1 ? down : count_down(p, kGroupRows), across, a_batch, &count));
     const auto kernel = group_kernel<T, kColumns>;
-    const bool clean = no_pending_error();
-    BK_TRY(from_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, Tile::kShared), clean,
-                     "cudaFuncSetAttribute"));
     const int64_t clusters = std::min(count, kMultiprocessors / operands.blocks);
     Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3(kBlockThreads)};
     grid.cluster = static_cast<unsigned>(operands.blocks);

@@ -99,15 +99,10 @@ struct AddNormGradient {
             BK_TRY(write_zeros(launch, shape.row_extent, dgamma));
             return write_zeros(launch, shape.row_extent, dbeta);
         }
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        bool is_done = false;
+        BK_TRY(run_fused(launch, operands(dy, dsum, sum, gamma, mean, statistic, dx, dgamma, dbeta), &is_done));
+        if (is_done) return Status::kOk;
         const C* const center = mean == nullptr ? statistic : mean;
-        FusedRows dense{};
-        const FusedOperands<T, C, true> fused{
-            is_centered, static_cast<C>(gamma_offset), dy, sum, dsum, gamma, center, statistic, dx, dgamma, dbeta};
-        if (found && (dgamma != nullptr || dbeta != nullptr) && fused_workspace() > 0 && is_dense(dsum != nullptr, &dense) &&
-            can_fuse_rows(dense, fused))
-            return fused_rows(launch, dense, fused);
         // Before dx, which may lie on dy or sum.
         if (dgamma != nullptr || dbeta != nullptr) BK_TRY(sum_columns(launch, dy, sum, center, statistic, dgamma, dbeta));
         Function f{};
@@ -119,6 +114,24 @@ struct AddNormGradient {
         return map_rows(launch, axes(dsum != nullptr, gamma != nullptr), f,
                         inputs(dy, dsum == nullptr ? dy : dsum, sum, gamma == nullptr ? sum : gamma), inputs(),
                         inputs(center, statistic), outputs(dx), outputs());
+    }
+
+    using Fused = FusedOperands<T, C, true>;
+    Fused operands(const T* dy, const T* dsum, const T* sum, const T* gamma, const C* mean, const C* statistic, T* dx,
+                   T* dgamma, T* dbeta) const {
+        return {is_centered, static_cast<C>(gamma_offset),       dy,        sum, dsum,
+                gamma,       mean == nullptr ? statistic : mean, statistic, dx,  dgamma,
+                dbeta};
+    }
+
+    // All in one pass, where the workspace, the rows and the operands allow it.
+    BK_COLD Status run_fused(const Launch& launch, const Fused& of, bool* is_done) const {
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        FusedRows dense{};
+        *is_done = found && (of.dgamma != nullptr || of.dbeta != nullptr) && fused_workspace() > 0 &&
+                   is_dense(of.extra != nullptr, &dense) && can_fuse_rows(dense, of);
+        return *is_done ? fused_rows(launch, dense, of) : Status::kOk;
     }
 
 private:
@@ -254,8 +267,14 @@ struct RecomputedNormGradient {
     Status run(const Launch& launch, const T* dy, const T* dsum, const T* x, const T* gamma, C* mean, C* statistic, T* dx,
                T* dgamma, T* dbeta) const {
         if (gradient.work() == Work::kAll) {
-            bool found = false;
+            bool found = false, is_done = false;
             BK_TRY(find_workspace(launch, workspace_size(), &found));
+            auto fused = gradient.operands(dy, dsum, x, gamma, nullptr, nullptr, dx, dgamma, dbeta);
+            fused.new_mean = mean;
+            fused.new_statistic = statistic;
+            fused.eps = static_cast<C>(eps);
+            BK_TRY(gradient.run_fused(launch, fused, &is_done));
+            if (is_done) return Status::kOk;
             BK_TRY(reduce(launch, axes(), GroupMoments<T>{static_cast<C>(eps), gradient.is_centered},
                           outputs<C, C, T, T>(mean, statistic, nullptr, nullptr), inputs(x)));
         }

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
+#include "core/abi/workspace.h"
 #include "norm/batch_shape.h"
 #include "norm/group_moments.h"
 #include "norm/norm_map.h"
@@ -72,8 +73,13 @@ struct BatchNormTraining {
     Status run(const T* x, const C* gamma, const C* beta, const C* running_mean, const C* running_var, T* y, C* saved_mean,
                C* saved_rstd, C* new_running_mean, C* new_running_var, const Launch& launch) const {
         const RunningMoments<T> moments{{static_cast<C>(eps)}, static_cast<C>(momentum), running_mean, running_var};
-        BK_TRY(reduce(launch, shape().template sums<1, 4>(), moments,
-                      outputs(saved_mean, saved_rstd, new_running_mean, new_running_var), inputs(x)));
+        const auto saved = outputs(saved_mean, saved_rstd, new_running_mean, new_running_var);
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        if constexpr (kRowsStayOnChip)
+            if (!shape().has_columns() && holds_lines<T>(shape().line_groups(), 1, x, y))
+                return norm_held_lines(launch, shape().line_groups(), moments, saved, x, gamma, beta, y);
+        BK_TRY(reduce(launch, shape().template sums<1, 4>(), moments, saved, inputs(x)));
         return batch_apply(launch, shape(), C(0), false, x, saved_mean, saved_rstd, gamma, beta, y);
     }
 

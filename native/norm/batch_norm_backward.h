@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
+#include "core/abi/workspace.h"
 #include "norm/batch_shape.h"
 #include "norm/norm_columns.h"
 #include "norm/norm_map.h"
@@ -30,6 +31,12 @@ struct BatchNormTrainingBackward {
             BK_TRY(write_zeros(launch, c_extent, dgamma));
             return write_zeros(launch, c_extent, dbeta);
         }
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        if constexpr (kRowsStayOnChip)
+            if (!shape().has_columns() && holds_lines<T>(shape().line_groups(), 2, dy, x, dx))
+                return held_gradient(launch, shape().line_groups(),
+                                     HeldGradient<T, C, C>{dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
         BK_TRY(reduce(launch, sums(), NormColumnPair<T>{{{}, true, false}}, outputs(dgamma, dbeta),
                       inputs(dy, x, saved_mean, saved_rstd)));
         const C share = C(1) / static_cast<C>(shape().items * shape().spatial);

@@ -6,6 +6,7 @@
 #include "core/abi/checks.h"
 #include "core/reduce/reduce.h"
 #include "core/rows/row_map.h"
+#include "norm/held_lines.h"
 
 namespace bk {
 
@@ -38,6 +39,9 @@ struct BatchShape {
         axes.reduced.append(spatial, place);
         return axes;
     }
+
+    // Unless rows are the channels of a place.
+    BK_COLD LineGroups line_groups() const { return LineGroups::of_batch(items, channels, spatial); }
 
     // Whether rows are the channels of a place, and not the places of a channel of an item.
     bool has_columns() const { return channels_last != 0 || spatial == 1; }

@@ -38,6 +38,12 @@ struct ChannelNorm {
     Status run(const T* x, const T* gamma, const T* beta, T* y, S* saved_mean, S* saved_rstd, const Launch& launch) const {
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));
+        if constexpr (kRowsStayOnChip)
+            if (holds_lines<T>(shape().line_groups(), 1, x, y)) {
+                const auto saved = of_each_type(saved_mean, saved_rstd);
+                return norm_held_lines(launch, shape().line_groups(), GroupMoments<T>{static_cast<C>(eps)}, saved, x, gamma,
+                                       beta, y);
+            }
         if (shape().prefers_lines() && (found || (kIsExact && saved_mean != nullptr && saved_rstd != nullptr)))
             return run_lines(launch, found, x, gamma, beta, y, saved_mean, saved_rstd);
         Function f{};
@@ -81,6 +87,13 @@ private:
             return {mean, rstd};
         else
             return {nullptr, nullptr};
+    }
+
+    // Of the compute type, then of T: null where they are of the other.
+    static auto of_each_type(S* mean, S* rstd) {
+        const Statistics<C> exact = of_type<C>(mean, rstd);
+        const Statistics<T> rounded = kIsExact ? Statistics<T>{} : of_type<T>(mean, rstd);
+        return outputs(exact.mean, exact.rstd, rounded.mean, rounded.rstd);
     }
 
     ChannelShape shape() const {

@@ -46,7 +46,7 @@ struct ChannelNormBackward {
     int64_t group_count() const { return shape().group_count(); }
     size_t workspace_size() const {
         Carver carver;
-        if (sums_lines()) carve(&carver);
+        if (has_line_sums()) carve(&carver);
         carver.take<char>(static_cast<int64_t>(inner_workspace()));
         return carver.bytes();
     }
@@ -67,6 +67,9 @@ struct ChannelNormBackward {
             if (takes_group_lines<T>(shape()))
                 return run_group_lines(GroupLines<T, S>{shape(), dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
         const Given of{dy, x, gamma, saved_mean, saved_rstd};
+        if constexpr (kRowsStayOnChip)
+            if (holds_lines<T>(shape().line_groups(), 2, dy, x, dx))
+                return run_held(launch, found, {dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
         const bool wants_sums = dgamma != nullptr || dbeta != nullptr;
         const bool is_exact = std::is_same_v<T, C> && dgamma != nullptr && dbeta != nullptr;
         if (sums_lines() && shape().is_of_batch() && (found || is_exact))
@@ -79,6 +82,21 @@ struct ChannelNormBackward {
             BK_TRY(norm_columns<T>(launch, column_axes(), true, dy, x, saved_mean, saved_rstd, nullptr, x,
                                    {nullptr, nullptr, dgamma, dbeta}));
         return run_groups(launch, of, dx, dgamma, dbeta);
+    }
+
+    // With the statistics of x, which are written, in the same pass: where that can be.
+    BK_COLD Status run_with_moments(const T* dy, const T* x, const T* gamma, S* mean, S* rstd, compute_t<T> eps, T* dx,
+                                    T* dgamma, T* dbeta, const Launch& launch, bool* is_done) const {
+        bool found = false;
+        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        if constexpr (kRowsStayOnChip) {
+            const bool has_sums = found || shape().is_of_batch() || (dgamma == nullptr && dbeta == nullptr);
+            *is_done = has_sums && holds_lines<T>(shape().line_groups(), 2, dy, x, dx);
+            if (*is_done)
+                return run_held(launch, found,
+                                {dy, x, gamma, nullptr, nullptr, dx, dgamma, dbeta, nullptr, nullptr, mean, rstd, eps});
+        }
+        return Status::kOk;
     }
 
 private:
@@ -128,6 +146,33 @@ private:
     bool sums_lines() const {
         constexpr int64_t kLongLine = 256;
         return shape().prefers_lines() || (kRowsStayOnChip && !shape().is_of_batch() && shape().spatial >= kLongLine);
+    }
+
+    // Whether the workspace has the sums of lines of an item.
+    bool has_line_sums() const {
+        if constexpr (kRowsStayOnChip)
+            if (!shape().is_of_batch() && may_hold_lines<T>(shape().line_groups())) return true;
+        return sums_lines();
+    }
+
+    // dgamma and dbeta of items are made of the sums of lines, or have a pass of their own: before dx, which may lie on dy or
+    // x.
+    BK_COLD Status run_held(const Launch& launch, bool found, HeldGradient<T, S, T> held) const {
+        const Given of{held.dy, held.x, held.gamma, held.mean, held.rstd};
+        const bool wants_sums = held.dgamma != nullptr || held.dbeta != nullptr;
+        if (shape().is_of_batch() || !wants_sums) return held_gradient(launch, shape().line_groups(), held);
+        if (!found) {
+            BK_TRY(norm_columns<T>(launch, column_axes(), true, of.dy, of.x, of.mean, of.rstd, nullptr, of.x,
+                                   {nullptr, nullptr, held.dgamma, held.dbeta}));
+            return held_gradient(launch, shape().line_groups(), held);
+        }
+        Carver carver(launch.workspace);
+        const Sums sums = carve(&carver);
+        held.line_products = sums.products;
+        held.line_slopes = sums.slopes;
+        BK_TRY(held_gradient(launch, shape().line_groups(), held));
+        const Launch inner{carver.take<char>(0), inner_workspace(), launch.stream};
+        return join_channels(inner, of, sums, held.dgamma, held.dbeta);
     }
 
     BK_COLD Status run_batch(const Launch& launch, bool found, const Given& of, T* dx, T* dgamma, T* dbeta) const {
@@ -243,7 +288,7 @@ private:
     size_t inner_workspace() const {
         const size_t columns =
             std::max(norm_columns_workspace<T, S>(column_axes()), map_rows_workspace<Function>(group_axes()));
-        if (!sums_lines() || shape().is_of_batch()) return columns;
+        if (!has_line_sums() || shape().is_of_batch()) return columns;
         return std::max({columns, norm_columns_workspace<T, S>(line_sums()), join_slopes_workspace<T>(joined_groups(true)),
                          join_slopes_workspace<T>(joined_groups(false)), join_slopes_workspace<T>(joined_channels())});
     }
@@ -281,8 +326,11 @@ struct ChannelNormRecomputeBackward {
     Status run(const T* dy, const T* x, const T* gamma, C* mean, C* rstd, T* dx, T* dgamma, T* dbeta,
                const Launch& launch) const {
         if (work() == Work::kAll) {
-            bool found = false;
+            bool found = false, is_done = false;
             BK_TRY(find_workspace(launch, workspace_size(), &found));
+            BK_TRY(gradient().run_with_moments(dy, x, gamma, mean, rstd, static_cast<C>(eps), dx, dgamma, dbeta, launch,
+                                               &is_done));
+            if (is_done) return Status::kOk;
             BK_TRY(reduce(launch, shape().moment_axes(), GroupMoments<T>{static_cast<C>(eps)},
                           outputs<C, C, T, T>(mean, rstd, nullptr, nullptr), inputs(x)));
         }

@@ -6,6 +6,7 @@
 #include "core/abi/checks.h"
 #include "core/rows/row_map.h"
 #include "norm/group_moments.h"
+#include "norm/held_lines.h"
 #include "norm/norm_row.h"
 
 namespace bk {
@@ -85,6 +86,11 @@ struct ChannelShape {
         Layout<Operands> layout;
         append(&layout, spatial, &Steps::line, operands);
         return layout;
+    }
+
+    BK_COLD LineGroups line_groups() const {
+        return is_of_batch() ? LineGroups::of_batch(items, channels, spatial)
+                             : LineGroups::of_items(items, num_groups, width(), spatial);
     }
 
     // Of the statistics of groups.

@@ -17,7 +17,8 @@ struct FusedRows {
 };
 
 // gamma, dgamma and dbeta may be null. A row's statistics are S. Where kIsOfSum its factors are gamma + gamma_offset, and
-// `extra`, if it is not null, is added to dx; else there is neither.
+// `extra`, if it is not null, is added to dx; else there is neither. Where new_statistic is not null the statistics are those
+// of x, with eps, and are written, the mean only if it is_centered; there are no given ones.
 template <class T, class S, bool kIsOfSum>
 struct FusedOperands {
     bool is_centered;  // dx has no mean, and the saved statistic is scale, not 1 / scale
@@ -25,6 +26,8 @@ struct FusedOperands {
     const T *dy, *x, *extra, *gamma;
     const S *mean, *statistic;
     T *dx, *dgamma, *dbeta;
+    compute_t<T>*new_mean = nullptr, *new_statistic = nullptr;
+    compute_t<T> eps = 0;
 };
 
 // Adds up parts[0] and parts[1], of each row's elements.

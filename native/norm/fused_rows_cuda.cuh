@@ -6,7 +6,9 @@
 #include <cstdint>
 
 #include "core/abi/workspace.h"
+#include "core/math/math.h"
 #include "core/reduce/shuffle.cuh"
+#include "core/rows/row_kept.cuh"
 #include "core/types/vec.h"
 #include "norm/fused_rows.h"
 
@@ -59,82 +61,164 @@ BK_DEVICE FusedPair<C> add_across(FusedPair<C> mine, int across, FusedPair<C> (&
     return mine;
 }
 
+// Of a row of n elements, by two sums: add_up() gives every thread of the row those of all.
+template <class C>
+struct FusedMoments {
+    C mean, variance;  // or 0 and the mean square
+};
+
+template <class T, int N, int V, class ElementOf, class AddUp>
+BK_DEVICE FusedMoments<compute_t<T>> fused_moments(bool is_centered, int n, const Vec<T, N> (&x)[V],
+                                                   const ElementOf& element_of, bool exists, const AddUp& add_up) {
+    using C = compute_t<T>;
+    const C count = static_cast<C>(n);
+    const auto each = [&](const auto& body) {
+#pragma unroll
+        for (int v = 0; v < V; ++v) {
+            if (!exists || element_of(v) >= n) continue;
+#pragma unroll
+            for (int i = 0; i < N; ++i) body(widen_lane(x[v], i));
+        }
+    };
+    C mean = 0;
+    if (is_centered) {
+        C sum = 0;
+        each([&](C value) { sum += value; });
+        mean = add_up({sum, C(0)}).h / count;
+    }
+    C squares = 0;
+    each([&](C value) { squares += (value - mean) * (value - mean); });
+    return {mean, add_up({squares, C(0)}).h / count};
+}
+
+// What a thread has of a row, as it lies in memory.
+template <class T, class S>
+struct FusedRow {
+    static constexpr int N = kVectorLanes<T>, kVectors = kFusedColumns<T> / N;
+    struct Vectors {
+        Vec<T, N> dy[kVectors], x[kVectors];
+    } of;
+    S center, statistic;
+};
+
+// Whether a thread loads its part of the next row before the sums of the one at hand: of 16-bit elements, which alone are too
+// few bytes under way, and of which there are registers for two rows.
+template <class T>
+constexpr bool kFusedLoadsAhead = sizeof(T) == 2;
+
 // parts_beta may be null. Of a residual's gradient, which is added to dx, the loads are under way while threads add up.
 template <class T, class S, bool kIsOfSum>
 __global__ void __launch_bounds__(kFusedMostThreads)
     fused_rows_kernel(const FusedRows rows, const FusedOperands<T, S, kIsOfSum> operands, int across,
                       compute_t<T>* BK_RESTRICT parts_gamma, compute_t<T>* BK_RESTRICT parts_beta) {
     using C = compute_t<T>;
-    constexpr int N = kVectorLanes<T>, kColumns = kFusedColumns<T>, kVectors = kColumns / N;
+    using Row = FusedRow<T, S>;
+    constexpr int N = Row::N, kColumns = kFusedColumns<T>, kVectors = Row::kVectors;
     __shared__ FusedPair<C> exchange[2][32];
     __shared__ C total[kFusedLeastThreads * kColumns];
     const int column = threadIdx.x % across, group = threadIdx.x / across, groups = blockDim.x / across;
     const int n = static_cast<int>(rows.n);
-    C sum_gamma[kColumns] = {}, sum_beta[kColumns] = {};
-    int turn = 0;
-    for (int64_t first = int64_t{blockIdx.x} * groups; first < rows.rows; first += int64_t{gridDim.x} * groups) {
-        const int64_t row = first + group;
+    const auto element_of = [&](int v) { return (column + v * across) * N; };
+    const bool computes = kIsOfSum && operands.new_statistic != nullptr;
+    const C offset = kIsOfSum && operands.gamma != nullptr ? operands.gamma_offset : C(0);
+    Vec<T, N> weight[kVectors];
+#pragma unroll
+    for (int v = 0; v < kVectors; ++v) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) weight[v].lane[i] = narrow<T>(C(1));
+        if (operands.gamma != nullptr && element_of(v) < n) weight[v] = load<N>(operands.gamma + element_of(v));
+    }
+    const auto load_row = [&](int64_t row) {
+        Row given;
         const bool exists = row < rows.rows;
-        C h[kColumns], xh[kColumns];
-        Vec<T, N> given_dy[kVectors], given_x[kVectors];
-        [[maybe_unused]] Vec<T, N> extra[kIsOfSum ? kVectors : 1];
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
-            const int element = (column + v * across) * N;
-            if (!exists || element >= n) continue;
-            given_dy[v] = load<N>(operands.dy + row * rows.step_dy + element);
-            given_x[v] = load<N>(operands.x + row * rows.step_x + element);
+            const bool has = exists && element_of(v) < n;
+            given.of.dy[v] = load_if<N>(has, operands.dy + row * rows.step_dy + element_of(v));
+            given.of.x[v] = load_if<N>(has, operands.x + row * rows.step_x + element_of(v));
         }
-        const C center = exists && operands.is_centered ? widen(operands.mean[row * rows.step_saved]) : C(0);
-        C scale = exists ? widen(operands.statistic[row * rows.step_saved]) : C(1);
+        given.center = exists && operands.is_centered && !computes ? operands.mean[row * rows.step_saved] : narrow<S>(C(0));
+        given.statistic = exists && !computes ? operands.statistic[row * rows.step_saved] : narrow<S>(C(1));
+        return given;
+    };
+    C sum_gamma[kColumns] = {}, sum_beta[kColumns] = {};
+    int turn = 0;
+    const auto add_up = [&](FusedPair<C> mine) {
+        mine = add_across(mine, across, exchange[turn]);
+        turn ^= 1;
+        return mine;
+    };
+    const int64_t step = int64_t{gridDim.x} * groups;
+    int64_t first = int64_t{blockIdx.x} * groups;
+    Row next;
+    if constexpr (kFusedLoadsAhead<T>) next = load_row(first + group);
+    for (; first < rows.rows; first += step) {
+        const int64_t row = first + group;
+        const bool exists = row < rows.rows;
+        Row given;
+        if constexpr (kFusedLoadsAhead<T>) {
+            given = next;
+            next = load_row(row + step);
+        } else {
+            given = load_row(row);
+        }
+        C center = widen(given.center), scale = widen(given.statistic);
+        if (computes) {
+            const FusedMoments<C> moments = fused_moments<T>(operands.is_centered, n, given.of.x, element_of, exists, add_up);
+            const C spread = math::sqrt<C>(moments.variance + operands.eps);
+            center = moments.mean;
+            scale = operands.is_centered ? C(1) / spread : spread;
+            if constexpr (kIsOfSum)
+                if (exists && column == 0) {
+                    if (operands.is_centered) operands.new_mean[row * rows.step_saved] = center;
+                    operands.new_statistic[row * rows.step_saved] = scale;
+                }
+        }
         if (!operands.is_centered) scale = C(1) / scale;
+        struct Term {
+            C slope, h, xh;
+        };
+        const auto term = [&](const typename Row::Vectors& of, int v, int i) {
+            const C slope = widen_lane(of.dy[v], i), factor = widen_lane(weight[v], i) + offset;
+            return Term{slope, slope * factor, (widen_lane(of.x[v], i) - center) * scale};
+        };
         FusedPair<C> sums{0, 0};
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
-            const int element = (column + v * across) * N;
-            if (!exists || element >= n) {
-#pragma unroll
-                for (int i = 0; i < N; ++i) h[v * N + i] = xh[v * N + i] = C(0);
-                continue;
-            }
-            Vec<T, N> weight;
-            if (operands.gamma != nullptr) weight = load<N>(operands.gamma + element);
+            if (!exists || element_of(v) >= n) continue;
 #pragma unroll
             for (int i = 0; i < N; ++i) {
-                const int k = v * N + i;
-                const C slope = widen(given_dy[v].lane[i]);
-                xh[k] = (widen(given_x[v].lane[i]) - center) * scale;
-                C factor = widen(weight.lane[i]);
-                if (kIsOfSum) factor += operands.gamma_offset;
-                h[k] = operands.gamma != nullptr ? slope * factor : slope;
-                sum_gamma[k] += slope * xh[k];
-                sum_beta[k] += slope;
-                sums.h += h[k];
-                sums.product += h[k] * xh[k];
+                const Term of = term(given.of, v, i);
+                sum_gamma[v * N + i] += of.slope * of.xh;
+                sum_beta[v * N + i] += of.slope;
+                sums.h += of.h;
+                sums.product += of.h * of.xh;
             }
         }
+        [[maybe_unused]] Vec<T, N> extra[kIsOfSum ? kVectors : 1];
         const bool has_extra = kIsOfSum && operands.extra != nullptr;
         if (has_extra) {
 #pragma unroll
-            for (int v = 0; v < kVectors; ++v) {
-                const int element = (column + v * across) * N;
-                if (exists && element < n) extra[kIsOfSum ? v : 0] = load<N>(operands.extra + row * rows.step_extra + element);
-            }
+            for (int v = 0; v < kVectors; ++v)
+                if (exists && element_of(v) < n)
+                    extra[kIsOfSum ? v : 0] = load<N>(operands.extra + row * rows.step_extra + element_of(v));
         }
-        sums = add_across(sums, across, exchange[turn]);
-        turn ^= 1;
+        sums = add_up(sums);
         const C level = operands.is_centered ? sums.h / static_cast<C>(n) : C(0), slope = sums.product / static_cast<C>(n);
+        // Of two rows there are registers as they lie in memory, not in the compute type.
+        typename Row::Vectors of = given.of;
+        if constexpr (kFusedLoadsAhead<T>) of = made_anew(of);
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
-            const int element = (column + v * across) * N;
-            if (!exists || element >= n) continue;
+            if (!exists || element_of(v) >= n) continue;
             Vec<T, N> y;
 #pragma unroll
             for (int i = 0; i < N; ++i) {
-                const C dx = scale * (h[v * N + i] - level - xh[v * N + i] * slope);
+                const Term each = term(of, v, i);
+                const C dx = scale * (each.h - level - each.xh * slope);
                 y.lane[i] = narrow<T>(has_extra ? widen(extra[kIsOfSum ? v : 0].lane[i]) + dx : dx);
             }
-            store<N>(operands.dx + row * rows.step_dx + element, y);
+            store<N>(operands.dx + row * rows.step_dx + element_of(v), y);
         }
     }
     const auto store_sums = [&](C* part, const C(&sum)[kColumns]) {

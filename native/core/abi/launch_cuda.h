@@ -28,8 +28,15 @@ struct Grid {
     dim3 blocks;
     dim3 threads;
     unsigned cluster = 1;  // blocks of a cluster, along x; needs sm_90
-    unsigned shared = 0;   // bytes of dynamic shared memory a block, at most 48 KiB
+    unsigned shared = 0;   // bytes of dynamic shared memory a block, at most most_shared_bytes()
 };
+
+// Bytes of shared memory that a block may have, static and dynamic together. More than kSharedForAll a kernel must ask for.
+constexpr unsigned kSharedForAll = 48 << 10;
+inline int64_t most_shared_bytes(int arch) {
+    const bool is_large = arch == 80 || arch == 87, is_largest = arch >= 90 && arch < 120;
+    return (is_largest ? 227 : is_large ? 163 : 99) << 10;
+}
 
 // `arguments` points to the kernel's, each of the type of its parameter.
 inline Status launch_with(const Launch& launch, const Grid& grid, const void* kernel, void** arguments) {
@@ -48,6 +55,10 @@ inline Status launch_with(const Launch& launch, const Grid& grid, const void* ke
         config.numAttrs = 1;
     }
     const bool clean = no_pending_error();
+    if (grid.shared > kSharedForAll)
+        BK_TRY(
+            from_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)),
+                      clean, "cudaFuncSetAttribute"));
     return from_cuda(cudaLaunchKernelExC(&config, kernel, arguments), clean, "kernel launch");
 }
 
