@@ -20663,8 +20663,8 @@ BARACUDA_API int32_t baracuda_kernels_unfold_c64_can_implement(int64_t output_nu
  * im2col_{T}  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * Windows of images [N, C, spatial], of one to three spatial axes, as columns [N, C * kernel elements, windows]:
  * y[n, (c, k), w] = x[n, c, w * steps + k * dilation - padding] along each spatial axis, and 0 where that is
- * outside of x. With padding each place k of the kernel is a launch. There are 1 + (extent + 2 * padding -
- * dilation * (kernel_size - 1) - 1) / steps windows along an axis, at least one. stride_y has 3 entries.
+ * outside of x. There are 1 + (extent + 2 * padding - dilation * (kernel_size - 1) - 1) / steps windows along an
+ * axis, at least one. stride_y has 3 entries.
  *   host  input_shape: i32 [rank]
  *   host  kernel_size: i32 [rank - 2]
  *   host  dilation: i32 [rank - 2]

@@ -39,9 +39,20 @@ struct WriteCoordinates {
     I* counter;
     int64_t most;
     Digits digits;
+    bool has_pairs;  // two coordinates, which one access stores
+
+    WriteCoordinates(I* rows, I* count, int64_t limit, const Digits& of)
+        : table(rows), counter(count), most(limit), digits(of), has_pairs(of.rank() == 2 && is_aligned(rows, 2 * sizeof(I))) {}
     BK_HD void operator()(int64_t number, int64_t place) const {
         if (number >= most) return;
         I* const row = table + number * digits.rank();
+        if (has_pairs) {
+            Vec<I, 2> pair;
+            digits(place,
+                   [&](int d, int64_t coordinate) { (d == 0 ? pair.lane[0] : pair.lane[1]) = static_cast<I>(coordinate); });
+            store<2>(row, pair);
+            return;
+        }
         digits(place, [&](int d, int64_t coordinate) { row[d] = static_cast<I>(coordinate); });
     }
     // A count that I does not hold is its largest number.
@@ -69,7 +80,7 @@ struct Nonzero {
         if (work() == Work::kZeros) return write_zeros(launch, 1, counter);
         using Bits = bits_t<T>;
         const Layout<1> layout = make_layout<1>(rank, shape, {stride_x});
-        const WriteCoordinates<I> write{out_coords, counter, max_nz, Digits(layout)};
+        const WriteCoordinates<I> write(out_coords, counter, max_nz, Digits(layout));
         return with_truth(reinterpret_cast<const Bits*>(x), kNonzeroBits<T>, layout,
                           [&](const auto& truth) { return select_places(launch, numel, truth, write); });
     }

@@ -54,7 +54,7 @@ struct AddPosition {
 };
 
 // Where each operand's strides are unlike those of a dense one.
-enum Kind { kDense, kTurnFirst, kTurnInputs, kTurnOutputs, kBroadcast, kPad16, kPad3, kFlip, kKinds };
+enum Kind { kDense, kTurnFirst, kTurnInputs, kTurnOutputs, kBroadcast, kPad16, kPad3, kFlip, kKinds, kStill = kKinds };
 
 struct Shape {
     int64_t batches, rows, columns;
@@ -67,7 +67,7 @@ struct Array {
     T* first;
     int64_t stride[3];
 
-    Array(const Shape& shape, bool turned, bool broadcast, bool flipped, int64_t pad, int shift) {
+    Array(const Shape& shape, bool turned, bool broadcast, bool still, bool flipped, int64_t pad, int shift) {
         const int64_t outer = turned ? shape.columns : shape.rows, run = (turned ? shape.rows : shape.columns) + pad;
         stride[0] = run * outer;
         stride[1] = broadcast ? 0 : turned ? 1 : run;
@@ -76,6 +76,7 @@ struct Array {
         for (T& cell : cells) cell = draw<T>();
         const size_t lead = (16 - reinterpret_cast<uintptr_t>(cells.data()) % 16) % 16 / sizeof(T);
         first = cells.data() + 16 + lead + shift;
+        if (still) stride[2] = 0;
         if (flipped) first += (shape.columns - 1) * stride[2], stride[2] = -stride[2];
     }
 };
@@ -88,8 +89,8 @@ bool is_right(const Fn& fn, const Shape& shape, Kind kind, int shift, std::index
         const bool output = k < kOut, turned = (kind == kTurnFirst && k == kOut) || (kind == kTurnInputs && !output) ||
                                                (kind == kTurnOutputs && output) || (kind == kFlip && k == kOut);
         const int64_t pad = kind == kPad16 ? 16 : kind == kPad3 || kind == kFlip ? 3 : 0;
-        array.emplace_back(shape, turned, kind == kBroadcast && k == kOut, kind == kFlip && k == kAll - 1, pad,
-                           shift * (k % 5));
+        array.emplace_back(shape, turned, kind == kBroadcast && k == kOut, kind == kStill && !output,
+                           kind == kFlip && k == kAll - 1, pad, shift * (k % 5));
     }
     const int64_t extent[3] = {shape.batches, shape.rows, shape.columns};
     Layout<kAll> layout;
@@ -170,6 +171,11 @@ int main() {
     constexpr int64_t kMany = (int64_t{1} << 17) + 500;
     right = all_right_of<float, 1, 1>("neg f32", op::Neg<float>{}, {1, 1, 4 * kMany + 3}) && right;
     right = all_right_of<int8_t, 1, 2>("add i8", op::Add<int8_t>{}, {1, 1, 16 * kMany + 15}) && right;
+    // Rows of one value, which a thread stores in several places.
+    for (const int shift : {0, 1})
+        right = is_right<float>(op::Neg<float>{}, {1, 36, 65528}, kStill, shift, std::make_index_sequence<1>{},
+                                std::make_index_sequence<1>{}) &&
+                right;
     if (right) puts("ok");
     return right ? 0 : 1;
 }

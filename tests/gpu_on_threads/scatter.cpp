@@ -128,6 +128,8 @@ int main() {
                         is_right<ScatterMax<float>, float, int32_t>(p, has_workspace, false) &&
                         is_right<ScatterProduct<double>, double, int32_t>(p, has_workspace, true);
         }
+    const Problem in_strips{40, 300, 15000, 0, false, kUniform, 1};  // lines of more cells than a cache keeps
+    right = right && is_right<ScatterSum<float>, float, int32_t>(in_strips, false, false);
     right = right && is_right<ScatterSum<double>, double, int64_t>(in_tiles, false, false);
     if (right) puts("ok");
     return right ? 0 : 1;

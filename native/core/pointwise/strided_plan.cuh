@@ -46,21 +46,31 @@ struct StridedPlan {
 };
 
 // Takes up to 8 steps of the first axis along which every input stands still out of a large layout, so that what is
-// computed once is stored that often.
+// computed once is stored that often. The last axis, which `splits_last` allows, is taken apart into as many runs of whole
+// vectors, enough for a warp in each.
 template <int Operands, int MaxRank>
-void take_copies(Layout<Operands, MaxRank>* layout, int outputs, StridedPlan<Operands>* plan) {
+void take_copies(Layout<Operands, MaxRank>* layout, int outputs, int lanes, bool splits_last, StridedPlan<Operands>* plan) {
     constexpr int64_t kEnough = int64_t{1} << 20;  // elements that still fill the chip
-    for (int d = 0; d + 1 < layout->rank; ++d) {
+    const int last = layout->rank - 1;
+    for (int d = 0; d <= last; ++d) {
+        if (d == last && !splits_last) return;
         bool still = Operands > outputs;
         for (int k = outputs; k < Operands; ++k) still = still && layout->stride[k][d] == 0;
         if (!still) continue;
+        const int64_t extent = layout->extent[d];
+        const auto splits = [&](int64_t count) {
+            return extent % count == 0 && (d < last || (extent / count % lanes == 0 && extent / count >= 32 * lanes));
+        };
         int count = 8;
-        while (layout->extent[d] % count != 0) --count;
+        while (count > 1 && !splits(count)) --count;
         if (layout->numel() / count < kEnough) return;
+        // Copies lie side by side or, of the last axis, a run apart.
+        const int64_t apart = d < last ? 1 : extent / count;
         plan->copies = count;
-        for (int k = 0; k < outputs; ++k) plan->copy_step[k] = static_cast<uint32_t>(layout->stride[k][d]);
+        for (int k = 0; k < outputs; ++k) plan->copy_step[k] = static_cast<uint32_t>(apart * layout->stride[k][d]);
         layout->extent[d] /= count;
-        for (int k = 0; k < Operands; ++k) layout->stride[k][d] *= count;
+        if (d < last)
+            for (int k = 0; k < Operands; ++k) layout->stride[k][d] *= count;
         return;
     }
 }
@@ -200,7 +210,7 @@ BK_COLD Status run_strided_from(const PointwiseCall& call, const Layout<Operands
         return run_strided_from(call, layout, second);
     }
     StridedPlan<Operands> plan;
-    take_copies(&layout, kernels.outputs, &plan);
+    take_copies(&layout, kernels.outputs, kernels.vector, !kernels.positional, &plan);
     int residue[Operands];  // elements past an aligned address
     for (int k = 0; k < Operands; ++k) {
         const int64_t first = static_cast<int64_t>(reinterpret_cast<uintptr_t>(call.pointer[k]) / kernels.size[k]) + offset[k];

@@ -1,11 +1,12 @@
-// A thread has a window and copies its places, row by row of the kernel: neighbouring threads read what lies near in x, which
-// the cache of a multiprocessor keeps from place to place, and write neighbours in y.
+// By tiles (window_tiles.cuh) where windows are neighbours in y. Else a thread has a window and copies its places, row by row
+// of the kernel: neighbouring threads read what lies near in x.
 #include "core/pointwise/window_copies.h"
 
 #include <algorithm>
 #include <cstdint>
 
 #include "core/math/fastdiv.h"
+#include "core/pointwise/window_tiles.cuh"
 
 namespace bk {
 
@@ -109,6 +110,13 @@ __global__ void __launch_bounds__(kWindowThreads)
 }
 
 template <class Bits>
+Status launch_tiles(const Launch& launch, const WindowTiles& tiles, const void* x, void* y) {
+    const Grid grid{dim3(static_cast<unsigned>(tiles.blocks)), dim3(kWindowTileThreads), 1, tiles.shared_bytes()};
+    return launch_kernel(launch, grid, copy_window_tiles_kernel<Bits>, tiles, static_cast<const Bits*>(x),
+                         static_cast<Bits*>(y));
+}
+
+template <class Bits>
 Status launch_windows(const Launch& launch, const WindowGrid& grid, const void* x, void* y) {
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(grid.blocks)), dim3(kWindowThreads)},
                          copy_windows_kernel<Bits>, grid, static_cast<const Bits*>(x), static_cast<Bits*>(y));
@@ -121,6 +129,15 @@ struct TwoWords {
 }  // namespace
 
 Status copy_windows(const Launch& launch, const WindowCopy& copy, int bytes, const void* x, void* y) {
+    WindowTiles tiles;
+    if (WindowTiles::of(copy, bytes, y, &tiles)) {
+        switch (bytes) {
+            case 1: return launch_tiles<uint8_t>(launch, tiles, x, y);
+            case 2: return launch_tiles<uint16_t>(launch, tiles, x, y);
+            case 4: return launch_tiles<uint32_t>(launch, tiles, x, y);
+            default: return launch_tiles<uint64_t>(launch, tiles, x, y);
+        }
+    }
     WindowGrid grid;
     if (!WindowGrid::of(copy, &grid)) return copy_windows_by_axes(launch, copy, bytes, x, y);
     switch (bytes) {

@@ -1,9 +1,9 @@
 // Additions to global memory that no other thread's is lost to: N neighbours at once, in as few instructions as the chip
-// has. `pointer` is aligned to the N elements. 16-bit floats are added in their own width, each addition rounded, and
-// never through a word that holds a neighbour of someone else's.
+// has. `pointer` is aligned to the N elements. 16-bit floats are added in their own width, each addition rounded.
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/platform.h"
 #include "core/types/dtype.h"
@@ -93,6 +93,26 @@ BK_DEVICE void atomic_add(bf16* pointer, const float (&value)[N]) {
         } while (seen != expected);
     }
 #endif
+}
+
+// A 16-bit float by the addition of a pair of them, whose other one has -0 added: it keeps its value, of a NaN the payload may
+// change. (A single one is compared and swapped in its word, twice the time.) The word holds nothing else.
+template <class T>
+BK_DEVICE void atomic_add_in_pair(T* pointer, float value) {
+    if constexpr (!std::is_same_v<T, f16> && !kHasVectorRed) {
+        atomic_add<1>(pointer, {value});
+    } else {
+        const size_t address = __cvta_generic_to_global(pointer), word = address & ~size_t{3};
+        const uint32_t bits = narrow<T>(value).bits;
+        const uint32_t pair = address != word ? bits << 16 | 0x8000u : 0x80000000u | bits;
+        if constexpr (std::is_same_v<T, f16>) {
+            asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(word), "r"(pair) : "memory");
+        } else {
+#if __CUDA_ARCH__ >= 900
+            asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(word), "r"(pair) : "memory");
+#endif
+        }
+    }
 }
 
 }  // namespace bk

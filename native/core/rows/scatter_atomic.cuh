@@ -40,6 +40,26 @@ struct SwapWord<8> {
     using type = unsigned long long;
 };
 
+// Memory of which a cell's word of 32 bits may be accessed whole: it holds nothing but cells.
+struct CellWords {
+    uintptr_t begin = 0, end = 0;
+
+    CellWords() = default;
+    template <class T>
+    CellWords(const ScatterLayout& s, const T* out) {
+        int64_t cells = s.targets;
+        for (int d = 0; d < s.cells.rank; ++d) cells *= s.cells.extent[d];
+        const ScatterLayout::Extent reach = s.reach();
+        if (cells != reach.span) return;
+        begin = reinterpret_cast<uintptr_t>(out + reach.low);
+        end = begin + static_cast<uintptr_t>(reach.span) * sizeof(T);
+    }
+    BK_DEVICE bool have(const void* cell) const {
+        const uintptr_t word = reinterpret_cast<uintptr_t>(cell) & ~uintptr_t{3};
+        return word >= begin && word + 4 <= end;
+    }
+};
+
 // By compare and swap of the element alone.
 template <class Op, class T, class C>
 BK_DEVICE void atomic_swap_in(const Op& op, T* pointer, C x) {
@@ -56,24 +76,30 @@ BK_DEVICE void atomic_swap_in(const Op& op, T* pointer, C x) {
 
 // Sums of integers are those of their unsigned bits.
 template <int N, class T, class C>
-BK_DEVICE void atomic_sum(T* pointer, const C (&value)[N]) {
+BK_DEVICE void atomic_sum(T* pointer, const C (&value)[N], const CellWords& words) {
     if constexpr (std::is_integral_v<T>) {
         using Bits = std::make_unsigned_t<T>;
 #pragma unroll
         for (int i = 0; i < N; ++i) atomic_add_one(reinterpret_cast<Bits*>(pointer) + i, static_cast<Bits>(value[i]));
     } else {
+        if constexpr (N == 1 && sizeof(T) == 2) {
+            if (words.have(pointer)) {
+                atomic_add_in_pair(pointer, value[0]);
+                return;
+            }
+        }
         atomic_add<N>(pointer, value);
     }
 }
 
 template <class Op, int N, class T, class C>
-BK_DEVICE void atomic_combine(const Op& op, T* pointer, const C (&value)[N]) {
+BK_DEVICE void atomic_combine(const Op& op, T* pointer, const C (&value)[N], const CellWords& words) {
     if constexpr (kIsScatterSum<Op>) {
-        atomic_sum<N>(pointer, value);
+        atomic_sum<N>(pointer, value, words);
         return;
     } else if constexpr (kIsScatterChoice<Op>) {
         if (op.is_sum()) {
-            atomic_sum<N>(pointer, value);
+            atomic_sum<N>(pointer, value, words);
             return;
         }
         if (op.resets) {  // all threads store the same
@@ -93,23 +119,34 @@ BK_DEVICE void atomic_combine(const Op& op, T* pointer, const C (&value)[N]) {
 struct ScatterAxis {
     int64_t n, updates, index, out;  // extent and strides
     int64_t targets, dropped;
+    CellWords words;
 
-    explicit ScatterAxis(const ScatterLayout& s)
-        : n(s.n), updates(s.step[0]), index(s.step[1]), out(s.step[2]), targets(s.targets), dropped(s.dropped) {}
+    explicit ScatterAxis(const ScatterLayout& s, const CellWords& own = {})
+        : n(s.n), updates(s.step[0]), index(s.step[1]), out(s.step[2]), targets(s.targets), dropped(s.dropped), words(own) {}
     BK_DEVICE bool keeps(int64_t i) const { return i >= 0 && i < targets && i != dropped; }
+};
+
+// Lines are taken by strips, one after another, so that the cells that threads add to at the same time stay in the cache.
+template <class Index>
+struct ScatterStrips {
+    FastDiv<Index> workers, width;  // of a strip: threads, and lines
+    int64_t lines;
 };
 
 // A thread takes `share` updates of a line, or of N lines side by side, which the innermost axis of `lines` counts.
 template <class Op, int N, class T, class Ids, class Index>
-__global__ void __launch_bounds__(kScatterThreads)
-    scatter_across_kernel(Walk<3, Index> lines, FastDiv<Index> line_count, int64_t workers, int share, ScatterAxis axis,
+__global__ void __launch_bounds__(kScatterThreads, 2)
+    scatter_across_kernel(Walk<3, Index> lines, ScatterStrips<Index> strips, int64_t workers, int share, ScatterAxis axis,
                           const T* updates, Ids index, T* out, Op op) {
     using C = compute_t<T>;
     constexpr int kBatch = sizeof(C) * N > 16 ? 4 : 8;
     const int64_t worker = int64_t{blockIdx.x} * kScatterThreads + threadIdx.x;
     if (worker >= workers) return;
-    const auto place = line_count(static_cast<Index>(worker));
-    const auto at = lines(place.remainder);
+    const auto strip = strips.workers(static_cast<Index>(worker));
+    const auto place = strips.width(strip.remainder);
+    const Index line = strip.quotient * strips.width.divisor() + place.remainder;
+    if (line >= static_cast<Index>(strips.lines)) return;
+    const auto at = lines(line);
     updates += signed_offset(at.of[ScatterLayout::kUpdates]);
     index = index + signed_offset(at.of[ScatterLayout::kIndex]);
     out += signed_offset(at.of[ScatterLayout::kOut]);
@@ -134,26 +171,32 @@ __global__ void __launch_bounds__(kScatterThreads)
                 for (int i = 0; i < N; ++i) sum[i] = op.combine(sum[i], widen(x[u].lane[i]));
                 continue;
             }
-            if (current >= 0) atomic_combine<Op, N>(op, out + current * axis.out, sum);
+            if (current >= 0) atomic_combine<Op, N>(op, out + current * axis.out, sum, axis.words);
             current = target[u];
 #pragma unroll
             for (int i = 0; i < N; ++i) sum[i] = widen(x[u].lane[i]);
         }
     }
-    if (current >= 0) atomic_combine<Op, N>(op, out + current * axis.out, sum);
+    if (current >= 0) atomic_combine<Op, N>(op, out + current * axis.out, sum, axis.words);
 }
 
 template <int N, class Index, class Op, class T, class Ids>
 Status launch_across(const Launch& launch, const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out) {
-    constexpr int64_t kFull = 132 * 2048 * 4;
-    const int64_t lines = s.lines();
+    constexpr int64_t kThreads = 132 * 2048, kFull = 4 * kThreads;
+    constexpr int64_t kCached = 16 << 20, kAtOnce = 10 << 20;  // bytes of out that a cache keeps, and that threads add to
+    constexpr int64_t kStrip = 256;
+    const int64_t lines = s.lines(), bytes = N * static_cast<int64_t>(sizeof(T));
+    const bool has_strips = lines > kStrip && lines * s.targets > kCached / bytes;
+    const auto fits = [&](int64_t share) { return !has_strips || kThreads * share / s.n * s.targets <= kAtOnce / bytes; };
     int share = 8;
-    while (share < 64 && lines * (s.n / (2 * share)) >= kFull) share *= 2;
-    const int64_t workers = lines * ceil_div<int64_t>(s.n, share), blocks = ceil_div<int64_t>(workers, kScatterThreads);
+    while (share < 64 && lines * (s.n / (2 * share)) >= kFull && fits(2 * share)) share *= 2;
+    const int64_t width = has_strips ? kStrip : lines, shares = ceil_div<int64_t>(s.n, share);
+    const int64_t workers = ceil_div(lines, width) * width * shares, blocks = ceil_div<int64_t>(workers, kScatterThreads);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld updates are too many for one launch", (long long)workers);
+    const ScatterStrips<Index> strips{FastDiv<Index>(width * shares), FastDiv<Index>(width), lines};
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kScatterThreads)},
-                         scatter_across_kernel<Op, N, T, Ids, Index>, Walk<3, Index>(s.cells), FastDiv<Index>(lines), workers,
-                         share, ScatterAxis(s), updates, index, out, op);
+                         scatter_across_kernel<Op, N, T, Ids, Index>, Walk<3, Index>(s.cells), strips, workers, share,
+                         ScatterAxis(s, CellWords(s, out)), updates, index, out, op);
 }
 
 // --- Along lines -----------------------------------------------------------------------------------------------------
@@ -187,7 +230,7 @@ __global__ void __launch_bounds__(kScatterThreads)
         // Lanes without a target have keys of their own.
         const auto address = reinterpret_cast<unsigned long long>(out + offset);
         if (combine_equal(op, valid ? address : threadIdx.x % 32, valid, &value[0]))
-            atomic_combine<Op, 1>(op, out + offset, value);
+            atomic_combine<Op, 1>(op, out + offset, value, axis.words);
     }
 }
 
@@ -197,7 +240,7 @@ Status launch_along(const Launch& launch, const Op& op, const ScatterLayout& s, 
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld updates are too many for one launch", (long long)total);
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kScatterThreads)},
                          scatter_along_kernel<Op, T, Ids, Index>, Walk<3, Index>(s.cells), FastDiv<Index>(s.n), total,
-                         ScatterAxis(s), updates, index, out, op);
+                         ScatterAxis(s, CellWords(s, out)), updates, index, out, op);
 }
 
 // --- Choice ----------------------------------------------------------------------------------------------------------

@@ -13,4 +13,9 @@ void atomic_add(T* pointer, const C (&value)[N]) {
     for (int i = 0; i < N; ++i) pointer[i] = narrow<T>(widen(pointer[i]) + widen(narrow<T>(value[i])));
 }
 
+template <class T>
+void atomic_add_in_pair(T* pointer, float value) {
+    atomic_add<1>(pointer, {value});
+}
+
 }  // namespace bk
