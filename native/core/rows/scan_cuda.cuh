@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/pointwise/long_walk.h"
+#include "core/prefetch.cuh"
 #include "core/rows/scan.h"
 #include "core/rows/scan_chain.cuh"
 #include "core/types/vec.h"
@@ -16,16 +17,20 @@
 namespace bk {
 
 constexpr int kScanWarps = kChainWarps, kScanThreads = 32 * kScanWarps;
-constexpr int kScanTerms = 16;  // of a thread in a tile, of a row across memory
+constexpr int kScanTerms = 16;  // of a thread in a tile
 // Vectors of N terms each, of a row along memory. Of 16 bits twice the terms, where one operand goes in and one comes out.
 template <int N, int Operands>
 constexpr int kScanVectors = N > 4 && Operands == 2 ? 4 : kScanTerms / N;
+// Of a row across memory, beside vectors of N. f32 has its sums in f64, for which registers would not be enough.
+template <int N, int Operands>
+constexpr int kScanAcross = N > 4 && Operands == 2 ? 2 * kScanTerms : kScanTerms;
 // Blocks that fill a large chip. A constant, so that the order of joins is the same on every one.
 constexpr int64_t kScanBlocks = 1056;
 // Threads that are enough for it: of more rows each takes no more of them than hold it in registers, so that each thread has
 // several vectors under way.
 constexpr int64_t kScanManyThreads = int64_t{1} << 18;
-constexpr int kScanLeast = 2;  // threads of a row, whose vectors are a sector of memory
+constexpr uint32_t kScanAhead = 2;  // pieces of a multiprocessor that are under way when the lines of a later one are asked for
+constexpr int kScanLeast = 2;       // threads of a row, whose vectors are a sector of memory
 
 template <int Operands>
 struct ScanGrid {
@@ -113,6 +118,23 @@ struct ScanPlaces {
     int stride;
 };
 
+// Scans may have extend(earlier, i, x...), which is join(earlier, term(i, x...)) in fewer instructions.
+template <class S, class Void, class... C>
+constexpr bool kExtends = false;
+template <class S, class... C>
+constexpr bool kExtends<S,
+                        std::void_t<decltype(std::declval<const S&>().extend(std::declval<const typename S::State&>(),
+                                                                             int64_t{}, std::declval<C>()...))>,
+                        C...> = true;
+
+template <class S, class State = typename S::State, class... C>
+BK_DEVICE State extended(const S& scan, const State& earlier, int64_t i, C... x) {
+    if constexpr (kExtends<S, void, C...>)
+        return scan.extend(earlier, i, x...);
+    else
+        return scan.join(earlier, scan.term(i, x...));
+}
+
 // What a thread has of a tile: its vectors, what comes before each in its row of threads, and what they all come to.
 template <int N, int U, class State, class... In>
 struct ScanTerms {
@@ -154,8 +176,10 @@ BK_DEVICE void join_terms(const S& scan, const Inputs<In...>& in, const int64_t*
 #pragma unroll
             for (int i = 0; i < N; ++i)
                 if (i < exist) {
-                    const State term = scan.term(place + i, widen(get<I>(terms->x[u]).lane[i])...);
-                    through[j] = i == 0 ? term : scan.join(through[j], term);
+                    const auto with = [&](auto... x) {
+                        return i == 0 ? scan.term(place + i, x...) : extended(scan, through[j], place + i, x...);
+                    };
+                    through[j] = with(widen(get<I>(terms->x[u]).lane[i])...);
                 }
         }
         if constexpr (U == 1) {  // lanes have rows of their own
@@ -197,12 +221,30 @@ BK_DEVICE void put_values(const S& scan, const Outputs<Out...>& out, const int64
         Pack<Vec<Out, N>...> y;
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-            const State through = scan.join(last, scan.term(place + i, widen(get<I>(terms.x[u]).lane[i])...));
+            const State through = extended(scan, last, place + i, widen(get<I>(terms.x[u]).lane[i])...);
             put(y, i, scan.value(place + i, last, through, widen(get<I>(terms.x[u]).lane[i])...));
             last = through;
         }
         (store_terms<N, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, is_dense, get<O>(y)), ...);
     }
+}
+
+// Asks for what a later block's warp is going to load: the pieces of a chain start in order, and each that finds its terms in
+// the L2 cache leaves what it comes to so much earlier, which is what all behind it wait for. Lanes of one row ask for its
+// lines, those with rows of their own for a term each of the first one, whose lines the others share.
+template <int N, int U, class... In, int Operands, size_t... I>
+BK_DEVICE void prefetch_piece(const Inputs<In...>& in, const ScanGrid<Operands>& grid, uint32_t groups, uint32_t ticket,
+                              std::index_sequence<I...>) {
+    constexpr int kOut = Operands - static_cast<int>(sizeof...(In)), kRows = U == 1 ? 32 : 1;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, terms = grid.width * N * grid.vectors;
+    const int64_t begin = int64_t{ticket / groups} * grid.part + int64_t{warp} * terms;
+    int64_t offset[Operands] = {};
+    grid.row(ticket % groups * kRows, offset);
+    const auto ask = [&](const auto* row, int64_t step, int bytes) {
+        const int term = lane * (U == 1 ? 1 : kLineBytes / bytes);
+        if (term < terms && begin + term < grid.length) prefetch_line(row + (begin + term) * step);
+    };
+    (ask(get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], static_cast<int>(sizeof(In))), ...);
 }
 
 // A thread takes U vectors of N terms a tile. In rows that lie across memory U is 1, and lanes have a row each.
@@ -224,6 +266,8 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
         __syncthreads();
         group = ticket % chain.groups;
         piece = ticket / chain.groups;
+        const uint32_t later = ticket + kScanAhead * multiprocessors();
+        if (later < gridDim.x) prefetch_piece<N, U>(in, grid, chain.groups, later, each_in);
     }
     const int block_rows = kScanWarps / grid.deep * (32 / grid.width);
     const int64_t row = int64_t{group} * block_rows + warp / grid.deep * (32 / grid.width) + lane / grid.width;
@@ -299,7 +343,8 @@ template <int kLanes, int Operands>
 ScanShape plan_scan(const ScanAxes<Operands>& axes) {
     ScanShape shape{};
     shape.is_along = axes.runs_along();
-    const int n = shape.is_along ? kLanes : kScanTerms, most = shape.is_along ? kScanVectors<kLanes, Operands> : 1;
+    const int n = shape.is_along ? kLanes : kScanAcross<kLanes, Operands>,
+              most = shape.is_along ? kScanVectors<kLanes, Operands> : 1;
     const int64_t pieces = ceil_div<int64_t>(axes.length, n), rows = axes.rows.numel();
     shape.width = shape.deep = 1;
     const auto wants_more = [&](int threads) {
@@ -387,7 +432,8 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
     if (shape.is_along)
         return launch_kernel(launch, all, scan_kernel<N, kScanVectors<N, To::count + From::count>, S, To, From>, scan, out, in,
                              grid, chain);
-    return launch_kernel(launch, all, scan_kernel<kScanTerms, 1, S, To, From>, scan, out, in, grid, chain);
+    return launch_kernel(launch, all, scan_kernel<kScanAcross<N, To::count + From::count>, 1, S, To, From>, scan, out, in, grid,
+                         chain);
 }
 
 template <class S, class... Out, class... In>
