@@ -100,8 +100,38 @@ BK_DEVICE Vec<T, N> ordered_terms(const Vec<T, N>& found, const T* row, int64_t 
     return x;
 }
 
+// Vectors of more than one store, of the lanes of a warp, which lie one after another from `first` on: by way of shared memory,
+// so that each store of the warp writes whole sectors. `slot` is the place of the lane's own.
+template <int N, class T>
+BK_DEVICE void store_together(T* first, int slot, const Vec<T, N>& y) {
+    constexpr int kWords = sizeof(Vec<T, N>) / kVectorBytes;
+    __shared__ uint4 stage[kScanWarps][32 * kWords];
+    struct Words {
+        uint4 word[kWords];
+    };
+    const Words words = bit_cast<Words>(y);
+    const int lane = threadIdx.x % 32;
+    uint4* const mine = stage[threadIdx.x / 32];
+    const auto apart = [](int i) { return i ^ (i >> 3 & 7); };  // neighbours of a column are in banks of their own, too
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) mine[apart(slot * kWords + w)] = words.word[w];
+    __syncwarp();
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) reinterpret_cast<uint4*>(first)[w * 32 + lane] = mine[apart(w * 32 + lane)];
+    __syncwarp();
+}
+
+// `at` is the lane's place among `width` of the row.
 template <int N, bool kWhole, class T>
-BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int exist, bool is_dense, const Vec<T, N>& y) {
+BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int exist, bool is_dense, [[maybe_unused]] int at,
+                           [[maybe_unused]] int width, const Vec<T, N>& y) {
+    if constexpr (kWhole && sizeof(Vec<T, N>) > kVectorBytes) {
+        if (is_dense && width == 32) {
+            const int64_t begin = place - at * N;
+            T* const first = step < 0 ? row - (begin + 32 * N - 1) : row + begin;
+            return store_together<N>(first, step < 0 ? 31 - at : at, turned_if(step < 0, y));
+        }
+    }
     if (is_dense && exist == N) {
         store<N>(step < 0 ? row - (place + N - 1) : row + place, turned_if(step < 0, y));
         return;
@@ -209,7 +239,7 @@ BK_DEVICE void join_terms(const S& scan, const Inputs<In...>& in, const int64_t*
 // `base` is what comes before the row of threads, where several warps share one.
 template <bool kWhole, int N, int U, class S, class State, class... Out, class... In, int Operands, size_t... O, size_t... I>
 BK_DEVICE void put_values(const S& scan, const Outputs<Out...>& out, const int64_t* offset, const ScanGrid<Operands>& grid,
-                          const ScanPlaces& places, const State& base, const ScanTerms<N, U, State, In...>& terms,
+                          const ScanPlaces& places, int at, const State& base, const ScanTerms<N, U, State, In...>& terms,
                           std::index_sequence<O...>, std::index_sequence<I...>) {
     const bool is_dense = U > 1 && (kWhole || grid.is_dense);
 #pragma unroll
@@ -225,7 +255,9 @@ BK_DEVICE void put_values(const S& scan, const Outputs<Out...>& out, const int64
             put(y, i, scan.value(place + i, last, through, widen(get<I>(terms.x[u]).lane[i])...));
             last = through;
         }
-        (store_terms<N, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, is_dense, get<O>(y)), ...);
+        (store_terms<N, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, is_dense, at, grid.width,
+                                get<O>(y)),
+         ...);
     }
 }
 
@@ -311,9 +343,9 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
             carry = terms.sum;
         }
         if (is_whole)
-            put_values<true>(scan, out, offset, grid, places, base, terms, each_out, each_in);
+            put_values<true>(scan, out, offset, grid, places, at, base, terms, each_out, each_in);
         else
-            put_values<false>(scan, out, offset, grid, places, base, terms, each_out, each_in);
+            put_values<false>(scan, out, offset, grid, places, at, base, terms, each_out, each_in);
     }
 }
 
