@@ -12,6 +12,7 @@
 #include "loss/class_rows.h"
 #include "loss/class_weights.h"
 #include "loss/flce_sums.h"
+#include "loss/index_rows.h"
 #include "loss/reduction.h"
 #include "loss/row_skeleton.h"
 
@@ -23,16 +24,41 @@ inline Status check_smoothing(double label_smoothing) {
 }
 
 template <class T, class I>
-WeightedCrossEntropyRows<T> weighted_rows(int32_t classes, int64_t ignored, const compute_t<T>* weight, double smoothing,
-                                          double z) {
+SmoothCrossEntropyRows<T> index_rows(int32_t classes, int64_t ignored, const compute_t<T>* weight, double smoothing, double z) {
     using C = compute_t<T>;
-    WeightedCrossEntropyRows<T> rows{{}, classes, ignored, 1};
+    SmoothCrossEntropyRows<T> rows{{{}, classes, ignored, 1}};
     rows.has_high_words = sizeof(I) == 8;
     rows.weight = weight;
     rows.own = static_cast<C>(1 - smoothing);
     rows.each = static_cast<C>(smoothing / std::max(classes, 1));
     rows.penalty = static_cast<C>(z);
     return rows;
+}
+
+// Calls body(f); on a GPU, where classes have no shares beside the target's, with the row function that has none either: it
+// takes fewer registers.
+template <class T, class Body>
+Status with_shares(const SmoothCrossEntropyRows<T>& f, const Body& body) {
+    if constexpr (kRowsStayOnChip)
+        if (!f.sums_first()) return body(static_cast<const CrossEntropyRows<T>&>(f));
+    return body(f);
+}
+
+template <class T>
+Inputs<> columns_of(const CrossEntropyRows<T>&) {
+    return inputs();
+}
+template <class T>
+Inputs<compute_t<T>> columns_of(const SmoothCrossEntropyRows<T>& f) {
+    return inputs(f.sums_first() ? f.weight : nullptr);
+}
+
+// A kernel of its own for the gradient alone would save nothing but the test of two pointers a row.
+template <class F, class T>
+Status index_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<1>& rows, const F& f, const T* input,
+                       const Inputs<int32_t, int32_t, T>& row_inputs, T* dinput, T* each, compute_t<T>* wide) {
+    return row_gradients(launch, reduction_mode, rows, f, inputs(input), columns_of(f), row_inputs, outputs(dinput),
+                         outputs(each, wide));
 }
 
 template <class T>
@@ -44,8 +70,8 @@ struct CrossEntropy {
 
     BK_ROW_LOSS(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}},
-                        CrossEntropyRows<T>{{}, class_extent, -1, 1}, inputs(input), inputs(target), out);
+        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}, kWordsOf<int64_t>},
+                        CrossEntropyRows<T>{{}, class_extent, -1, 1}, inputs(input), words_of(target), out);
     }
 };
 
@@ -59,9 +85,9 @@ struct CrossEntropyBackward {
 
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}},
-                             CrossEntropyRows<T>{{}, class_extent, -1, factor()}, inputs(input), inputs(target, dy),
-                             outputs(dinput));
+        return index_gradients<CrossEntropyRows<T>, T>(
+            launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}, kWordsOf<int64_t>},
+            CrossEntropyRows<T>{{}, class_extent, -1, factor()}, input, words_of(target, dy), dinput, nullptr, nullptr);
     }
 };
 
@@ -106,16 +132,6 @@ struct SoftCrossEntropyBackward {
     }
 };
 
-// A kernel of its own for the gradient alone would save nothing but the test of two pointers a row.
-template <class T>
-Status weighted_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<1>& rows,
-                          const WeightedCrossEntropyRows<T>& f, const T* input, const Inputs<int32_t, int32_t, T>& row_inputs,
-                          T* dinput, T* each, compute_t<T>* wide) {
-    const auto* const weight = f.each == compute_t<T>(0) ? nullptr : f.weight;
-    return row_gradients(launch, reduction_mode, rows, f, inputs(input), inputs(weight), row_inputs, outputs(dinput),
-                         outputs(each, wide));
-}
-
 // With weights of the classes, an index that is ignored, label smoothing and a penalty of the normalizer. divisor[0] is the sum
 // of the weights of the rows that count.
 template <class I, class T>
@@ -145,8 +161,8 @@ protected:
     TermRows<1> term_rows() const {
         return {terms(), class_extent, {row_stride_input}, kWordsOf<I>, inner_extent, inner_extent};
     }
-    WeightedCrossEntropyRows<T> functor(const C* weight, const double* divisor) const {
-        auto rows = weighted_rows<T, I>(class_extent, ignore_index, weight, label_smoothing, z_loss);
+    SmoothCrossEntropyRows<T> functor(const C* weight, const double* divisor) const {
+        auto rows = index_rows<T, I>(class_extent, ignore_index, weight, label_smoothing, z_loss);
         if (reduction_mode == kMeanOfTerms) rows.divisor = divisor;
         return rows;
     }
@@ -170,8 +186,10 @@ struct WeightedCrossEntropy : WeightedCrossEntropyBase<I, T> {
         }
         const ClassWeights<C> counted{this->class_extent, this->ignore_index, weight};
         BK_TRY(sum_of_terms(launch, this->terms(), counted, 1, inputs(target), divisor));
-        return row_loss(launch, mode == kMeanOfTerms ? kSumOfTerms : mode, this->term_rows(), this->functor(weight, divisor),
-                        inputs(input), words_of(target), out);
+        return with_shares(this->functor(weight, divisor), [&](const auto& f) {
+            return row_loss(launch, mode == kMeanOfTerms ? kSumOfTerms : mode, this->term_rows(), f, inputs(input),
+                            words_of(target), out);
+        });
     }
 };
 
@@ -183,8 +201,10 @@ struct WeightedCrossEntropyBackward : WeightedCrossEntropyBase<I, T> {
     Work work() const { return this->terms() == 0 || this->class_extent == 0 ? Work::kNone : Work::kAll; }
     Status run(const T* input, const I* target, const C* weight, const double* divisor, const T* dy, T* dinput,
                const Launch& launch) const {
-        return weighted_gradients<T>(launch, this->reduction_mode, this->term_rows(), this->functor(weight, divisor), input,
-                                     words_of(target, dy), dinput, nullptr, nullptr);
+        return with_shares(this->functor(weight, divisor), [&](const auto& f) {
+            return index_gradients(launch, this->reduction_mode, this->term_rows(), f, input, words_of(target, dy), dinput,
+                                   static_cast<T*>(nullptr), static_cast<C*>(nullptr));
+        });
     }
 };
 
@@ -217,11 +237,13 @@ struct CrossEntropyWithGradient : WeightedCrossEntropyBase<I, T> {
         auto f = this->functor(weight, divisor);
         f.has_dy = dy != nullptr;
         const Launch bare{nullptr, 0, launch.stream};
-        if (!found && !is_each()) BK_TRY(row_loss(bare, kSumOfTerms, rows, f, inputs(input), words_of(target), out));
         Carver carver(launch.workspace);
         C* const terms = found && !is_each() ? carver.take<C>(this->terms()) : nullptr;  // the order of sums follows alignments
-        BK_TRY(
-            weighted_gradients<T>(bare, mode, rows, f, input, words_of(target, dy), dinput, is_each() ? out : nullptr, terms));
+        BK_TRY(with_shares(f, [&](const auto& of_rows) {
+            if (!found && !is_each()) BK_TRY(row_loss(bare, kSumOfTerms, rows, of_rows, inputs(input), words_of(target), out));
+            return index_gradients(bare, mode, rows, of_rows, input, words_of(target, dy), dinput, is_each() ? out : nullptr,
+                                   terms);
+        }));
         if (terms == nullptr) return Status::kOk;
         return reduce(bare, axes_of_rows(rows.rows), typename FlceFinalize<T, C>::Sum{C(1)}, outputs(out),
                       inputs(static_cast<const C*>(terms)));

@@ -164,6 +164,12 @@ struct RunningLogSumExp {
         const State high = rises ? later : earlier, low = rises ? earlier : later;
         return {high.rest + (1 + low.rest) * decay<T>(descent(low.top, high.top)), high.top};
     }
+    BK_HD State extend(const State& earlier, int64_t, C x) const {
+        const bool rises = x > earlier.top;
+        const C top = rises ? x : earlier.top, low = rises ? earlier.top : x;
+        const sum_t<T> factor = decay<T>(descent(low, top));
+        return {math::fma(earlier.rest, rises ? factor : sum_t<T>(1), factor), top};
+    }
     BK_HD C value(int64_t, const State& before, const State& through, C) const {
         const State& found = exclusive ? before : through;
         return found.top + math::log1p<T>(static_cast<C>(found.rest));

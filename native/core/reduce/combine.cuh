@@ -22,14 +22,18 @@ constexpr int kReduceRound = 4;  // loads in flight a thread
 template <class R, class In, class Each>
 constexpr bool kLooksOnce = kMovingOf<R> < In::count && Each::count == 0;
 // Terms that are stored, too, or have such inputs take more operands and registers, so fewer vectors of each are in flight; a
-// multiprocessor is to hold two blocks, whose threads may have 128 registers. 0 leaves their number to the compiler.
+// multiprocessor is to hold two blocks, whose threads may have 128 registers; three where terms of 16 bits, eight of them a
+// vector, have several numbers each: they fill the registers, and two blocks have too few loads under way. 0 leaves their
+// number to the compiler.
 template <int N, bool kHasStill, class Each>
 constexpr int kReduceRoundOf = N == 1                         ? kReduceRound
                                : kHasStill || Each::count > 2 ? 2
                                : Each::count > 0              ? 3
                                                               : kReduceRound;
 template <class R, class In, class Each>
-constexpr int kReduceResident = Each::count > 0 || kLooksOnce<R, In, Each> ? 2 : 0;
+constexpr int kReduceResident = Each::count > 0 || kLooksOnce<R, In, Each>                           ? 2
+                                : In::count == 1 && In::widest == 2 && sizeof(typename R::Acc) >= 16 ? 3
+                                                                                                     : 0;
 // Blocks that fill a large chip, and bytes that are worth a block. Constants, so that the order of additions is the same on
 // every chip. Those that only read are about eight a multiprocessor of an H200; of blocks that store fewer are resident, and
 // many leave less to the last of them.

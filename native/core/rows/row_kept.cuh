@@ -131,22 +131,19 @@ struct KeptVectors {
         static_assert(kPadsInMemory<F>, "vectors behind the row are pads");
         typename F::Held held[N];
         Acc all = f.identity();
-        all.max = largest_of(cell);
-        if (f.sums_first()) {
-            typename F::Held every[N * V];
-#pragma unroll
-            for (int v = 0; v < V; ++v) operands.template hold_vector<N>(f, row, where.vector(v), cell[v], every + v * N);
-            all = f.join(all, f.first_sums(row, every, where));
-        }
-        const auto below = f.below(all.max);
+        const auto max = largest_of(cell);
+        const auto below = f.below(max);
         typename F::C sum[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            operands.template hold_vector<N>(f, row, where.vector(v), cell[v], held);
+            const RowTile<N, 1> one = where.vector(v);
+            operands.template hold_vector<N>(f, row, one, cell[v], held);
+            if (f.sums_first()) all = f.join(all, f.first_sums(row, held, one));
 #pragma unroll
             for (auto& x : held) x = below(x);
             sum[v] = sum_of(held);
         }
+        all.max = max;
         all.sum = sum_of(sum) * below.scale();
         return all;
     }

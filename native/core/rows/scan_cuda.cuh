@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "core/pointwise/long_walk.h"
+#include "core/prefetch.cuh"
 #include "core/rows/scan.h"
 #include "core/rows/scan_chain.cuh"
 #include "core/types/vec.h"
@@ -16,16 +17,20 @@
 namespace bk {
 
 constexpr int kScanWarps = kChainWarps, kScanThreads = 32 * kScanWarps;
-constexpr int kScanTerms = 16;  // of a thread in a tile, of a row across memory
+constexpr int kScanTerms = 16;  // of a thread in a tile
 // Vectors of N terms each, of a row along memory. Of 16 bits twice the terms, where one operand goes in and one comes out.
 template <int N, int Operands>
 constexpr int kScanVectors = N > 4 && Operands == 2 ? 4 : kScanTerms / N;
+// Of a row across memory, beside vectors of N. f32 has its sums in f64, for which registers would not be enough.
+template <int N, int Operands>
+constexpr int kScanAcross = N > 4 && Operands == 2 ? 2 * kScanTerms : kScanTerms;
 // Blocks that fill a large chip. A constant, so that the order of joins is the same on every one.
 constexpr int64_t kScanBlocks = 1056;
 // Threads that are enough for it: of more rows each takes no more of them than hold it in registers, so that each thread has
 // several vectors under way.
 constexpr int64_t kScanManyThreads = int64_t{1} << 18;
-constexpr int kScanLeast = 2;  // threads of a row, whose vectors are a sector of memory
+constexpr uint32_t kScanAhead = 2;  // pieces of a multiprocessor that are under way when the lines of a later one are asked for
+constexpr int kScanLeast = 2;       // threads of a row, whose vectors are a sector of memory
 
 template <int Operands>
 struct ScanGrid {
@@ -95,8 +100,38 @@ BK_DEVICE Vec<T, N> ordered_terms(const Vec<T, N>& found, const T* row, int64_t 
     return x;
 }
 
+// Vectors of more than one store, of the lanes of a warp, which lie one after another from `first` on: by way of shared memory,
+// so that each store of the warp writes whole sectors. `slot` is the place of the lane's own.
+template <int N, class T>
+BK_DEVICE void store_together(T* first, int slot, const Vec<T, N>& y) {
+    constexpr int kWords = sizeof(Vec<T, N>) / kVectorBytes;
+    __shared__ uint4 stage[kScanWarps][32 * kWords];
+    struct Words {
+        uint4 word[kWords];
+    };
+    const Words words = bit_cast<Words>(y);
+    const int lane = threadIdx.x % 32;
+    uint4* const mine = stage[threadIdx.x / 32];
+    const auto apart = [](int i) { return i ^ (i >> 3 & 7); };  // neighbours of a column are in banks of their own, too
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) mine[apart(slot * kWords + w)] = words.word[w];
+    __syncwarp();
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) reinterpret_cast<uint4*>(first)[w * 32 + lane] = mine[apart(w * 32 + lane)];
+    __syncwarp();
+}
+
+// `at` is the lane's place among `width` of the row.
 template <int N, bool kWhole, class T>
-BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int exist, bool is_dense, const Vec<T, N>& y) {
+BK_DEVICE void store_terms(T* row, int64_t step, int64_t place, int exist, bool is_dense, [[maybe_unused]] int at,
+                           [[maybe_unused]] int width, const Vec<T, N>& y) {
+    if constexpr (kWhole && sizeof(Vec<T, N>) > kVectorBytes) {
+        if (is_dense && width == 32) {
+            const int64_t begin = place - at * N;
+            T* const first = step < 0 ? row - (begin + 32 * N - 1) : row + begin;
+            return store_together<N>(first, step < 0 ? 31 - at : at, turned_if(step < 0, y));
+        }
+    }
     if (is_dense && exist == N) {
         store<N>(step < 0 ? row - (place + N - 1) : row + place, turned_if(step < 0, y));
         return;
@@ -112,6 +147,23 @@ struct ScanPlaces {
     int64_t first, end;
     int stride;
 };
+
+// Scans may have extend(earlier, i, x...), which is join(earlier, term(i, x...)) in fewer instructions.
+template <class S, class Void, class... C>
+constexpr bool kExtends = false;
+template <class S, class... C>
+constexpr bool kExtends<S,
+                        std::void_t<decltype(std::declval<const S&>().extend(std::declval<const typename S::State&>(),
+                                                                             int64_t{}, std::declval<C>()...))>,
+                        C...> = true;
+
+template <class S, class State = typename S::State, class... C>
+BK_DEVICE State extended(const S& scan, const State& earlier, int64_t i, C... x) {
+    if constexpr (kExtends<S, void, C...>)
+        return scan.extend(earlier, i, x...);
+    else
+        return scan.join(earlier, scan.term(i, x...));
+}
 
 // What a thread has of a tile: its vectors, what comes before each in its row of threads, and what they all come to.
 template <int N, int U, class State, class... In>
@@ -154,8 +206,10 @@ BK_DEVICE void join_terms(const S& scan, const Inputs<In...>& in, const int64_t*
 #pragma unroll
             for (int i = 0; i < N; ++i)
                 if (i < exist) {
-                    const State term = scan.term(place + i, widen(get<I>(terms->x[u]).lane[i])...);
-                    through[j] = i == 0 ? term : scan.join(through[j], term);
+                    const auto with = [&](auto... x) {
+                        return i == 0 ? scan.term(place + i, x...) : extended(scan, through[j], place + i, x...);
+                    };
+                    through[j] = with(widen(get<I>(terms->x[u]).lane[i])...);
                 }
         }
         if constexpr (U == 1) {  // lanes have rows of their own
@@ -185,7 +239,7 @@ BK_DEVICE void join_terms(const S& scan, const Inputs<In...>& in, const int64_t*
 // `base` is what comes before the row of threads, where several warps share one.
 template <bool kWhole, int N, int U, class S, class State, class... Out, class... In, int Operands, size_t... O, size_t... I>
 BK_DEVICE void put_values(const S& scan, const Outputs<Out...>& out, const int64_t* offset, const ScanGrid<Operands>& grid,
-                          const ScanPlaces& places, const State& base, const ScanTerms<N, U, State, In...>& terms,
+                          const ScanPlaces& places, int at, const State& base, const ScanTerms<N, U, State, In...>& terms,
                           std::index_sequence<O...>, std::index_sequence<I...>) {
     const bool is_dense = U > 1 && (kWhole || grid.is_dense);
 #pragma unroll
@@ -197,12 +251,32 @@ BK_DEVICE void put_values(const S& scan, const Outputs<Out...>& out, const int64
         Pack<Vec<Out, N>...> y;
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-            const State through = scan.join(last, scan.term(place + i, widen(get<I>(terms.x[u]).lane[i])...));
+            const State through = extended(scan, last, place + i, widen(get<I>(terms.x[u]).lane[i])...);
             put(y, i, scan.value(place + i, last, through, widen(get<I>(terms.x[u]).lane[i])...));
             last = through;
         }
-        (store_terms<N, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, is_dense, get<O>(y)), ...);
+        (store_terms<N, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, is_dense, at, grid.width,
+                                get<O>(y)),
+         ...);
     }
+}
+
+// Asks for what a later block's warp is going to load: the pieces of a chain start in order, and each that finds its terms in
+// the L2 cache leaves what it comes to so much earlier, which is what all behind it wait for. Lanes of one row ask for its
+// lines, those with rows of their own for a term each of the first one, whose lines the others share.
+template <int N, int U, class... In, int Operands, size_t... I>
+BK_DEVICE void prefetch_piece(const Inputs<In...>& in, const ScanGrid<Operands>& grid, uint32_t groups, uint32_t ticket,
+                              std::index_sequence<I...>) {
+    constexpr int kOut = Operands - static_cast<int>(sizeof...(In)), kRows = U == 1 ? 32 : 1;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, terms = grid.width * N * grid.vectors;
+    const int64_t begin = int64_t{ticket / groups} * grid.part + int64_t{warp} * terms;
+    int64_t offset[Operands] = {};
+    grid.row(ticket % groups * kRows, offset);
+    const auto ask = [&](const auto* row, int64_t step, int bytes) {
+        const int term = lane * (U == 1 ? 1 : kLineBytes / bytes);
+        if (term < terms && begin + term < grid.length) prefetch_line(row + (begin + term) * step);
+    };
+    (ask(get<I>(in.pointer) + offset[kOut + I], grid.step[kOut + I], static_cast<int>(sizeof(In))), ...);
 }
 
 // A thread takes U vectors of N terms a tile. In rows that lie across memory U is 1, and lanes have a row each.
@@ -224,6 +298,8 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
         __syncthreads();
         group = ticket % chain.groups;
         piece = ticket / chain.groups;
+        const uint32_t later = ticket + kScanAhead * multiprocessors();
+        if (later < gridDim.x) prefetch_piece<N, U>(in, grid, chain.groups, later, each_in);
     }
     const int block_rows = kScanWarps / grid.deep * (32 / grid.width);
     const int64_t row = int64_t{group} * block_rows + warp / grid.deep * (32 / grid.width) + lane / grid.width;
@@ -267,9 +343,9 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
             carry = terms.sum;
         }
         if (is_whole)
-            put_values<true>(scan, out, offset, grid, places, base, terms, each_out, each_in);
+            put_values<true>(scan, out, offset, grid, places, at, base, terms, each_out, each_in);
         else
-            put_values<false>(scan, out, offset, grid, places, base, terms, each_out, each_in);
+            put_values<false>(scan, out, offset, grid, places, at, base, terms, each_out, each_in);
     }
 }
 
@@ -299,7 +375,8 @@ template <int kLanes, int Operands>
 ScanShape plan_scan(const ScanAxes<Operands>& axes) {
     ScanShape shape{};
     shape.is_along = axes.runs_along();
-    const int n = shape.is_along ? kLanes : kScanTerms, most = shape.is_along ? kScanVectors<kLanes, Operands> : 1;
+    const int n = shape.is_along ? kLanes : kScanAcross<kLanes, Operands>,
+              most = shape.is_along ? kScanVectors<kLanes, Operands> : 1;
     const int64_t pieces = ceil_div<int64_t>(axes.length, n), rows = axes.rows.numel();
     shape.width = shape.deep = 1;
     const auto wants_more = [&](int threads) {
@@ -387,7 +464,8 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
     if (shape.is_along)
         return launch_kernel(launch, all, scan_kernel<N, kScanVectors<N, To::count + From::count>, S, To, From>, scan, out, in,
                              grid, chain);
-    return launch_kernel(launch, all, scan_kernel<kScanTerms, 1, S, To, From>, scan, out, in, grid, chain);
+    return launch_kernel(launch, all, scan_kernel<kScanAcross<N, To::count + From::count>, 1, S, To, From>, scan, out, in, grid,
+                         chain);
 }
 
 template <class S, class... Out, class... In>
