@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arrays.h"
+#include "core/pointwise/copies.cu"
 #include "core/reduce/preimages.h"
 #include "core/reduce/preimages_cuda.cuh"
 
