@@ -6,6 +6,7 @@
 #include "attention/rope_apply.h"
 #include "core/pointwise/pointwise.h"
 #include "core/rows/team.h"
+#include "core/types/vec.h"
 
 namespace bk {
 
@@ -28,6 +29,7 @@ struct RopeTableSums {
     C* dsin;
     int64_t places, inner, rows, pairs, chunks;
     bool is_half;
+    bool by_pairs;  // on a GPU: neighbours that are a pair are read at once
 
     BK_HD void operator()(const Team& team, int64_t item) const {
         const int width = kTablePairs / kOwn, lane = team.rank % width, lanes = team.size / width;
@@ -35,7 +37,16 @@ struct RopeTableSums {
         const int64_t left = pairs - first;
         const int own = static_cast<int>(left < 0 ? 0 : left < kOwn ? left : kOwn);
         C of_cos[kOwn] = {}, of_sin[kOwn] = {};
-        for (int64_t row = team.rank / width; row < rows; row += lanes) add_row(row, place, first, own, of_cos, of_sin);
+        int64_t row = team.rank / width, outer = row / inner, within = row - outer * inner;
+        const int64_t outer_step = lanes / inner, within_step = lanes - outer_step * inner;
+#if BK_ON_GPU
+#pragma unroll 4
+#endif
+        for (; row < rows; row += lanes) {
+            add_row(((outer * places + place) * inner + within) * (2 * pairs), first, own, of_cos, of_sin);
+            outer += outer_step, within += within_step;
+            if (within >= inner) within -= inner, ++outer;
+        }
 #if BK_IN_KERNEL
         C* const part = static_cast<C*>(team.scratch);
         part[2 * team.rank] = of_cos[0];
@@ -54,17 +65,27 @@ struct RopeTableSums {
     }
 
 private:
-    BK_HD void add_row(int64_t row, int64_t place, int64_t first, int own, C (&of_cos)[kOwn], C (&of_sin)[kOwn]) const {
-        const int64_t outer = inner == 1 ? row : rows == inner ? 0 : row / inner;
-        const int64_t start = ((outer * places + place) * inner + row - outer * inner) * (2 * pairs);
+    struct Pair {
+        C a, b;
+    };
+    BK_HD Pair pair_at(const T* p, int64_t second) const {
+#if BK_IN_KERNEL
+        if (by_pairs) {
+            const Vec<T, 2> both = load<2>(p);
+            return {widen(both.lane[0]), widen(both.lane[1])};
+        }
+#endif
+        return {widen(p[0]), widen(p[second])};
+    }
+    // Of the row that begins at element `start`.
+    BK_HD void add_row(int64_t start, int64_t first, int own, C (&of_cos)[kOwn], C (&of_sin)[kOwn]) const {
         const int64_t step = is_half ? 1 : 2, second = is_half ? pairs : 1;
         const T* const u = dy + start + first * step;
         const T* const v = x + start + first * step;
         for (int k = 0; k < own; ++k) {
-            const C da = widen(u[k * step]), db = widen(u[k * step + second]);
-            const C a = widen(v[k * step]), b = widen(v[k * step + second]);
-            of_cos[k] += da * a + db * b;
-            of_sin[k] += db * a - da * b;
+            const Pair d = pair_at(u + k * step, second), of_x = pair_at(v + k * step, second);
+            of_cos[k] += d.a * of_x.a + d.b * of_x.b;
+            of_sin[k] += d.b * of_x.a - d.a * of_x.b;
         }
     }
 };
@@ -89,7 +110,8 @@ struct RopeTablesBackward {
             return dsin != nullptr ? write_zeros(launch, places * pairs, dsin) : Status::kOk;
         }
         if (dcos == nullptr && dsin == nullptr) return Status::kOk;
-        const RopeTableSums<T> sums{dy, x, dcos, dsin, places, inner, rows, pairs, chunks, is_half != 0};
+        const bool by_pairs = is_half == 0 && is_aligned(dy, 2 * sizeof(T)) && is_aligned(x, 2 * sizeof(T));
+        const RopeTableSums<T> sums{dy, x, dcos, dsin, places, inner, rows, pairs, chunks, is_half != 0, by_pairs};
         const int64_t bytes = rows * kTablePairs * 4 * static_cast<int64_t>(sizeof(T));
         return run_teams(launch, places * chunks, bytes, sums, true);
     }

@@ -1,4 +1,5 @@
-// A thread has a vector of pairs at one place and walks the rows of its block's share of the group, a few of them in flight.
+// A thread has a vector of pairs at one place and walks the rows of its block's share of the group, a few of them in flight
+// while it turns those before.
 #pragma once
 
 #include <algorithm>
@@ -90,33 +91,47 @@ BK_DEVICE RotaryItem rotary_item(const RotaryWalk& walk, int64_t item) {
     return {row / walk.shape.places, row % walk.shape.places, item % walk.parts};
 }
 
-// Rows [first, last) of the group, from x and y on.
+// Where a row of the group begins in an operand.
+struct RotaryRow {
+    int64_t offset, inner;
+
+    BK_DEVICE RotaryRow(const RotaryShape& shape, const RotaryStrides& strides, int64_t row) {
+        const int64_t outer = row / shape.inner;
+        inner = row - outer * shape.inner;
+        offset = outer * strides.outer + inner * strides.inner;
+    }
+    BK_DEVICE void advance(const RotaryShape& shape, const RotaryStrides& strides) {
+        offset += strides.inner;
+        if (++inner < shape.inner) return;
+        inner = 0;
+        offset += strides.outer - shape.inner * strides.inner;
+    }
+};
+
+// Some rows one behind another, at most `count` of them.
 template <class T, PairAccess kAccess>
-BK_DEVICE void rotate_rows(const RotaryWalk& walk, const T* x, T* y, int64_t first, int64_t last,
-                           const CosSin<compute_t<T>> (&angle)[PairVectors<T, kAccess>::kPairs]) {
-    const RotaryShape& shape = walk.shape;
-    int64_t outer = first / shape.inner, inner = first - outer * shape.inner;
-    for (int64_t row = first; row < last; row += kRotaryUnroll) {
-        PairVectors<T, kAccess> value[kRotaryUnroll];
-        T* to[kRotaryUnroll];
+struct RotaryRows {
+    PairVectors<T, kAccess> value[kRotaryUnroll];
+
+    BK_DEVICE void load_from(const RotaryWalk& walk, const T* x, RotaryRow* from, int64_t count) {
 #pragma unroll
         for (int u = 0; u < kRotaryUnroll; ++u) {
-            if (row + u >= last) break;
-            value[u].load_from(x + (outer * shape.x.outer + inner * shape.x.inner), walk.distance);
-            to[u] = y + (outer * shape.y.outer + inner * shape.y.inner);
-            if (++inner == shape.inner) {
-                inner = 0;
-                ++outer;
-            }
-        }
-#pragma unroll
-        for (int u = 0; u < kRotaryUnroll; ++u) {
-            if (row + u >= last) break;
-            value[u].rotate(angle);
-            value[u].store_to(to[u], walk.distance);
+            if (u >= count) break;
+            value[u].load_from(x + from->offset, walk.distance);
+            from->advance(walk.shape, walk.shape.x);
         }
     }
-}
+    BK_DEVICE void store_to(const RotaryWalk& walk, T* y, RotaryRow* to, int64_t count,
+                            const CosSin<compute_t<T>> (&angle)[PairVectors<T, kAccess>::kPairs]) {
+#pragma unroll
+        for (int u = 0; u < kRotaryUnroll; ++u) {
+            if (u >= count) break;
+            value[u].rotate(angle);
+            value[u].store_to(y + to->offset, walk.distance);
+            to->advance(walk.shape, walk.shape.y);
+        }
+    }
+};
 
 template <class T, int kLanes>
 BK_DEVICE void copy_rows(const RotaryShape& shape, const T* x, T* y, int64_t first, int64_t last) {
@@ -128,8 +143,13 @@ BK_DEVICE void copy_rows(const RotaryShape& shape, const T* x, T* y, int64_t fir
     }
 }
 
+// Blocks of a multiprocessor that the compiler makes room for: joined pairs of 16 bits lack one register for the fourth.
+template <class T, PairAccess kAccess>
+constexpr int kRotaryResident = kAccess == PairAccess::kJoined && sizeof(T) == 2 ? 4 : 1;
+
 template <class Angles, class T, PairAccess kAccess>
-__global__ void __launch_bounds__(kRotaryThreads) rotate_kernel(const T* x, T* y, RotaryWalk walk, Angles angles) {
+__global__ void __launch_bounds__(kRotaryThreads, kRotaryResident<T, kAccess>)
+    rotate_kernel(const T* x, T* y, RotaryWalk walk, Angles angles) {
     using Pairs = PairVectors<T, kAccess>;
     using C = compute_t<T>;
     const RotaryShape& shape = walk.shape;
@@ -144,12 +164,21 @@ __global__ void __launch_bounds__(kRotaryThreads) rotate_kernel(const T* x, T* y
         const int64_t offset = 2 * shape.pairs + (item.part - walk.turned) * Pairs::kLanes;
         return copy_rows<T, Pairs::kLanes>(shape, x + offset, y + offset, first, last);
     }
+    x += item.part * walk.step, y += item.part * walk.step;
+    RotaryRow from(shape, shape.x, first), to(shape, shape.y, first);
+    RotaryRows<T, kAccess> rows_in_flight;
+    rows_in_flight.load_from(walk, x, &from, last - first);  // before the angles, which it takes as long to find
     CosSin<C> angle[Pairs::kPairs];
     find_angles<Pairs::kPairs, C>(angles, item.group, item.place, item.part * Pairs::kPairs, angle);
     if (shape.is_inverse)
 #pragma unroll
         for (CosSin<C>& each : angle) each.sin = -each.sin;
-    rotate_rows<T, kAccess>(walk, x + item.part * walk.step, y + item.part * walk.step, first, last, angle);
+    for (int64_t row = first; row < last; row += kRotaryUnroll) {
+        RotaryRows<T, kAccess> next;
+        next.load_from(walk, x, &from, last - row - kRotaryUnroll);
+        rows_in_flight.store_to(walk, y, &to, last - row, angle);
+        rows_in_flight = next;
+    }
 }
 
 template <PairAccess kAccess, class Angles, class T>

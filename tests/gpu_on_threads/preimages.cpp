@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arrays.h"
+#include "core/pointwise/copies.cu"
 #include "core/reduce/preimages.h"
 #include "core/reduce/preimages_cuda.cuh"
 
@@ -56,6 +57,11 @@ bool is_right(int number) {
             const int64_t room = axis.extent + 2 * axis.low - 1;
             if (axis.window > 1 && below(2) == 0) axis.dilation = 1 + below(room / (axis.window - 1));
             axis.source = (room - (axis.window - 1) * axis.dilation) / axis.step + 1;
+            if (below(3) == 0) {  // windows that cut the axis
+                axis.low = 0, axis.dilation = 1;
+                axis.step = axis.window = 1 + below(16), axis.source = 1 + below(16);
+                axis.extent = axis.source * axis.window;
+            }
             count[d] = axis.source * axis.window;
         }
         axis.stride_y = step_y, axis.stride_x = backwards ? -step_x : step_x;

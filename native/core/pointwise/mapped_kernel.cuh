@@ -1,16 +1,19 @@
-// The kernel of mapped copies. A thread takes 16 bytes of y: neighbours where y has them at aligned addresses, else elements
-// that lie a block's threads apart.
+// The kernel of mapped copies. Where y has neighbours at aligned addresses a thread takes vectors of 16 bytes whose sources are
+// neighbours too, or none, and the elements of other vectors are shared out among the threads of the block; else a thread takes
+// elements that lie a block's threads apart.
 #pragma once
 
 #include <cstdint>
 
 #include "core/abi/launch.h"
 #include "core/pointwise/copies.h"
+#include "core/pointwise/neighbours.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
 
 constexpr int kMappedThreads = 256;
+constexpr int kMappedUnroll = 2;  // vectors of a thread that are in flight together
 
 template <class Index>
 struct MappedKernelAxis {
@@ -29,6 +32,7 @@ struct MappedKernelPlan {
     Index numel = 0;
     uint64_t value = 0;
     bool vectors = false;  // y's neighbours can be stored at once
+    Reach reach;           // of x
     int bands = 0;
     Band band[kMostBands];
     const int64_t* start = nullptr;
@@ -78,11 +82,6 @@ BK_DEVICE MappedRow mapped_row(const MappedKernelPlan<Index>& plan, Index i, int
     return row;
 }
 
-template <class Index>
-BK_DEVICE_COLD MappedRow next_mapped_row(const MappedKernelPlan<Index>& plan, Index i, int64_t start, Index* along) {
-    return mapped_row(plan, i, start, along);
-}
-
 // Where along the row x has what y has at `index`; -1 where that is the value.
 template <class Index>
 BK_DEVICE int64_t mapped_source(const MappedKernelPlan<Index>& plan, const MappedRow& row, Index index) {
@@ -103,99 +102,91 @@ BK_DEVICE bool is_written(const MappedKernelPlan<Index>& plan, const MappedRow& 
     return place >= 0 && place < plan.limit;
 }
 
-// N neighbours from `first` on. Elements of one or two bytes that do not begin at a word are taken out of the words around
-// them where `inside`: these hold nothing but elements of x.
-template <int N, class Bits>
-BK_DEVICE Vec<Bits, N> load_neighbours(const Bits* first, bool inside) {
-    constexpr int kBytes = static_cast<int>(sizeof(Bits));
-    if (reinterpret_cast<uintptr_t>(first) % kVectorBytes == 0) return load<N>(first);
-    Vec<Bits, N> x;
-    if (kBytes < 4 && inside) {
-        const unsigned skipped = static_cast<unsigned>(reinterpret_cast<uintptr_t>(first) % 4);
-        const uint32_t* const words = reinterpret_cast<const uint32_t*>(first - static_cast<int>(skipped) / kBytes);
-        uint32_t word[5];
-#pragma unroll
-        for (int w = 0; w < 4; ++w) word[w] = words[w];
-        word[4] = skipped == 0 ? 0 : words[4];
-        uint4 joined;
-        joined.x = __funnelshift_r(word[0], word[1], 8 * skipped);
-        joined.y = __funnelshift_r(word[1], word[2], 8 * skipped);
-        joined.z = __funnelshift_r(word[2], word[3], 8 * skipped);
-        joined.w = __funnelshift_r(word[3], word[4], 8 * skipped);
-        return bit_cast<Vec<Bits, N>>(joined);
-    }
-#pragma unroll
-    for (int lane = 0; lane < N; ++lane) x.lane[lane] = first[lane];
-    return x;
-}
-
-template <int N, class Bits>
-BK_DEVICE Vec<Bits, N> reversed(const Vec<Bits, N>& x) {
-    Vec<Bits, N> y;
-#pragma unroll
-    for (int lane = 0; lane < N; ++lane) y.lane[lane] = x.lane[N - 1 - lane];
-    return y;
-}
-
-// Elements i, ..., i + count - 1, neighbours in y.
-template <int N, class Bits, class Index>
-BK_DEVICE void copy_neighbours(const MappedKernelPlan<Index>& plan, const Bits* x, Bits* y, Index i, int count, int64_t start) {
+template <class Bits, class Index>
+BK_DEVICE void copy_element(const MappedKernelPlan<Index>& plan, const Bits* x, Bits* y, Index i, int64_t start) {
     Index along;
-    MappedRow row = mapped_row(plan, i, start, &along);
-    const Bits value = static_cast<Bits>(plan.value);
-    Bits* const to = y + row.y + static_cast<int64_t>(along) * plan.axis[0].stride_y;
-    const Index extent = plan.axis[0].extent.divisor();
-    Vec<Bits, N> result{};
-    const bool one_row = count == N && along + N <= extent;
-    bool whole = count == N;
-    if (one_row) {
-        const Index end = along + (N - 1);
-        const bool first_written = is_written(plan, row, along, start), last_written = is_written(plan, row, end, start);
-        if (!first_written && !last_written && plan.limit > N) return;
-        whole = first_written && last_written;
-        const int64_t from = mapped_source(plan, row, along), until = mapped_source(plan, row, end);
-        const int64_t length = until - from, step = length < 0 ? -plan.axis[0].stride_x : plan.axis[0].stride_x;
-        const bool is_run = length == N - 1 || (length == 1 - N && plan.axis[0].map.beyond == Beyond::kReflect);
-        if (from >= 0 && until >= 0 && is_run && (step == 1 || step == -1)) {
-            const int64_t low = min(from * plan.axis[0].stride_x, until * plan.axis[0].stride_x);
-            constexpr int kAround = 4 / static_cast<int>(sizeof(Bits)) + 1;
-            const bool inside =
-                min(from, until) >= kAround && max(from, until) + kAround < static_cast<int64_t>(plan.axis[0].map.source);
-            result = load_neighbours<N>(x + row.x + low, inside);
-            if (step < 0) result = reversed(result);
-        } else {
+    const MappedRow row = mapped_row(plan, i, start, &along);
+    const int64_t at = mapped_source(plan, row, along);
+    if (is_written(plan, row, along, start))
+        y[row.y + static_cast<int64_t>(along) * plan.axis[0].stride_y] =
+            at < 0 ? static_cast<Bits>(plan.value) : x[row.x + at * plan.axis[0].stride_x];
+}
+
+// How many of the numbers from `first` to `last`, one of them the least and the other the largest, are in [least, most].
+enum class Share { kNone, kSome, kAll };
+
+BK_DEVICE Share share_of(int64_t first, int64_t last, int64_t least, int64_t most) {
+    const int64_t low = min(first, last), high = max(first, last);
+    return high < least || low > most ? Share::kNone : low >= least && high <= most ? Share::kAll : Share::kSome;
+}
+
+// Of the elements of a row from index `first` to `last`: which may have a source.
+template <class Index>
+BK_DEVICE Share share_with_source(const MappedKernelPlan<Index>& plan, const MappedRow& row, int64_t first, int64_t last) {
+    if (!row.exists) return Share::kNone;
+    const AxisMap<Index>& map = plan.axis[0].map;
+    Share all = Share::kAll;
+    if (map.beyond == Beyond::kValue) all = share_of(first - map.low, last - map.low, 0, static_cast<int64_t>(map.source) - 1);
 #pragma unroll
-            for (int lane = 0; lane < N; ++lane) {
-                const int64_t at = mapped_source(plan, row, static_cast<Index>(along + lane));
-                result.lane[lane] = at < 0 ? value : x[row.x + at * plan.axis[0].stride_x];
-            }
-        }
-        if (whole) {
-            store<N>(to, result);
-            return;
-        }
-#pragma unroll
-        for (int lane = 0; lane < N; ++lane)
-            if (is_written(plan, row, static_cast<Index>(along + lane), start)) to[lane] = result.lane[lane];
-        return;
+    for (int b = 0; b < kMostBands; ++b) {
+        if (b >= plan.bands) break;
+        const int64_t slope = b == plan.axis[0].band ? plan.axis[0].slope : 0, sum = row.band[b];
+        const Share own = share_of(sum + slope * first, sum + slope * last, plan.band[b].least, plan.band[b].most);
+        if (own < all) all = own;
     }
-    unsigned wanted = 0;
-#pragma unroll
-    for (int lane = 0; lane < N; ++lane) {
-        if (lane >= count) break;
-        if (along == extent) row = next_mapped_row(plan, static_cast<Index>(i + lane), start, &along);
-        const int64_t at = mapped_source(plan, row, along);
-        result.lane[lane] = at < 0 ? value : x[row.x + at * plan.axis[0].stride_x];
-        wanted |= is_written(plan, row, along, start) ? 1u << lane : 0u;
-        ++along;
+    return all;
+}
+
+// What a thread does with a vector of neighbours in y: elements of x that are neighbours too, in y's order or turned, or the
+// value. Others are left.
+enum class VectorKind { kUnwritten, kValue, kRun, kTurned, kLeft };
+
+template <int N, class Bits>
+struct MappedVector {
+    VectorKind kind;
+    const Bits* from;
+    Bits* to;
+};
+
+// Elements i, ..., i + N - 1.
+template <int N, class Bits, class Index>
+BK_DEVICE MappedVector<N, Bits> mapped_vector(const MappedKernelPlan<Index>& plan, const Bits* x, Bits* y, Index i,
+                                              int64_t start) {
+    const auto& inner = plan.axis[0];
+    Index along;
+    const MappedRow row = mapped_row(plan, i, start, &along);
+    const Index end = along + (N - 1);
+    MappedVector<N, Bits> vector{VectorKind::kLeft, nullptr, y + row.y + static_cast<int64_t>(along) * inner.stride_y};
+    if (end >= inner.extent.divisor() || plan.numel - i < N) return vector;
+    if (plan.start != nullptr) {
+        const bool first = is_written(plan, row, along, start), last = is_written(plan, row, end, start);
+        if (!first && !last && plan.limit > N) vector.kind = VectorKind::kUnwritten;
+        if (!first || !last) return vector;
     }
-    if (wanted == (1u << N) - 1) {
-        store<N>(to, result);
-        return;
-    }
+    const Share share = share_with_source(plan, row, static_cast<int64_t>(along), static_cast<int64_t>(end));
+    if (share == Share::kNone) vector.kind = VectorKind::kValue;
+    if (share != Share::kAll) return vector;
+    const int64_t from = inner.map(along), until = inner.map(end), length = until - from;
+    const bool is_run = length == N - 1 || (length == 1 - N && inner.map.beyond == Beyond::kReflect);
+    const int64_t step = length < 0 ? -inner.stride_x : inner.stride_x;
+    vector.from = x + row.x + min(from * inner.stride_x, until * inner.stride_x);
+    if (is_run && (step == 1 || step == -1) && plan.reach.has_around(vector.from))
+        vector.kind = step == 1 ? VectorKind::kRun : VectorKind::kTurned;
+    return vector;
+}
+
+template <int N, class Bits>
+BK_DEVICE void store_mapped(const MappedVector<N, Bits>& vector, const AroundVector& around, Bits value) {
+    if (vector.kind == VectorKind::kUnwritten || vector.kind == VectorKind::kLeft) return;
+    Vec<Bits, N> result;
+    if (vector.kind == VectorKind::kValue) {
 #pragma unroll
-    for (int lane = 0; lane < N; ++lane)
-        if (wanted >> lane & 1) to[lane] = result.lane[lane];
+        for (int lane = 0; lane < N; ++lane) result.lane[lane] = value;
+    } else {
+        result = around.elements<Bits>();
+        if (vector.kind == VectorKind::kTurned) result = reversed(result);
+    }
+    store<N>(vector.to, result);
 }
 
 template <class Bits, class Index>
@@ -211,29 +202,48 @@ __global__ void __launch_bounds__(kMappedThreads)
         start *= plan.unit;
         vectors = vectors && start * plan.axis[plan.moved].stride_y % N == 0;
     }
-    const Index first = static_cast<Index>(blockIdx.x) * (kMappedThreads * N);
-    if (vectors) {
-        const Index i = first + threadIdx.x * N;
-        if (i >= plan.numel) return;
-        const Index left = plan.numel - i;
-        copy_neighbours<N>(plan, x, y, i, left < N ? static_cast<int>(left) : N, start);
+    constexpr Index kMost = kMappedThreads * kMappedUnroll * N;
+    const Index first = static_cast<Index>(blockIdx.x) * kMost;
+    const Index elements = plan.numel - first < kMost ? plan.numel - first : kMost;
+    if (!vectors) {
+#pragma unroll 2
+        for (Index i = threadIdx.x; i < elements; i += kMappedThreads) copy_element(plan, x, y, first + i, start);
         return;
     }
-#pragma unroll 2
-    for (int k = 0; k < N; ++k) {
-        const Index i = first + k * kMappedThreads + threadIdx.x;
-        if (i >= plan.numel) return;
-        Index along;
-        const MappedRow row = mapped_row(plan, i, start, &along);
-        const int64_t at = mapped_source(plan, row, along);
-        if (is_written(plan, row, along, start))
-            y[row.y + static_cast<int64_t>(along) * plan.axis[0].stride_y] =
-                at < 0 ? static_cast<Bits>(plan.value) : x[row.x + at * plan.axis[0].stride_x];
+    __shared__ LeftVectors<kMappedThreads * kMappedUnroll> left;
+    left.clear();
+    MappedVector<N, Bits> vector[kMappedUnroll];
+    AroundVector around[kMappedUnroll];
+#pragma unroll
+    for (int u = 0; u < kMappedUnroll; ++u) {
+        const unsigned number = threadIdx.x + u * kMappedThreads;
+        vector[u].kind = VectorKind::kUnwritten;
+        if (number * N < elements) vector[u] = mapped_vector<N>(plan, x, y, static_cast<Index>(first + number * N), start);
+        if (vector[u].kind == VectorKind::kLeft) left.add(number);
     }
+#pragma unroll
+    for (int u = 0; u < kMappedUnroll; ++u) {
+        around[u] = {};
+        if (vector[u].kind == VectorKind::kRun || vector[u].kind == VectorKind::kTurned) around[u].load_from(vector[u].from);
+    }
+#pragma unroll
+    for (int u = 0; u < kMappedUnroll; ++u) store_mapped(vector[u], around[u], static_cast<Bits>(plan.value));
+    left.each_element<N>(elements, [&](Index i) { copy_element(plan, x, y, static_cast<Index>(first + i), start); });
 }
 
-template <class Index>
-MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const void* y) {
+// Where the elements of x lie, of which there may be none.
+template <class Bits>
+Reach reach_of(const MappedCopy& copy, const Bits* x) {
+    int64_t low = 0, high = 1;
+    for (int d = 0; d < copy.rank; ++d) {
+        const int64_t last = (copy.axis[d].source - 1) * copy.axis[d].stride_x;
+        (last < 0 ? low : high) += last;
+    }
+    return {reinterpret_cast<const char*>(x + low), reinterpret_cast<const char*>(x + high)};
+}
+
+template <class Bits, class Index>
+MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const Bits* x, const Bits* y) {
     const MappedCopy& copy = given.copy;
     MappedKernelPlan<Index> plan;
     plan.rank = copy.rank;
@@ -263,22 +273,23 @@ MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const vo
         step *= static_cast<int64_t>(plan.axis[d].extent.divisor());
     }
     plan.vectors = aligned && (dense || by_rows);
+    plan.reach = reach_of(copy, x);
     return plan;
 }
 
 template <class Bits, class Index>
 Status launch_mapped_by(const Launch& launch, const MappedPlan& plan, const Bits* x, Bits* y) {
     constexpr int N = kVectorLanes<Bits>;
-    const int64_t blocks = ceil_div<int64_t>(plan.numel, kMappedThreads * N);
+    const int64_t blocks = ceil_div<int64_t>(plan.numel, kMappedThreads * kMappedUnroll * N);
     if (blocks > kMaxGridX)
         return fail(Status::kUnsupported, "%lld elements are too many for one launch", static_cast<long long>(plan.numel));
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kMappedThreads)}, mapped_kernel<Bits, Index>,
-                         kernel_plan<Index>(plan, N, y), x, y);
+                         kernel_plan<Bits, Index>(plan, N, x, y), x, y);
 }
 
 template <class Bits>
 Status launch_mapped(const Launch& launch, const MappedPlan& plan, const void* x, void* y) {
-    constexpr int64_t kShort = (int64_t{1} << 31) - kMappedThreads * kVectorBytes;
+    constexpr int64_t kShort = (int64_t{1} << 31) - kMappedThreads * kMappedUnroll * kVectorBytes;
     bool is_short = plan.numel < kShort;
     for (int d = 0; d < plan.copy.rank; ++d) {
         const MappedAxis& axis = plan.copy.axis[d];

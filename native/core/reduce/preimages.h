@@ -11,6 +11,7 @@
 #include "core/abi/launch.h"
 #include "core/math/fastdiv.h"
 #include "core/platform.h"
+#include "core/pointwise/copies.h"
 #include "core/pointwise/layout.h"
 #include "core/types/dtype.h"
 
@@ -36,10 +37,33 @@ struct FoldedSum {
     FoldedAxis axis[kMaxRank];
 };
 
+// Whether every element of y is sent one element of x, axis by axis, and the copy of those. An axis of windows that lie one
+// behind another is one of windows around one of their elements, which a copy crosses fast where both are long.
+BK_COLD inline bool is_copy(const FoldedSum& sum, CopyLayout* layout) {
+    constexpr int64_t kLong = 8;
+    for (int d = 0; d < sum.rank; ++d) {
+        const FoldedAxis& axis = sum.axis[d];
+        const bool is_cut = axis.folding == Folding::kWindows && axis.low == 0 && axis.dilation == 1 &&
+                            axis.step == axis.window && axis.source * axis.window == axis.extent && axis.source >= kLong &&
+                            axis.window >= kLong;
+        if (!is_cut && !axis.is_plain()) return false;
+        if (is_cut) layout->append(axis.source, {axis.stride_y * axis.window, axis.stride_window});
+        layout->append(is_cut ? axis.window : axis.extent, {axis.stride_y, axis.stride_x});
+    }
+    return true;
+}
+
+// Of a sum that is no copy.
+template <class T>
+Status add_preimages(const Launch& launch, const FoldedSum& sum, const T* x, T* y);
+
 // y has elements. An element that none is sent to is 0; one that a single one is sent to is that, bit for bit. Others are
 // summed in compute_t<T>, in an order that follows from the axes.
 template <class T>
-Status sum_preimages(const Launch& launch, const FoldedSum& sum, const T* x, T* y);
+Status sum_preimages(const Launch& launch, const FoldedSum& sum, const T* x, T* y) {
+    CopyLayout layout;
+    return is_copy(sum, &layout) ? copy_strided(launch, layout, sizeof(T), x, y) : add_preimages(launch, sum, x, y);
+}
 
 // The elements of x along an axis that are sent to one index: their offsets are first + k * step for k < count, and
 // second + k * step for k < more.
@@ -120,10 +144,9 @@ struct FoldMap {
         }
         if (folding == Folding::kWindows) {
             const Index place = i + static_cast<Index>(low);
-            const int64_t last = static_cast<int64_t>(period(place).quotient), until = last < source ? last + 1 : source;
-            const int64_t from = place < reach ? 0 : static_cast<int64_t>(period(place - reach).quotient) + 1;
-            if (dilation > 1) return dilated(place, from, until);
-            return {at * stride + from * step, until < from ? 0 : until - from, 0, 0, step};
+            const WindowRange windows = windows_around(place);
+            if (dilation > 1) return dilated(place, windows.from, windows.until);
+            return {at * stride + windows.from * step, windows.count(), 0, 0, step};
         }
         const Index a = period(i + phase).remainder;
         FoldTerms terms{static_cast<int64_t>(a) * stride, count_from(a), 0, 0, step};
@@ -134,7 +157,36 @@ struct FoldMap {
         return terms;
     }
 
+    // Whether the indices i, ..., i + more have as many terms, at least one each, and those of an index are the neighbours of
+    // those of the one before: 1, or -1 where they are the neighbours before them; else 0.
+    BK_HD int run(Index i, Index more) const {
+        int64_t apart_in_x = stride;
+        if (folding == Folding::kWindows) {
+            const WindowRange first = windows_around(i + static_cast<Index>(low));
+            const WindowRange last = windows_around(i + more + static_cast<Index>(low));
+            if (dilation > 1 || first.count() == 0 || first.count() != last.count()) return 0;
+            // From index to index the range moves by one window or not at all.
+            if (last.from - first.from == static_cast<int64_t>(more))
+                apart_in_x += step;
+            else if (last.from != first.from)
+                return 0;
+        } else if (static_cast<int64_t>(i) < bulk || static_cast<int64_t>(i + more) >= bulk_end) {
+            return 0;
+        }
+        return apart_in_x == 1 ? 1 : apart_in_x == -1 ? -1 : 0;
+    }
+
 private:
+    struct WindowRange {
+        int64_t from, until;
+        BK_HD int64_t count() const { return until < from ? 0 : until - from; }
+    };
+    // The windows from the first to behind the last whose elements lie around `place`, which the padding is before.
+    BK_HD WindowRange windows_around(Index place) const {
+        const int64_t last = static_cast<int64_t>(period(place).quotient);
+        return {place < reach ? 0 : static_cast<int64_t>(period(place - reach).quotient) + 1,
+                last < source ? last + 1 : source};
+    }
     // Of the windows [from, until), whose elements lie around `place`, those that have it: place - w * step is a multiple of
     // the dilation, so that w modulo apart = dilation / common is that of place / common times the inverse of step / common.
     BK_HD FoldTerms dilated(Index place, int64_t from, int64_t until) const {

@@ -159,7 +159,7 @@ private:
 };
 
 template <class T>
-Status sum_preimages(const Launch&, const FoldedSum& given, const T* x, T* y) {
+Status add_preimages(const Launch&, const FoldedSum& given, const T* x, T* y) {
     PreimageRows<T> rows{plan_preimages(given), {}, x, y};
     const FoldedSum& sum = rows.sum;
     int64_t count = 1;

@@ -1,11 +1,12 @@
-// The kernel of sums over preimages. A thread takes 16 bytes of y: neighbours where y has them at aligned addresses, else
-// elements that lie a block's threads apart.
+// The kernel of sums over preimages. Where y has neighbours at aligned addresses a thread takes a vector of 16 bytes, whose
+// terms are vectors too, and the elements of vectors that have others are shared out among the threads of the block; else a
+// thread takes elements that lie a block's threads apart.
 #pragma once
 
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/mapped_kernel.cuh"
+#include "core/pointwise/neighbours.cuh"
 #include "core/reduce/preimages.h"
 #include "core/types/convert.h"
 #include "core/types/vec.h"
@@ -13,6 +14,7 @@
 namespace bk {
 
 constexpr int kPreimageThreads = 256;
+constexpr int kPreimageUnroll = 3;  // terms of a vector that are in flight together
 
 template <class Index>
 struct PreimageAxis {
@@ -28,6 +30,7 @@ struct PreimagePlan {
     int rank = 0;
     Index numel = 0;
     bool vectors = false;  // y's neighbours can be stored at once
+    Reach reach;           // of x
 };
 
 // A row of y. One of the outer axes that have several terms is `several`; all others have `others` combinations.
@@ -85,7 +88,9 @@ BK_DEVICE_COLD int64_t other_terms(const PreimagePlan<Index>& plan, Index row, i
 // Of the element `along` of a row; `from` is where the row's terms begin.
 template <class T>
 BK_DEVICE void add_inner(const T* from, const FoldTerms& terms, compute_t<T>* total) {
+#pragma unroll 1
     for (int64_t k = 0; k < terms.count; ++k) *total += widen(from[terms.first + k * terms.step]);
+#pragma unroll 1
     for (int64_t k = 0; k < terms.more; ++k) *total += widen(from[terms.second + k * terms.step]);
 }
 
@@ -105,67 +110,131 @@ BK_DEVICE T sum_of_element(const PreimagePlan<Index>& plan, const PreimageRow& r
     return narrow<T>(total);
 }
 
-// Elements i, ..., i + count - 1, neighbours in y.
-template <int N, class T, class Index>
-BK_DEVICE void sum_neighbours(const PreimagePlan<Index>& plan, const T* x, T* y, Index i, int count) {
+template <class T, class Index>
+BK_DEVICE_COLD void sum_to_element(const PreimagePlan<Index>& plan, const T* x, T* y, Index i) {
+    const DivMod<Index> at = plan.axis[0].extent(i);
+    const PreimageRow row = preimage_row(plan, at.quotient);
+    y[row.y + static_cast<int64_t>(at.remainder) * plan.axis[0].stride_y] =
+        sum_of_element(plan, row, at.quotient, at.remainder, x);
+}
+
+// The lowest and the highest offset of terms, of which there are some.
+struct OffsetRange {
+    int64_t low = INT64_MAX, high = INT64_MIN;
+
+    BK_DEVICE void take(int64_t offset) { low = min(low, offset), high = max(high, offset); }
+    BK_DEVICE explicit OffsetRange(const FoldTerms& terms) {
+        if (terms.count > 0) take(terms.first), take(terms.offset(terms.count - 1));
+        if (terms.more > 0) take(terms.second), take(terms.offset(terms.total() - 1));
+    }
+};
+
+// The terms of a vector: of each of `several` outer ones those of `inner`, whose neighbours are the other lanes' terms, in
+// order or turned.
+template <class T>
+struct VectorTerms {
+    static constexpr int N = kVectorLanes<T>;
     using Bits = bits_t<T>;
-    DivMod<Index> at = plan.axis[0].extent(i);
-    PreimageRow row = preimage_row(plan, at.quotient);
-    Index along = at.remainder;
-    T* const to = y + row.y + static_cast<int64_t>(along) * plan.axis[0].stride_y;
-    const FoldMap<Index>& map = plan.axis[0].map;
-    const int64_t first = static_cast<int64_t>(along), last = first + (N - 1);
-    if (count == N && row.is_single() && first >= map.bulk && last < map.bulk_end && (map.stride == 1 || map.stride == -1)) {
-        const int64_t from = first + map.low, until = last + map.low;
-        constexpr int kAround = 4 / static_cast<int>(sizeof(T)) + 1;
-        const bool inside = from >= kAround && until + kAround < map.source;
-        const T* const low = x + row.x + (map.stride == 1 ? from : -until);
-        const Vec<Bits, N> found = load_neighbours<N>(reinterpret_cast<const Bits*>(low), inside);
-        store<N>(reinterpret_cast<Bits*>(to), map.stride == 1 ? found : reversed(found));
-        return;
+    const T* from;  // of the lane whose address is the lowest
+    FoldTerms several, inner;
+    bool turned;
+
+    BK_DEVICE bool is_inside(const Reach& reach) const {
+        const OffsetRange outer(several), within(inner);
+        return reinterpret_cast<const char*>(from + outer.low + within.low) - kVectorBytes >= reach.begin &&
+               reinterpret_cast<const char*>(from + outer.high + within.high) + 2 * kVectorBytes <= reach.end;
     }
-    Vec<T, N> result;
+    BK_DEVICE Vec<T, N> in_order(const AroundVector& around) const {
+        const Vec<Bits, N> found = around.elements<Bits>();
+        return bit_cast<Vec<T, N>>(turned ? reversed(found) : found);
+    }
+    BK_DEVICE Vec<T, N> only() const {
+        AroundVector around;
+        around.load_from(from + inner.first);
+        return in_order(around);
+    }
+    BK_DEVICE Vec<T, N> sum() const {
+        compute_t<T> total[N];
 #pragma unroll
-    for (int lane = 0; lane < N; ++lane) {
-        if (lane >= count) break;
-        if (along == plan.axis[0].extent.divisor()) {
-            ++at.quotient;
-            row = preimage_row(plan, at.quotient);
-            along = 0;
+        for (int lane = 0; lane < N; ++lane) total[lane] = -compute_t<T>(0);  // to which a zero of either sign may be added
+#pragma unroll 1
+        for (int64_t s = 0; s < several.total(); ++s)
+#pragma unroll 1
+            for (int64_t k = 0; k < inner.count; k += kPreimageUnroll) add(from + several.offset(s), k, total);
+        Vec<T, N> result;
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane) result.lane[lane] = narrow<T>(total[lane]);
+        return result;
+    }
+
+private:
+    BK_DEVICE void add(const T* at, int64_t first, compute_t<T> (&total)[N]) const {
+        AroundVector around[kPreimageUnroll];
+#pragma unroll
+        for (int u = 0; u < kPreimageUnroll; ++u)
+            if (first + u < inner.count) around[u].load_from(at + inner.offset(first + u));
+#pragma unroll
+        for (int u = 0; u < kPreimageUnroll; ++u) {
+            if (first + u >= inner.count) break;
+            const Vec<T, N> term = in_order(around[u]);
+#pragma unroll
+            for (int lane = 0; lane < N; ++lane) total[lane] += widen_lane(term, lane);
         }
-        result.lane[lane] = sum_of_element(plan, row, at.quotient, along, x);
-        ++along;
     }
-    if (count == N) {
-        store<N>(to, result);
-        return;
-    }
-#pragma unroll
-    for (int lane = 0; lane < N; ++lane)
-        if (lane < count) to[lane] = result.lane[lane];
+};
+
+// Elements i, ..., i + N - 1, neighbours in y, unless they are of two rows or have terms that are no vectors.
+template <class T, class Index>
+BK_DEVICE bool sum_to_vector(const PreimagePlan<Index>& plan, const T* x, T* y, Index i) {
+    constexpr Index N = kVectorLanes<T>;
+    const auto& axis = plan.axis[0];
+    const DivMod<Index> at = axis.extent(i);
+    if (at.remainder + N > axis.extent.divisor() || plan.numel - i < N) return false;
+    const int direction = axis.map.run(at.remainder, N - 1);
+    if (direction == 0) return false;
+    const PreimageRow row = preimage_row(plan, at.quotient);
+    if (row.others != 1) return false;
+    const T* const first = x + row.x - (direction < 0 ? static_cast<int>(N - 1) : 0);
+    const VectorTerms<T> terms{first, row.several, axis.map(at.remainder), direction < 0};
+    if (!terms.is_inside(plan.reach)) return false;
+    store<static_cast<int>(N)>(y + row.y + static_cast<int64_t>(at.remainder) * axis.stride_y,
+                               row.is_single() && terms.inner.count == 1 ? terms.only() : terms.sum());
+    return true;
 }
 
 template <class T, class Index>
-__global__ void __launch_bounds__(kPreimageThreads)
+__global__ void __launch_bounds__(kPreimageThreads, 4)
     preimage_kernel(const __grid_constant__ PreimagePlan<Index> plan, const T* x, T* y) {
-    constexpr int N = kVectorLanes<T>;
-    const Index first = static_cast<Index>(blockIdx.x) * (kPreimageThreads * N);
-    if (plan.vectors) {
-        const Index i = first + threadIdx.x * N;
-        if (i >= plan.numel) return;
-        const Index left = plan.numel - i;
-        sum_neighbours<N>(plan, x, y, i, left < N ? static_cast<int>(left) : N);
+    constexpr Index N = kVectorLanes<T>, kMost = kPreimageThreads * N;
+    const Index first = static_cast<Index>(blockIdx.x) * kMost;
+    const Index elements = plan.numel - first < kMost ? plan.numel - first : kMost;
+    if (!plan.vectors) {
+#pragma unroll 1
+        for (Index i = threadIdx.x; i < elements; i += kPreimageThreads) sum_to_element(plan, x, y, first + i);
         return;
     }
-#pragma unroll 1
-    for (int k = 0; k < N; ++k) {
-        const Index i = first + k * kPreimageThreads + threadIdx.x;
-        if (i >= plan.numel) return;
-        const DivMod<Index> at = plan.axis[0].extent(i);
-        const PreimageRow row = preimage_row(plan, at.quotient);
-        y[row.y + static_cast<int64_t>(at.remainder) * plan.axis[0].stride_y] =
-            sum_of_element(plan, row, at.quotient, at.remainder, x);
+    __shared__ LeftVectors<kPreimageThreads> left;
+    left.clear();
+    if (threadIdx.x * N < elements && !sum_to_vector(plan, x, y, static_cast<Index>(first + threadIdx.x * N)))
+        left.add(threadIdx.x);
+    left.template each_element<static_cast<int>(N)>(elements, [&](Index i) { sum_to_element(plan, x, y, first + i); });
+}
+
+// Where the elements of x lie, of which there may be none.
+template <class T>
+Reach reach_of(const FoldedSum& sum, const T* x) {
+    int64_t low = 0, high = 1;
+    const auto take = [&](int64_t count, int64_t stride) {
+        const int64_t last = (count - 1) * stride;
+        (last < 0 ? low : high) += last;
+    };
+    for (int d = 0; d < sum.rank; ++d) {
+        const FoldedAxis& axis = sum.axis[d];
+        const bool is_windows = axis.folding == Folding::kWindows;
+        take(is_windows ? axis.window : axis.source, axis.stride_x);
+        if (is_windows) take(axis.source, axis.stride_window);
     }
+    return {reinterpret_cast<const char*>(x + low), reinterpret_cast<const char*>(x + high)};
 }
 
 template <class T, class Index>
@@ -177,6 +246,7 @@ Status launch_preimages(const Launch& launch, const FoldedSum& sum, int64_t nume
     PreimagePlan<Index> plan;
     plan.rank = sum.rank;
     plan.numel = static_cast<Index>(numel);
+    plan.reach = reach_of(sum, x);
     bool dense = true, by_rows = sum.axis[sum.rank - 1].extent % N == 0;
     int64_t step = 1;
     for (int d = 0; d < sum.rank; ++d) {
@@ -192,7 +262,7 @@ Status launch_preimages(const Launch& launch, const FoldedSum& sum, int64_t nume
 }
 
 template <class T>
-Status sum_preimages(const Launch& launch, const FoldedSum& given, const T* x, T* y) {
+Status add_preimages(const Launch& launch, const FoldedSum& given, const T* x, T* y) {
     constexpr int64_t kShort = (int64_t{1} << 31) - kPreimageThreads * kVectorBytes;
     const FoldedSum sum = plan_preimages(given);
     int64_t numel = 1;
