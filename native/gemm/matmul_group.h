@@ -14,7 +14,7 @@ template <class T>
 constexpr bool kHasGroupKernels =
     std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_same_v<T, int8_t> || std::is_same_v<T, uint8_t> ||
     std::is_same_v<T, whole_sums<int8_t>> || std::is_same_v<T, whole_sums<uint8_t>> || std::is_same_v<T, tf32> ||
-    std::is_same_v<T, scaled<e4m3>> || std::is_same_v<T, scaled<e5m2>>;
+    std::is_same_v<T, tf32x3> || std::is_same_v<T, scaled<e4m3>> || std::is_same_v<T, scaled<e5m2>>;
 
 // Whether measurements on a chip have made them the choice; the others compute what asks for them (Backend::kGroups).
 template <class T>

@@ -10,6 +10,7 @@
 #include "core/matmul/bulk_copy.cuh"
 #include "core/matmul/tensor_map.h"
 #include "core/matmul/warpgroup_step.cuh"
+#include "core/prefetch.cuh"
 #include "gemm/matmul_group.h"
 #include "gemm/matmul_group_store.cuh"
 
@@ -19,13 +20,15 @@ namespace {
 constexpr int kGroupThreads = 128, kGroups = 2, kBlockThreads = (kGroups + 1) * kGroupThreads;
 constexpr int kStageBarriers = 2;
 
-template <int kColumns>
+template <class T, int kColumns>
 struct GroupTile {
+    static constexpr bool kHasRests = std::is_same_v<T, tf32x3>;  // a stage has what TF32 leaves of its factors behind them
     static constexpr int kABytes = static_cast<int>(kGroupRows) * kSwizzleBytes, kBBytes = kColumns * kSwizzleBytes;
-    static constexpr int kBytes = kABytes + kBBytes, kStages = kColumns == 256 ? 4 : 6;
+    static constexpr int kBytes = kABytes + kBBytes, kPitch = kHasRests ? 2 * kBytes : kBytes;
+    static constexpr int kStages = kHasRests ? 2 : kColumns == 256 ? 4 : 6;
     static constexpr int kBandBytes = kGroups * kGroupThreads / 32 * 16 * kBandPitch * 4;
     static constexpr int kShared =
-        kStages * (kBytes + kStageBarriers * 8) + kBandBytes + 1024;  // the tiles are aligned to so many
+        kStages * (kPitch + kStageBarriers * 8) + kBandBytes + 1024;  // the tiles are aligned to so many
     static constexpr int kHalf = kColumns / 2;                        // columns of the box of B, and of the gate
 };
 
@@ -68,10 +71,10 @@ BK_DEVICE MatmulPlace find_group_place(const Matmul<T>& p, int64_t index, int64_
 }
 
 // Everything that one thread asks for of one tile; of B, in a cluster of two, the half of its rank.
-template <class E, int kColumns>
+template <class T, int kColumns>
 BK_DEVICE void copy_stage(char* to, const GroupOperands& operands, const MatmulPlace& place, bool is_gated, int k,
                           uint64_t* barrier, int rank) {
-    using Tile = GroupTile<kColumns>;
+    using Tile = GroupTile<T, kColumns>;
     constexpr int kBox = 64 * kSwizzleBytes;  // of a wide operand
     const int a_matrix = operands.a_has_batch ? static_cast<int>(place.matrix) : 0;
     const int b_matrix = operands.b_has_batch ? static_cast<int>(place.matrix) : 0;
@@ -109,7 +112,6 @@ BK_DEVICE void copy_stage(char* to, const GroupOperands& operands, const MatmulP
 template <class T>
 BK_DEVICE void ask_for_tile(const Matmul<T>& p, const matmul_result_t<T>* from, const MatrixStrides& at,
                             const MatmulPlace& place, int columns, int lane) {
-    constexpr int kLine = 128;
     const Epilogue<T>& e = p.epilogue;
     const int bytes = e.is_wide ? static_cast<int>(sizeof(float)) : static_cast<int>(sizeof(matmul_result_t<T>));
     const int width = static_cast<int>(min(static_cast<int64_t>(columns), p.n - place.column)) * bytes;
@@ -118,41 +120,52 @@ BK_DEVICE void ask_for_tile(const Matmul<T>& p, const matmul_result_t<T>* from, 
 #pragma unroll 1
     for (int i = lane; i < rows; i += 32)
 #pragma unroll 1
-        for (int byte = 0; byte < width; byte += kLine) ask_for_line(first + (place.row + i) * at.row * bytes + byte);
+        for (int byte = 0; byte < width; byte += kLineBytes) prefetch_line(first + (place.row + i) * at.row * bytes + byte);
 }
 
-// Factors of f32 that a stage brought, rounded to TF32 where they lie by both groups together: each thread 16 bytes of as many
-// as there are threads, and so on. The instruction would cut off what TF32 has not.
-template <int kColumns>
+// Factors of f32 that a stage brought, rounded to TF32 where they lie by both groups together, each thread 16 bytes of as many
+// as there are threads, and so on; and what that leaves of them. The instruction would cut off what TF32 has not.
+template <class T, int kColumns>
 BK_DEVICE void round_stage(char* stage) {
-    constexpr int kThreads = kGroups * kGroupThreads, kRounds = GroupTile<kColumns>::kBytes / 16 / kThreads;
+    using Tile = GroupTile<T, kColumns>;
+    constexpr int kThreads = kGroups * kGroupThreads, kRounds = Tile::kBytes / 16 / kThreads;
     uint4* const own = reinterpret_cast<uint4*>(stage) + threadIdx.x;
 #pragma unroll 4
     for (int i = 0; i < kRounds; ++i) {
-        uint4 four = own[i * kThreads];
-        four.x = round_to_tf32(four.x);
-        four.y = round_to_tf32(four.y);
-        four.z = round_to_tf32(four.z);
-        four.w = round_to_tf32(four.w);
-        own[i * kThreads] = four;
+        const uint4 four = own[i * kThreads];
+        const uint4 rounded =
+            make_uint4(round_to_tf32(four.x), round_to_tf32(four.y), round_to_tf32(four.z), round_to_tf32(four.w));
+        own[i * kThreads] = rounded;
+        if constexpr (Tile::kHasRests)
+            own[i * kThreads + Tile::kBytes / 16] =
+                make_uint4(rest_of_tf32(four.x, rounded.x), rest_of_tf32(four.y, rounded.y), rest_of_tf32(four.z, rounded.z),
+                           rest_of_tf32(four.w, rounded.w));
     }
     publish_writes();
     wait_for_groups<kThreads>();
 }
 
-// The steps of one stage, which begin with its first sums or add to those that are there.
-template <class E, int kColumns, bool kAIsWide, bool kBIsWide, class Sum>
+// The steps of one stage, which begin with its first sums or add to those that are there. With rests small products come first.
+template <class T, int kColumns, bool kAIsWide, bool kBIsWide, class Sum>
 BK_DEVICE void add_stage(Sum (&sums)[kColumns / 2], char* tiles, int at, int group, bool adds) {
-    using Tile = GroupTile<kColumns>;
+    using Tile = GroupTile<T, kColumns>;
+    using Step = GroupStep<matmul_element_t<T>, kColumns>;
     constexpr int kAdvanceDeep = 32, kAdvanceWide = 16 * kSwizzleBytes, kAcross = 64 * kSwizzleBytes;
-    const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(at * Tile::kBytes);
+    const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(at * Tile::kPitch);
     const uint32_t a = stage + static_cast<uint32_t>(group * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
-    begin_steps();
+    const auto add = [&](uint32_t a_tile, uint32_t b_tile, bool adds_to) {
 #pragma unroll
-    for (int part = 0; part < kSwizzleBytes / 32; ++part)
-        GroupStep<E, kColumns>::template run<kAIsWide, kBIsWide>(
-            sums, operand_descriptor(a + part * (kAIsWide ? kAdvanceWide : kAdvanceDeep), kAcross),
-            operand_descriptor(b + part * (kBIsWide ? kAdvanceWide : kAdvanceDeep), kAcross), adds || part > 0);
+        for (int part = 0; part < kSwizzleBytes / 32; ++part)
+            Step::template run<kAIsWide, kBIsWide>(
+                sums, operand_descriptor(a_tile + part * (kAIsWide ? kAdvanceWide : kAdvanceDeep), kAcross),
+                operand_descriptor(b_tile + part * (kBIsWide ? kAdvanceWide : kAdvanceDeep), kAcross), adds_to || part > 0);
+    };
+    begin_steps();
+    if constexpr (Tile::kHasRests) {
+        add(a + Tile::kBytes, b, adds);
+        add(a, b + Tile::kBytes, true);
+    }
+    add(a, b, adds || Tile::kHasRests);
     end_steps();
 }
 
@@ -163,10 +176,10 @@ BK_DEVICE void free_stage(uint64_t* empty, int blocks, int lane) {
 
 // Writes zeros over terms of a stage from number `terms` on, which are those of another group: of wide operands 128 bytes for
 // each term of a box.
-template <int kColumns>
+template <class T, int kColumns>
 BK_DEVICE void clear_terms(char* stage, int terms) {
     constexpr int kThreads = kGroups * kGroupThreads, kBoxTerms = 64,
-                  kBoxes = GroupTile<kColumns>::kBytes / kSwizzleBytes / kBoxTerms;
+                  kBoxes = GroupTile<T, kColumns>::kBytes / kSwizzleBytes / kBoxTerms;
     constexpr int kWords = kSwizzleBytes / 16;
     const int words = (kBoxTerms - terms) * kWords;
 #pragma unroll 1
@@ -179,14 +192,14 @@ BK_DEVICE void clear_terms(char* stage, int terms) {
 }
 
 // The sums of a group's 64 rows over all terms of a tile, of which the last stage has `rest` if that is not 0.
-template <class E, int kColumns, bool kAIsWide, bool kBIsWide, class Sum>
+template <class T, int kColumns, bool kAIsWide, bool kBIsWide, class Sum>
 BK_DEVICE void add_terms(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full, uint64_t* empty, StagePlace& at, int64_t steps,
                          int rest, int group, int lane, int blocks) {
-    using Tile = GroupTile<kColumns>;
-    constexpr bool kIsRounded = std::is_same_v<E, float>;
+    using Tile = GroupTile<T, kColumns>;
+    constexpr bool kIsRounded = std::is_same_v<matmul_element_t<T>, float>;
     const auto receive = [&] {
         wait_for_phase(full + at.stage, at.parity);
-        if constexpr (kIsRounded) round_stage<kColumns>(tiles + at.stage * Tile::kBytes);
+        if constexpr (kIsRounded) round_stage<T, kColumns>(tiles + at.stage * Tile::kPitch);
     };
     int before = -1;
     if (kIsRounded && steps > 0) receive();
@@ -194,8 +207,8 @@ BK_DEVICE void add_terms(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full,
     for (int64_t step = 0; step < steps; ++step) {
         if (!kIsRounded) receive();
         if constexpr (kAIsWide && kBIsWide)
-            if (rest != 0 && step + 1 == steps) clear_terms<kColumns>(tiles + at.stage * Tile::kBytes, rest);
-        add_stage<E, kColumns, kAIsWide, kBIsWide>(sums, tiles, at.stage, group, step > 0);
+            if (rest != 0 && step + 1 == steps) clear_terms<T, kColumns>(tiles + at.stage * Tile::kPitch, rest);
+        add_stage<T, kColumns, kAIsWide, kBIsWide>(sums, tiles, at.stage, group, step > 0);
         wait_for_steps<1>();  // those of the stage before, which may be filled again
         if (before >= 0) free_stage(empty + before, blocks, lane);
         before = at.stage;
@@ -212,7 +225,7 @@ template <class T, int kColumns>
 BK_DEVICE void add_blocks(float (&totals)[kColumns / 2], const Matmul<T>& p, char* tiles, uint64_t* full, uint64_t* empty,
                           StagePlace& at, int64_t steps, const MatmulPlace& place, int64_t row, int group, int lane,
                           int blocks) {
-    using Tile = GroupTile<kColumns>;
+    using Tile = GroupTile<T, kColumns>;
     static_assert(kSwizzleBytes == kScaleTerms && kColumns == kScaleTerms, "a stage is of one block of terms and columns");
     for (int v = 0; v < kColumns / 2; ++v) totals[v] = 0;
     int64_t rows[2];
@@ -225,7 +238,7 @@ BK_DEVICE void add_blocks(float (&totals)[kColumns / 2], const Matmul<T>& p, cha
             for (int half = 0; half < 2; ++half)
                 scale[half] = p.epilogue.scale_of_row(rows[half], step) * p.epilogue.scale_of_column(place.column, step);
         wait_for_phase(full + at.stage, at.parity);
-        add_stage<matmul_element_t<T>, kColumns, false, false>(sums, tiles, at.stage, group, false);
+        add_stage<T, kColumns, false, false>(sums, tiles, at.stage, group, false);
         wait_for_steps<0>();
         free_stage(empty + at.stage, blocks, lane);
         at.advance(Tile::kStages);
@@ -239,13 +252,13 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     group_kernel(const __grid_constant__ Matmul<T> p, const __grid_constant__ GroupOperands operands, int64_t down,
                  int64_t across, int64_t count, const __grid_constant__ GroupStores stores) {
     using E = matmul_element_t<T>;
-    using Tile = GroupTile<kColumns>;
+    using Tile = GroupTile<T, kColumns>;
     using Sum = typename GroupStep<E, kColumns>::Sum;
     constexpr int kDepth = kSwizzleBytes / static_cast<int>(sizeof(E));
     BK_LAUNCH_SHARED(uint4, shared_words);
     char* const base = reinterpret_cast<char*>(shared_words);
     char* const tiles = base + (1024 - shared_address(base) % 1024) % 1024;
-    auto* const full = reinterpret_cast<uint64_t*>(tiles + Tile::kStages * Tile::kBytes);
+    auto* const full = reinterpret_cast<uint64_t*>(tiles + Tile::kStages * Tile::kPitch);
     uint64_t* const empty = full + Tile::kStages;
     auto* const bands = reinterpret_cast<matmul_scalar_t<T>*>(empty + Tile::kStages);
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
@@ -275,7 +288,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
             for (int64_t step = 0; step < steps; ++step) {
                 wait_for_phase(empty + at.stage, at.parity ^ 1);
                 if (lane == 0)
-                    copy_stage<E, kColumns>(tiles + at.stage * Tile::kBytes, operands, place,
+                    copy_stage<T, kColumns>(tiles + at.stage * Tile::kPitch, operands, place,
                                             kMayBeGated<T> && p.gate != nullptr, static_cast<int>(place.first + step * kDepth),
                                             full + at.stage, rank);
                 __syncwarp();
@@ -299,7 +312,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
             } else if constexpr (sizeof(E) == 2) {
                 const int rest = p.grouped == Grouped::kTerms ? static_cast<int>(place.terms % kDepth) : 0;
                 const auto add = [&](auto a_is_wide, auto b_is_wide) {
-                    add_terms<E, kColumns, decltype(a_is_wide)::value, decltype(b_is_wide)::value>(
+                    add_terms<T, kColumns, decltype(a_is_wide)::value, decltype(b_is_wide)::value>(
                         sums, tiles, full, empty, at, steps, rest, group, lane, blocks);
                 };
                 constexpr std::true_type kWide;
@@ -309,7 +322,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                 else
                     operands.b_is_wide ? add(kDeep, kWide) : add(kDeep, kDeep);
             } else {
-                add_terms<E, kColumns, false, false>(sums, tiles, full, empty, at, steps, 0, group, lane, blocks);
+                add_terms<T, kColumns, false, false>(sums, tiles, full, empty, at, steps, 0, group, lane, blocks);
             }
             store_sums<T, kColumns>(p, sums, band, place, row, lane, stores);
         }
@@ -336,7 +349,7 @@ bool shares_b(Grouped grouped, int64_t down) {
 template <class T, int kColumns>
 Status launch_groups(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     using E = matmul_element_t<T>;
-    using Tile = GroupTile<kColumns>;
+    using Tile = GroupTile<T, kColumns>;
     const bool a_is_wide = p.a_at.column != 1, b_is_wide = p.b_at.row != 1;
     const int64_t a_batch = p.grouped == Grouped::kRows ? 1 : p.batch;
     const bool has_batch = p.grouped != Grouped::kTerms && p.batch > 1;
@@ -391,6 +404,7 @@ Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
 template Status matmul_sm90a(const Launch&, const Matmul<f16>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<bf16>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<tf32>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<tf32x3>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<scaled<e4m3>>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<scaled<e5m2>>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<int8_t>&, bool*);

@@ -166,3 +166,12 @@ def test_scaled(library, op, scaling, extents):
     draw = Draw(OPS[op][1], f"{op} {scaling}")
     problem = scaled(draw, m, n, k, scaling=scaling, gaps=(gap, gap + 16, 8), numbers=(0.75, -1.5))
     run_by_groups(library, op, problem, case)
+
+
+@pytest.mark.parametrize("extents", EXTENTS)
+def test_3xtf32(library, extents):
+    m, n, k = EXTENTS[extents]
+    op = "gemm_dense_f32_3xtf32"
+    draw = Draw(OPS[op][1], f"{op} {extents}")
+    problem = batched(draw, m, n, k, 2, dense=True, numbers=(0.75, -1.5), gap=8, apart=16)
+    right_on_two_streams(library, op, problem)

@@ -32,7 +32,4 @@ BK_DEVICE void start_shared_box_copy(void* to, const TensorMap& map, int at, int
         : "memory");
 }
 
-// Has the L2 cache read the line at that address, which is a valid one.
-BK_DEVICE void ask_for_line(const void* at) { asm volatile("prefetch.global.L2 [%0];" ::"l"(at)); }
-
 }  // namespace bk
