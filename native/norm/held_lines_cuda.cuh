@@ -96,6 +96,9 @@ HeldGrid HeldGrid::of(const LineGroups& groups, int arrays) {
     const int64_t held = std::min(slots, std::max<int64_t>(most_held, 0));
     grid.held = static_cast<int>(held);
     grid.shared = static_cast<unsigned>(held * each + table);
+    // With what the kernel has besides it may be more than all chips give a block: a launch asks for more where this is.
+    if (grid.shared <= kSharedForAll && grid.shared + kReservedBytes > kSharedForAll)
+        grid.shared = kSharedForAll + kVectorBytes;
     if (table > kMostTable || (slots - held) * each > kBytesAgain) grid.threads = 0;
     return grid;
 }

@@ -1,5 +1,5 @@
 // The kernel of mapped copies. Where y has neighbours at aligned addresses a thread takes vectors of 16 bytes whose sources are
-// neighbours too, or none, and the elements of other vectors are shared out among the threads of the block; else a thread takes
+// neighbours too, or none, and the elements of other vectors are shared out among the lanes of the warp; else a thread takes
 // elements that lie a block's threads apart.
 #pragma once
 
@@ -210,16 +210,16 @@ __global__ void __launch_bounds__(kMappedThreads)
         for (Index i = threadIdx.x; i < elements; i += kMappedThreads) copy_element(plan, x, y, first + i, start);
         return;
     }
-    __shared__ LeftVectors<kMappedThreads * kMappedUnroll> left;
-    left.clear();
     MappedVector<N, Bits> vector[kMappedUnroll];
     AroundVector around[kMappedUnroll];
+    unsigned left = 0;  // bits of those that are
+    const auto element_of = [&](int u) { return static_cast<Index>((threadIdx.x + u * kMappedThreads) * N); };
 #pragma unroll
     for (int u = 0; u < kMappedUnroll; ++u) {
-        const unsigned number = threadIdx.x + u * kMappedThreads;
         vector[u].kind = VectorKind::kUnwritten;
-        if (number * N < elements) vector[u] = mapped_vector<N>(plan, x, y, static_cast<Index>(first + number * N), start);
-        if (vector[u].kind == VectorKind::kLeft) left.add(number);
+        if (element_of(u) < elements)
+            vector[u] = mapped_vector<N>(plan, x, y, static_cast<Index>(first + element_of(u)), start);
+        left |= static_cast<unsigned>(vector[u].kind == VectorKind::kLeft) << u;
     }
 #pragma unroll
     for (int u = 0; u < kMappedUnroll; ++u) {
@@ -228,7 +228,10 @@ __global__ void __launch_bounds__(kMappedThreads)
     }
 #pragma unroll
     for (int u = 0; u < kMappedUnroll; ++u) store_mapped(vector[u], around[u], static_cast<Bits>(plan.value));
-    left.each_element<N>(elements, [&](Index i) { copy_element(plan, x, y, static_cast<Index>(first + i), start); });
+#pragma unroll 1
+    for (int u = 0; u < kMappedUnroll; ++u)
+        each_left_element<N>((left >> u & 1) != 0, element_of(u), elements,
+                             [&](Index i) { copy_element(plan, x, y, static_cast<Index>(first + i), start); });
 }
 
 // Where the elements of x lie, of which there may be none.
