@@ -53,6 +53,7 @@ Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...
 }
 
 inline int device_arch() { return 80; }
+constexpr unsigned kSharedForAll = 48 << 10;
 inline int64_t most_shared_bytes(int) { return 49152; }
 
 inline Status fill_bytes(const Launch& launch, void* destination, int value, size_t bytes) {
