@@ -1,116 +1,19 @@
 // The kernel of mapped copies. Where y has neighbours at aligned addresses a thread takes vectors of 16 bytes whose sources are
-// neighbours too, or none, and the elements of other vectors are shared out among the lanes of the warp; else a thread takes
+// neighbours too, or none, and the elements of other vectors are shared out among the threads of the block; else a thread takes
 // elements that lie a block's threads apart.
 #pragma once
 
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/copies.h"
+#include "core/pointwise/mapped_plan.cuh"
+#include "core/pointwise/mapped_rows.cuh"
 #include "core/pointwise/neighbours.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
 
-constexpr int kMappedThreads = 256;
 constexpr int kMappedUnroll = 2;  // vectors of a thread that are in flight together
-
-template <class Index>
-struct MappedKernelAxis {
-    FastDiv<Index> extent;
-    AxisMap<Index> map;
-    int64_t stride_y = 0, stride_x = 0;
-    int64_t slope = 0;
-    int band = 0;
-};
-
-// Axes in the order of y's memory, the last one first.
-template <class Index>
-struct MappedKernelPlan {
-    MappedKernelAxis<Index> axis[kMaxRank];
-    int rank = 0;
-    Index numel = 0;
-    uint64_t value = 0;
-    bool vectors = false;  // y's neighbours can be stored at once
-    Reach reach;           // of x
-    int bands = 0;
-    Band band[kMostBands];
-    const int64_t* start = nullptr;
-    int moved = 0;
-    int64_t unit = 1, limit = 0;  // of `start`
-};
-
-// A row of y, and of x where `exists`.
-struct MappedRow {
-    int64_t y = 0, x = 0;
-    int64_t band[kMostBands] = {};
-    bool exists = true, written = true;
-};
-
-// Of the element number i, whose index along the row is given too. `start` is along the axis that is moved.
-template <class Index>
-BK_DEVICE MappedRow mapped_row(const MappedKernelPlan<Index>& plan, Index i, int64_t start, Index* along) {
-    MappedRow row;
-    *along = i;
-#pragma unroll
-    for (int d = 0; d < kMaxRank; ++d) {
-        if (d >= plan.rank) break;
-        const auto& axis = plan.axis[d];
-        Index index = i;
-        if (d + 1 < plan.rank) {
-            const DivMod<Index> split = axis.extent(i);
-            index = split.remainder;
-            i = split.quotient;
-        }
-        const bool is_moved = plan.start != nullptr && d == plan.moved;
-        if (d == 0) {
-            *along = index;
-            if (is_moved) row.y += start * axis.stride_y;
-            continue;
-        }
-        const int64_t at = axis.map(index), place = static_cast<int64_t>(index) + (is_moved ? start : 0);
-        row.exists = row.exists && at >= 0;
-        row.written = row.written && !(is_moved && (place < 0 || place >= plan.limit));
-        row.x += at * axis.stride_x;
-        row.y += place * axis.stride_y;
-        if (axis.slope != 0) {
-            const int64_t slope = static_cast<int64_t>(index) * axis.slope;
-#pragma unroll
-            for (int b = 0; b < kMostBands; ++b) row.band[b] += b == axis.band ? slope : 0;
-        }
-    }
-    return row;
-}
-
-// Where along the row x has what y has at `index`; -1 where that is the value.
-template <class Index>
-BK_DEVICE int64_t mapped_source(const MappedKernelPlan<Index>& plan, const MappedRow& row, Index index) {
-    if (!row.exists) return -1;
-    if (plan.bands > 0) {
-        const int64_t slope = static_cast<int64_t>(index) * plan.axis[0].slope;
-#pragma unroll
-        for (int b = 0; b < kMostBands; ++b)
-            if (b < plan.bands && !plan.band[b].has(row.band[b] + (b == plan.axis[0].band ? slope : 0))) return -1;
-    }
-    return plan.axis[0].map(index);
-}
-
-template <class Index>
-BK_DEVICE bool is_written(const MappedKernelPlan<Index>& plan, const MappedRow& row, Index index, int64_t start) {
-    if (plan.start == nullptr || plan.moved != 0) return row.written;
-    const int64_t place = static_cast<int64_t>(index) + start;
-    return place >= 0 && place < plan.limit;
-}
-
-template <class Bits, class Index>
-BK_DEVICE void copy_element(const MappedKernelPlan<Index>& plan, const Bits* x, Bits* y, Index i, int64_t start) {
-    Index along;
-    const MappedRow row = mapped_row(plan, i, start, &along);
-    const int64_t at = mapped_source(plan, row, along);
-    if (is_written(plan, row, along, start))
-        y[row.y + static_cast<int64_t>(along) * plan.axis[0].stride_y] =
-            at < 0 ? static_cast<Bits>(plan.value) : x[row.x + at * plan.axis[0].stride_x];
-}
 
 // How many of the numbers from `first` to `last`, one of them the least and the other the largest, are in [least, most].
 enum class Share { kNone, kSome, kAll };
@@ -210,16 +113,16 @@ __global__ void __launch_bounds__(kMappedThreads)
         for (Index i = threadIdx.x; i < elements; i += kMappedThreads) copy_element(plan, x, y, first + i, start);
         return;
     }
+    __shared__ LeftVectors<kMappedThreads * kMappedUnroll> left;
+    left.clear();
     MappedVector<N, Bits> vector[kMappedUnroll];
     AroundVector around[kMappedUnroll];
-    unsigned left = 0;  // bits of those that are
-    const auto element_of = [&](int u) { return static_cast<Index>((threadIdx.x + u * kMappedThreads) * N); };
 #pragma unroll
     for (int u = 0; u < kMappedUnroll; ++u) {
+        const unsigned number = threadIdx.x + u * kMappedThreads;
         vector[u].kind = VectorKind::kUnwritten;
-        if (element_of(u) < elements)
-            vector[u] = mapped_vector<N>(plan, x, y, static_cast<Index>(first + element_of(u)), start);
-        left |= static_cast<unsigned>(vector[u].kind == VectorKind::kLeft) << u;
+        if (number * N < elements) vector[u] = mapped_vector<N>(plan, x, y, static_cast<Index>(first + number * N), start);
+        if (vector[u].kind == VectorKind::kLeft) left.add(number);
     }
 #pragma unroll
     for (int u = 0; u < kMappedUnroll; ++u) {
@@ -228,66 +131,19 @@ __global__ void __launch_bounds__(kMappedThreads)
     }
 #pragma unroll
     for (int u = 0; u < kMappedUnroll; ++u) store_mapped(vector[u], around[u], static_cast<Bits>(plan.value));
-#pragma unroll 1
-    for (int u = 0; u < kMappedUnroll; ++u)
-        each_left_element<N>((left >> u & 1) != 0, element_of(u), elements,
-                             [&](Index i) { copy_element(plan, x, y, static_cast<Index>(first + i), start); });
-}
-
-// Where the elements of x lie, of which there may be none.
-template <class Bits>
-Reach reach_of(const MappedCopy& copy, const Bits* x) {
-    int64_t low = 0, high = 1;
-    for (int d = 0; d < copy.rank; ++d) {
-        const int64_t last = (copy.axis[d].source - 1) * copy.axis[d].stride_x;
-        (last < 0 ? low : high) += last;
-    }
-    return {reinterpret_cast<const char*>(x + low), reinterpret_cast<const char*>(x + high)};
-}
-
-template <class Bits, class Index>
-MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const Bits* x, const Bits* y) {
-    const MappedCopy& copy = given.copy;
-    MappedKernelPlan<Index> plan;
-    plan.rank = copy.rank;
-    plan.numel = static_cast<Index>(given.numel);
-    plan.value = copy.value;
-    for (int d = 0; d < copy.rank; ++d) {
-        const MappedAxis& axis = copy.axis[copy.rank - 1 - d];
-        plan.axis[d] = {FastDiv<Index>(axis.extent),
-                        AxisMap<Index>(axis, copy.beyond),
-                        axis.stride_y,
-                        axis.stride_x,
-                        axis.slope,
-                        axis.band};
-    }
-    plan.bands = given.bands;
-    for (int b = 0; b < kMostBands; ++b) plan.band[b] = copy.band[b];
-    plan.start = copy.start;
-    plan.moved = copy.rank - 1 - copy.moved;
-    plan.unit = given.start_unit, plan.limit = copy.limit;
-    const bool aligned = is_aligned(y, kVectorBytes) && plan.axis[0].stride_y == 1;
-    bool dense = true;
-    bool by_rows = static_cast<int64_t>(plan.axis[0].extent.divisor()) % lanes == 0;
-    int64_t step = 1;
-    for (int d = 0; d < plan.rank; ++d) {
-        dense = dense && plan.axis[d].stride_y == step;
-        by_rows = by_rows && (d == 0 || plan.axis[d].stride_y % lanes == 0);
-        step *= static_cast<int64_t>(plan.axis[d].extent.divisor());
-    }
-    plan.vectors = aligned && (dense || by_rows);
-    plan.reach = reach_of(copy, x);
-    return plan;
+    left.each_element<N>(elements, [&](Index i) { copy_element(plan, x, y, static_cast<Index>(first + i), start); });
 }
 
 template <class Bits, class Index>
 Status launch_mapped_by(const Launch& launch, const MappedPlan& plan, const Bits* x, Bits* y) {
     constexpr int N = kVectorLanes<Bits>;
-    const int64_t blocks = ceil_div<int64_t>(plan.numel, kMappedThreads * kMappedUnroll * N);
+    const MappedKernelPlan<Index> own = kernel_plan<Bits, Index>(plan, N, x, y);
+    const bool by_rows = own.by_rows && own.start == nullptr;
+    const int64_t blocks = ceil_div<int64_t>(plan.numel, kMappedThreads * (by_rows ? 1 : kMappedUnroll) * N);
     if (blocks > kMaxGridX)
         return fail(Status::kUnsupported, "%lld elements are too many for one launch", static_cast<long long>(plan.numel));
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kMappedThreads)}, mapped_kernel<Bits, Index>,
-                         kernel_plan<Bits, Index>(plan, N, x, y), x, y);
+    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kMappedThreads)},
+                         by_rows ? mapped_rows_kernel<Bits, Index> : mapped_kernel<Bits, Index>, own, x, y);
 }
 
 template <class Bits>

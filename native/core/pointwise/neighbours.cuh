@@ -1,4 +1,4 @@
-// Vectors of neighbours that begin at any address, and the elements of a warp that are in none.
+// Vectors of neighbours that begin at any address, and the elements of a block that are in none.
 #pragma once
 
 #include <cstdint>
@@ -61,22 +61,29 @@ BK_DEVICE Vec<Bits, N> reversed(const Vec<Bits, N>& x) {
     return y;
 }
 
-// Calls each(element) for the N elements from `first` on of each lane whose vector is left, by all lanes of the warp: at the
-// borders of rows, where one lane would keep the others waiting. All lanes call it.
-template <int N, class Index, class Each>
-BK_DEVICE void each_left_element(bool is_left, Index first, Index numel, const Each& each) {
-    constexpr int kTogether = 32 / N;
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    unsigned left = __ballot_sync(~0u, is_left);
-#pragma unroll 1
-    while (left != 0) {
-        int of = -1;
-#pragma unroll 1
-        for (int i = 0; i < kTogether && left != 0; ++i, left &= left - 1)
-            if (i == lane / N) of = __ffs(static_cast<int>(left)) - 1;
-        const Index element = __shfl_sync(~0u, first, of & 31) + static_cast<Index>(lane % N);
-        if (of >= 0 && element < numel) each(element);
+// The vectors of a block's that its threads take element by element, all of them at once: at the borders of rows, where one
+// thread of a warp would keep the others waiting. In shared memory.
+template <int kMost>
+struct LeftVectors {
+    unsigned count;
+    uint16_t number[kMost];
+
+    BK_DEVICE void clear() {
+        if (threadIdx.x == 0) count = 0;
+        __syncthreads();
     }
-}
+    BK_DEVICE void add(unsigned vector) { number[atomicAdd(&count, 1u)] = static_cast<uint16_t>(vector); }
+
+    // each(element) of elements of `numel`, which are counted from the block's first one.
+    template <int N, class Index, class Each>
+    BK_DEVICE void each_element(Index numel, const Each& each) const {
+        __syncthreads();
+#pragma unroll 1
+        for (unsigned at = threadIdx.x; at < count * N; at += blockDim.x) {
+            const Index element = static_cast<Index>(number[at / N]) * N + at % N;
+            if (element < numel) each(element);
+        }
+    }
+};
 
 }  // namespace bk

@@ -38,14 +38,15 @@ struct FoldedSum {
 };
 
 // Whether every element of y is sent one element of x, axis by axis, and the copy of those. An axis of windows that lie one
-// behind another is one of windows around one of their elements, which a copy crosses fast where both are long.
+// behind another is one of windows around one of their elements, which a copy on a CPU crosses fast where both are long. (On
+// an H100 patches of 16 x 16 take 1.3 to 1.5 times as long that way.)
 BK_COLD inline bool is_copy(const FoldedSum& sum, CopyLayout* layout) {
     constexpr int64_t kLong = 8;
     for (int d = 0; d < sum.rank; ++d) {
         const FoldedAxis& axis = sum.axis[d];
         const bool is_cut = axis.folding == Folding::kWindows && axis.low == 0 && axis.dilation == 1 &&
                             axis.step == axis.window && axis.source * axis.window == axis.extent && axis.source >= kLong &&
-                            axis.window >= kLong;
+                            axis.window >= kLong && !BK_CUDA;
         if (!is_cut && !axis.is_plain()) return false;
         if (is_cut) layout->append(axis.source, {axis.stride_y * axis.window, axis.stride_window});
         layout->append(is_cut ? axis.window : axis.extent, {axis.stride_y, axis.stride_x});

@@ -1,5 +1,5 @@
 // The kernel of sums over preimages. Where y has neighbours at aligned addresses a thread takes a vector of 16 bytes, whose
-// terms are vectors too, and the elements of vectors that have others are shared out among the lanes of the warp; else a
+// terms are vectors too, and the elements of vectors that have others are shared out among the threads of the block; else a
 // thread takes elements that lie a block's threads apart.
 #pragma once
 
@@ -213,9 +213,11 @@ __global__ void __launch_bounds__(kPreimageThreads, 4)
         for (Index i = threadIdx.x; i < elements; i += kPreimageThreads) sum_to_element(plan, x, y, first + i);
         return;
     }
-    const Index own = static_cast<Index>(threadIdx.x) * N;
-    const bool is_left = own < elements && !sum_to_vector(plan, x, y, static_cast<Index>(first + own));
-    each_left_element<static_cast<int>(N)>(is_left, own, elements, [&](Index i) { sum_to_element(plan, x, y, first + i); });
+    __shared__ LeftVectors<kPreimageThreads> left;
+    left.clear();
+    if (threadIdx.x * N < elements && !sum_to_vector(plan, x, y, static_cast<Index>(first + threadIdx.x * N)))
+        left.add(threadIdx.x);
+    left.template each_element<static_cast<int>(N)>(elements, [&](Index i) { sum_to_element(plan, x, y, first + i); });
 }
 
 // Where the elements of x lie, of which there may be none.

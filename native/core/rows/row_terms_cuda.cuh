@@ -19,7 +19,7 @@ BK_DEVICE C sum_threads(C mine) {
         __syncthreads();
         if (threadIdx.x < half) part[threadIdx.x] += part[threadIdx.x + half];
     }
-    const C all = part[0];
+    const C all = threadIdx.x == 0 ? part[0] : C(0);  // written by itself
     __syncthreads();
     return all;
 }

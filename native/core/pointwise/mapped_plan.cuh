@@ -1,0 +1,160 @@
+// What the kernels of mapped copies are launched with, and where an element comes from.
+#pragma once
+
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/pointwise/copies.h"
+#include "core/pointwise/neighbours.cuh"
+#include "core/types/vec.h"
+
+namespace bk {
+
+constexpr int kMappedThreads = 256;
+
+template <class Index>
+struct MappedKernelAxis {
+    FastDiv<Index> extent;
+    AxisMap<Index> map;
+    int64_t stride_y = 0, stride_x = 0;
+    int64_t slope = 0;
+    int band = 0;
+};
+
+// Axes in the order of y's memory, the last one first.
+template <class Index>
+struct MappedKernelPlan {
+    MappedKernelAxis<Index> axis[kMaxRank];
+    int rank = 0;
+    Index numel = 0;
+    uint64_t value = 0;
+    bool vectors = false;  // y's neighbours can be stored at once
+    bool by_rows = false;  // and every row is of whole vectors, as long as one of x
+    Reach reach;           // of x
+    int bands = 0;
+    Band band[kMostBands];
+    const int64_t* start = nullptr;
+    int moved = 0;
+    int64_t unit = 1, limit = 0;  // of `start`
+};
+
+// A row of y, and of x where `exists`.
+struct MappedRow {
+    int64_t y = 0, x = 0;
+    int64_t band[kMostBands] = {};
+    bool exists = true, written = true;
+};
+
+// Of the element number i, whose index along the row is given too. `start` is along the axis that is moved.
+template <class Index>
+BK_DEVICE MappedRow mapped_row(const MappedKernelPlan<Index>& plan, Index i, int64_t start, Index* along) {
+    MappedRow row;
+    *along = i;
+#pragma unroll
+    for (int d = 0; d < kMaxRank; ++d) {
+        if (d >= plan.rank) break;
+        const auto& axis = plan.axis[d];
+        Index index = i;
+        if (d + 1 < plan.rank) {
+            const DivMod<Index> split = axis.extent(i);
+            index = split.remainder;
+            i = split.quotient;
+        }
+        const bool is_moved = plan.start != nullptr && d == plan.moved;
+        if (d == 0) {
+            *along = index;
+            if (is_moved) row.y += start * axis.stride_y;
+            continue;
+        }
+        const int64_t at = axis.map(index), place = static_cast<int64_t>(index) + (is_moved ? start : 0);
+        row.exists = row.exists && at >= 0;
+        row.written = row.written && !(is_moved && (place < 0 || place >= plan.limit));
+        row.x += at * axis.stride_x;
+        row.y += place * axis.stride_y;
+        if (axis.slope != 0) {
+            const int64_t slope = static_cast<int64_t>(index) * axis.slope;
+#pragma unroll
+            for (int b = 0; b < kMostBands; ++b) row.band[b] += b == axis.band ? slope : 0;
+        }
+    }
+    return row;
+}
+
+// Where along the row x has what y has at `index`; -1 where that is the value.
+template <class Index>
+BK_DEVICE int64_t mapped_source(const MappedKernelPlan<Index>& plan, const MappedRow& row, Index index) {
+    if (!row.exists) return -1;
+    if (plan.bands > 0) {
+        const int64_t slope = static_cast<int64_t>(index) * plan.axis[0].slope;
+#pragma unroll
+        for (int b = 0; b < kMostBands; ++b)
+            if (b < plan.bands && !plan.band[b].has(row.band[b] + (b == plan.axis[0].band ? slope : 0))) return -1;
+    }
+    return plan.axis[0].map(index);
+}
+
+template <class Index>
+BK_DEVICE bool is_written(const MappedKernelPlan<Index>& plan, const MappedRow& row, Index index, int64_t start) {
+    if (plan.start == nullptr || plan.moved != 0) return row.written;
+    const int64_t place = static_cast<int64_t>(index) + start;
+    return place >= 0 && place < plan.limit;
+}
+
+template <class Bits, class Index>
+BK_DEVICE void copy_element(const MappedKernelPlan<Index>& plan, const Bits* x, Bits* y, Index i, int64_t start) {
+    Index along;
+    const MappedRow row = mapped_row(plan, i, start, &along);
+    const int64_t at = mapped_source(plan, row, along);
+    if (is_written(plan, row, along, start))
+        y[row.y + static_cast<int64_t>(along) * plan.axis[0].stride_y] =
+            at < 0 ? static_cast<Bits>(plan.value) : x[row.x + at * plan.axis[0].stride_x];
+}
+
+// Where the elements of x lie, of which there may be none.
+template <class Bits>
+Reach reach_of(const MappedCopy& copy, const Bits* x) {
+    int64_t low = 0, high = 1;
+    for (int d = 0; d < copy.rank; ++d) {
+        const int64_t last = (copy.axis[d].source - 1) * copy.axis[d].stride_x;
+        (last < 0 ? low : high) += last;
+    }
+    return {reinterpret_cast<const char*>(x + low), reinterpret_cast<const char*>(x + high)};
+}
+
+template <class Bits, class Index>
+MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const Bits* x, const Bits* y) {
+    const MappedCopy& copy = given.copy;
+    MappedKernelPlan<Index> plan;
+    plan.rank = copy.rank;
+    plan.numel = static_cast<Index>(given.numel);
+    plan.value = copy.value;
+    for (int d = 0; d < copy.rank; ++d) {
+        const MappedAxis& axis = copy.axis[copy.rank - 1 - d];
+        plan.axis[d] = {FastDiv<Index>(axis.extent),
+                        AxisMap<Index>(axis, copy.beyond),
+                        axis.stride_y,
+                        axis.stride_x,
+                        axis.slope,
+                        axis.band};
+    }
+    plan.bands = given.bands;
+    for (int b = 0; b < kMostBands; ++b) plan.band[b] = copy.band[b];
+    plan.start = copy.start;
+    plan.moved = copy.rank - 1 - copy.moved;
+    plan.unit = given.start_unit, plan.limit = copy.limit;
+    const bool aligned = is_aligned(y, kVectorBytes) && plan.axis[0].stride_y == 1;
+    bool dense = true;
+    bool by_rows = static_cast<int64_t>(plan.axis[0].extent.divisor()) % lanes == 0;
+    int64_t step = 1;
+    for (int d = 0; d < plan.rank; ++d) {
+        dense = dense && plan.axis[d].stride_y == step;
+        by_rows = by_rows && (d == 0 || plan.axis[d].stride_y % lanes == 0);
+        step *= static_cast<int64_t>(plan.axis[d].extent.divisor());
+    }
+    plan.vectors = aligned && (dense || by_rows);
+    plan.by_rows = aligned && by_rows && plan.axis[0].extent.divisor() == plan.axis[0].map.source;
+    plan.reach = reach_of(copy, x);
+    return plan;
+}
+
+}  // namespace bk
