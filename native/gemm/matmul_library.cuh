@@ -14,9 +14,9 @@
 namespace bk {
 
 // THE RULE. A product is cuBLASLt's, where it can express it and is there, if none of its sides is short and the whole is worth
-// a launch of its. On an H100, bf16, CUDA 13.0, our kernels of warp groups (sm_90a) take 1.0 (8192^3) to 1.15 times (4096^3) its
-// time; on an H200 the plain tensor cores of older chips 2.5 to 3 times, f32 by FMA 1.6 times, and a batch of 4096 products 1.4
-// times (64^3) to 3.8 times (128 x 128 x 64).
+// a launch of its. On an H100, bf16, CUDA 13.0, our kernels of warp groups (sm_90a) take 1.0 (8192^3) to 1.15 times (4096^3)
+// its time; on an H200 the plain tensor cores of older chips 2.5 to 3 times, f32 by FMA 1.6 times, and a batch of 4096
+// products 1.4 times (64^3) to 3.8 times (128 x 128 x 64).
 //
 // TF32 stays ours, since its factors are rounded as the rows say, and so do 8-bit results. Steps behind bias and C are ours
 // (cuBLASLt's gelu is the form by tanh, and its relu keeps NaN), applied to its sums: those of 16-bit products, and of gated
