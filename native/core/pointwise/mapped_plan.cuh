@@ -110,6 +110,31 @@ BK_DEVICE void copy_element(const MappedKernelPlan<Index>& plan, const Bits* x, 
             at < 0 ? static_cast<Bits>(plan.value) : x[row.x + at * plan.axis[0].stride_x];
 }
 
+// How many of the numbers from `first` to `last`, one of them the least and the other the largest, are in [least, most].
+enum class Share { kNone, kSome, kAll };
+
+BK_DEVICE Share share_of(int64_t first, int64_t last, int64_t least, int64_t most) {
+    const int64_t low = min(first, last), high = max(first, last);
+    return high < least || low > most ? Share::kNone : low >= least && high <= most ? Share::kAll : Share::kSome;
+}
+
+// Of the elements of a row from index `first` to `last`: which may have a source.
+template <class Index>
+BK_DEVICE Share share_with_source(const MappedKernelPlan<Index>& plan, const MappedRow& row, int64_t first, int64_t last) {
+    if (!row.exists) return Share::kNone;
+    const AxisMap<Index>& map = plan.axis[0].map;
+    Share all = Share::kAll;
+    if (map.beyond == Beyond::kValue) all = share_of(first - map.low, last - map.low, 0, static_cast<int64_t>(map.source) - 1);
+#pragma unroll
+    for (int b = 0; b < kMostBands; ++b) {
+        if (b >= plan.bands) break;
+        const int64_t slope = b == plan.axis[0].band ? plan.axis[0].slope : 0, sum = row.band[b];
+        const Share own = share_of(sum + slope * first, sum + slope * last, plan.band[b].least, plan.band[b].most);
+        if (own < all) all = own;
+    }
+    return all;
+}
+
 // Where the elements of x lie, of which there may be none.
 template <class Bits>
 Reach reach_of(const MappedCopy& copy, const Bits* x) {

@@ -1,5 +1,6 @@
 // The kernel of mapped copies whose rows are of whole vectors and as long as those of x: rolls, flips, triangles. A thread
-// takes 16 bytes of y, looks for the sources of the first and the last element alone, and has no more under way.
+// takes 16 bytes of y, looks for the sources of the first and the last element, of those between where these do not say, and
+// has no more under way.
 #pragma once
 
 #include <cstdint>
@@ -53,6 +54,11 @@ __global__ void __launch_bounds__(kMappedThreads)
         const bool inside = min(from, until) >= kAround && max(from, until) + kAround < static_cast<int64_t>(inner.map.source);
         result = load_neighbours<N>(x + row.x + min(from * inner.stride_x, until * inner.stride_x), inside);
         if (step < 0) result = reversed(result);
+    } else if (from < 0 && until < 0 &&
+               share_with_source(plan, row, static_cast<int64_t>(along), static_cast<int64_t>(along) + (N - 1)) ==
+                   Share::kNone) {
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane) result.lane[lane] = static_cast<Bits>(plan.value);
     } else {
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
