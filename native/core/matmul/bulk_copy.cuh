@@ -22,7 +22,7 @@ BK_DEVICE void start_box_copy(void* to, const TensorMap& map, int at, int line, 
         : "memory");
 }
 
-// The same box to the same place in the blocks of the cluster whose bits are in `blocks`, each of which has a barrier there.
+// A box of the map to that place in every block of the cluster whose bit is in `blocks`; each has a barrier there.
 BK_DEVICE void start_shared_box_copy(void* to, const TensorMap& map, int at, int line, int matrix, uint64_t* barrier,
                                      int blocks) {
     asm volatile(
