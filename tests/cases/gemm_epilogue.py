@@ -99,6 +99,8 @@ PROBLEMS = {
     "scales": lambda d: epilogue(d, 33, 20, 17, layout=1, null=without("row_scale", "column_scale")),
     "row_bias": lambda d: epilogue(d, 18, 40, 9, layout=2, activation=3, null=without("row_bias")),
     "residual": lambda d: epilogue(d, 40, 24, 33, 2, layout=1, activation=2, numbers=(1, 0), null=without("r", "bias")),
+    "residual_alone": lambda d: epilogue(d, 40, 24, 33, 2, layout=1, numbers=(0.5, 0), gap=3, null=without("r")),
+    "residual_on_d": lambda d: epilogue(d, 21, 19, 24, 2, null=without("r")),
     "saved": lambda d: epilogue(d, 30, 26, 8, layout=1, activation=4, null=without("z", "bias")),
     "gaps": lambda d: epilogue(d, 20, 17, 40, 2, layout=2, activation=1, gap=3),
     "both_turned": lambda d: epilogue(d, 21, 19, 24, 2, layout=3, activation=3, gap=1),

@@ -84,6 +84,11 @@ for layout, text in enumerate(("rrr", "rcr", "crr", "ccr")):
     FORMS |= {
         f"{text}_alone": ("gemm_epilogue_{T}", with_epilogue(layout, null=OPTIONAL)),
         f"{text}_bias_relu": ("gemm_epilogue_{T}", with_epilogue(layout, null=without("bias"), activation=1)),
+        f"{text}_residual": ("gemm_epilogue_{T}", with_epilogue(layout, null=without("bias", "r"), activation=2)),
+        f"{text}_no_scales": (
+            "gemm_epilogue_{T}",
+            with_epilogue(layout, null=("row_bias", "row_scale", "column_scale"), activation=3),
+        ),
         f"{text}_every_step": ("gemm_epilogue_{T}", with_epilogue(layout, activation=4)),
         f"{text}_f32_results": (
             "gemm_epilogue_{T}_f32",
