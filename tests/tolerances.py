@@ -115,9 +115,9 @@ def product(e, f):
 
 @bound
 def cut_product(e, f):
-    """As product, of fp8 by warp groups: tensor cores align 32 products and the sum to the largest of them, and cut
-    each off at 2^-13 of it (arXiv 2412.19437, 3.3.2), in the four steps of 128 terms, whose sums are added in f32. None
-    of these is larger than the terms' magnitudes together.
+    """As product, of fp8 by warp groups or cuBLASLt: tensor cores align 32 products and the sum to the largest of them,
+    and cut each off at 2^-13 of it (arXiv 2412.19437, 3.3.2), in the four steps of 128 terms, whose sums are added in
+    f32. None of these is larger than the terms' magnitudes together.
     """
     return product(e, f) + 4 * 33 * 2.0**-13 * e.terms
 

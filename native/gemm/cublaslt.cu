@@ -17,6 +17,7 @@ constexpr LtType lt_type(LibraryType type) {
         case LibraryType::kF32: return LtType::kF32;
         case LibraryType::kF64: return LtType::kF64;
         case LibraryType::kF16: return LtType::kF16;
+        case LibraryType::kE4m3: return LtType::kE4m3;
         default: return LtType::kBf16;
     }
 }
@@ -26,8 +27,8 @@ constexpr LtType lt_type(LibraryType type) {
 // All that cuBLASLt's choice depends on; without padding, so that its bytes can be compared.
 struct Question {
     int64_t m, n, k, batch;
-    int64_t pitch[4], step[4];  // of A, B, C, D
-    int32_t type, d_type, turns, epilogue, has_workspace, device;
+    int64_t pitch[4], step[4];                                     // of A, B, C, D
+    int32_t type, d_type, forms, epilogue, has_workspace, device;  // forms: which operands are turned, and the scales
 
     bool operator==(const Question& other) const { return memcmp(this, &other, sizeof(Question)) == 0; }
 
@@ -82,7 +83,8 @@ Question question_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_works
             {p.a.step, p.b.step, p.c.step, p.d.step},
             static_cast<int32_t>(p.type),
             static_cast<int32_t>(p.d_type),
-            p.a.is_turned + 2 * p.b.is_turned,
+            p.a.is_turned + 2 * p.b.is_turned + 4 * static_cast<int32_t>(p.scales) + 16 * (p.a_scale != nullptr) +
+                32 * (p.b_scale != nullptr),
             static_cast<int32_t>(epilogue),
             has_workspace,
             device};
@@ -105,6 +107,8 @@ struct Descriptors {
         set(kLtTransB, static_cast<int32_t>(p.a.is_turned));
         set(kLtEpilogue, static_cast<uint32_t>(epilogue));
         if (p.bias != nullptr) set(kLtBiasPointer, p.bias);
+        scale(kLtAScalePointer, kLtAScaleMode, p.scales, p.b_scale);
+        scale(kLtBScalePointer, kLtBScaleMode, p.scales, p.a_scale);
         lay(&a, type, p.b, p.b.is_turned ? p.k : p.n, p.b.is_turned ? p.n : p.k, p.batch);
         lay(&b, type, p.a, p.a.is_turned ? p.m : p.k, p.a.is_turned ? p.k : p.m, p.batch);
         lay(&c, d_type, p.c, p.n, p.m, p.batch);
@@ -117,6 +121,12 @@ private:
     template <class V>
     void set(LtMatmulAttribute attribute, const V& value) {
         expect(lt.set_matmul(&matmul, attribute, &value, sizeof(value)));
+    }
+
+    void scale(LtMatmulAttribute pointer, LtMatmulAttribute mode, LibraryScales scales, const float* values) {
+        if (values == nullptr) return;
+        set(pointer, values);
+        if (scales == LibraryScales::kOfRows) set(mode, kLtScalesOfLines);
     }
 
     // Column-major, `rows` neighbours a column.

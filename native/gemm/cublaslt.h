@@ -18,16 +18,21 @@ struct LibraryMatrix {
     bool is_turned;
 };
 
-enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16 };
+enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16, kE4m3 };
 
-// D = alpha A B + beta C + bias for each of a batch; C and bias may be null. Pointers, pitches and steps are multiples
-// of kLibraryAlignment bytes.
+// What A and B are multiplied by: one number each, or one for each row of A and column of B.
+enum class LibraryScales : int32_t { kNone, kOfMatrices, kOfRows };
+
+// D = alpha (a_scale A) (b_scale B) + beta C + bias for each of a batch; C and bias may be null. Pointers, pitches and steps
+// are multiples of kLibraryAlignment bytes. Scales are for A and B of 8 bits, either of which may be null.
 struct LibraryMatmul {
     LibraryType type, d_type;  // of A and B, and of C, D and bias
     int64_t m, n, k, batch;
     LibraryMatrix a, b, c, d;
     const void* bias;
     const void *alpha, *beta;  // f64 for a type of kF64, else f32
+    LibraryScales scales = LibraryScales::kNone;
+    const float *a_scale = nullptr, *b_scale = nullptr;
 };
 
 constexpr int64_t kLibraryAlignment = 16;

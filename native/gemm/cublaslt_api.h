@@ -1,4 +1,4 @@
-// As much of cuBLASLt's C interface (cublasLt.h of CUDA 12.4 to 13) as products of matrices need.
+// As much of cuBLASLt's C interface (cublasLt.h of CUDA 12.4 to 13; scales of rows since 12.9) as products of matrices need.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 namespace bk {
 
 // cudaDataType_t
-enum class LtType : int32_t { kF32 = 0, kF64 = 1, kF16 = 2, kBf16 = 14 };
+enum class LtType : int32_t { kF32 = 0, kF64 = 1, kF16 = 2, kBf16 = 14, kE4m3 = 28 };
 
 // cublasComputeType_t; 32F multiplies and adds f32 as it is, without TF32.
 enum class LtCompute : int32_t { k32F = 68, k64F = 70 };
@@ -20,7 +20,11 @@ enum LtMatmulAttribute : int32_t {
     kLtTransA = 3 /* i32, 0 or 1 */,
     kLtTransB = 4 /* i32 */,
     kLtEpilogue = 7 /* u32, LtEpilogue */,
-    kLtBiasPointer = 8 /* const void* */
+    kLtBiasPointer = 8 /* const void* */,
+    kLtAScalePointer = 17 /* const float* */,
+    kLtBScalePointer = 18,
+    kLtAScaleMode = 31 /* i32, LtScaleMode */,
+    kLtBScaleMode = 32
 };
 enum LtPreferenceAttribute : int32_t {
     kLtWorkspaceBytes = 1 /* u64 */,
@@ -33,6 +37,9 @@ enum LtPreferenceAttribute : int32_t {
 
 // cublasLtEpilogue_t
 enum LtEpilogue : uint32_t { kLtPlain = 1, kLtBias = 4 };
+
+// cublasLtMatmulMatrixScale_t: one number for each row of the result, or each column; without a mode it is one for all.
+enum LtScaleMode : int32_t { kLtScalesOfLines = 3 };
 
 // cublasLtReductionScheme_t: sums of parts of k, in the type of the arithmetic and in a fixed order. The others add up in D,
 // one part after another as they come, or parts that are rounded to D's type.

@@ -14,11 +14,8 @@ template <class T>
 constexpr bool kHasGroupKernels =
     std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_same_v<T, int8_t> || std::is_same_v<T, uint8_t> ||
     std::is_same_v<T, whole_sums<int8_t>> || std::is_same_v<T, whole_sums<uint8_t>> || std::is_same_v<T, tf32> ||
-    std::is_same_v<T, tf32x3> || std::is_same_v<T, scaled<e4m3>> || std::is_same_v<T, scaled<e5m2>>;
-
-// Whether measurements on a chip have made them the choice; the others compute what asks for them (Backend::kGroups).
-template <class T>
-constexpr bool kGroupsAreChosen = kHasGroupKernels<T> && !kIsScaled<T>;
+    std::is_same_v<T, tf32x3> || std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2> || std::is_same_v<T, scaled<e4m3>> ||
+    std::is_same_v<T, scaled<e5m2>>;
 
 // Whether the operands can be copied by boxes; *is_taken says whether the product was computed.
 template <class T>
@@ -42,7 +39,6 @@ bool is_for_groups(int64_t m, int64_t n, int64_t k, int64_t batch, bool is_gated
 template <class T>
 Status matmul_by_groups(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     if constexpr (kHasGroupKernels<T>) {
-        if (!kGroupsAreChosen<T> && p.backend != Backend::kGroups) return Status::kOk;
         const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
         const bool has_lists = p.a_at.list != nullptr || p.b_at.list != nullptr || p.epilogue.d_at.list != nullptr;
         if (has_lists || !is_for_groups<T>(p.m, p.n, p.k, batch, p.gate != nullptr)) return Status::kOk;

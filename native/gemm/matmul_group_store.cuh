@@ -6,6 +6,7 @@
 
 #include "core/types/vec.h"
 #include "gemm/matmul_group_runs.cuh"
+#include "gemm/matmul_group_scaled.cuh"
 #include "gemm/matmul_tensor.cuh"
 
 namespace bk {
@@ -148,14 +149,15 @@ BK_DEVICE void store_group(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], 
 template <class T, int kColumns, class Sum>
 BK_DEVICE void store_sums(const Matmul<T>& p, Sum (&sums)[kColumns / 2], matmul_scalar_t<T>* band, const MatmulPlace& place,
                           int64_t row, int lane, const GroupStores& stores) {
-    if constexpr (!kIsScaled<T>)
-        if (stores.is_direct && place.column + columns_of(p, kColumns) <= p.n) {
-            if constexpr (kHasRuns<T>)
-                store_runs<T, kColumns>(p, sums, place, row, lane);
-            else
-                store_directly<T, kColumns>(p, sums, place, row, lane);
-            return;
-        }
+    if (stores.is_direct && place.column + columns_of(p, kColumns) <= p.n) {
+        if constexpr (kIsScaled<T>)
+            store_scaled_runs<T, kColumns>(p, sums, place, row, lane);
+        else if constexpr (kHasRuns<T>)
+            store_runs<T, kColumns>(p, sums, place, row, lane);
+        else
+            store_directly<T, kColumns>(p, sums, place, row, lane);
+        return;
+    }
     store_group<T, kColumns>(p, sums, band, place, row, lane, stores.in_pairs);
 }
 
@@ -165,7 +167,7 @@ GroupStores stores_of(const Matmul<T>& p) {
     const Epilogue<T>& e = p.epilogue;
     const bool in_pairs = stores_pairs(e);
     if constexpr (kIsScaled<T>) {
-        return {in_pairs, false};
+        return {in_pairs, are_scaled_runs(e)};
     } else {
         if constexpr (kHasRuns<T>)
             if (!are_runs(e)) return {in_pairs, false};

@@ -219,31 +219,68 @@ BK_DEVICE void add_terms(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full,
     if (before >= 0) free_stage(empty + before, blocks, lane);
 }
 
-// The sums of fp8, whose steps keep about 14 bits of what they add up (arXiv 2412.19437, 3.3.2): those of a stage, the 128
-// terms of a block of scales, are added up in f32, of blocks with their scales.
+// Whether sums of a stage are added up by themselves: those of fp8, whose steps keep about 14 bits of what they add up (arXiv
+// 2412.19437, 3.3.2).
+template <class T>
+constexpr bool kHasTotals = kIsFp8<matmul_element_t<T>>;
+
+// What a stage's sums are multiplied by in a thread's two rows, as they are added to the totals.
+struct StageScales {
+    int stage;
+    float of_row[2];
+};
+
+// Totals in f32 of sums over the 128 terms of a stage, a block of scales, which they have where they are by blocks. A stage's
+// sums are added while the tensor cores make those of the next.
 template <class T, int kColumns>
-BK_DEVICE void add_blocks(float (&totals)[kColumns / 2], const Matmul<T>& p, char* tiles, uint64_t* full, uint64_t* empty,
+BK_DEVICE void add_totals(float (&totals)[kColumns / 2], const Matmul<T>& p, char* tiles, uint64_t* full, uint64_t* empty,
                           StagePlace& at, int64_t steps, const MatmulPlace& place, int64_t row, int group, int lane,
                           int blocks) {
     using Tile = GroupTile<T, kColumns>;
+    using Sums = float[kColumns / 2];
     static_assert(kSwizzleBytes == kScaleTerms && kColumns == kScaleTerms, "a stage is of one block of terms and columns");
     for (int v = 0; v < kColumns / 2; ++v) totals[v] = 0;
-    int64_t rows[2];
-    for (int half = 0; half < 2; ++half) rows[half] = min(row + lane / 4 + 8 * half, place.end - 1);
-    float sums[kColumns / 2];
-#pragma unroll 1
-    for (int64_t step = 0; step < steps; ++step) {
-        float scale[2] = {1, 1};
-        if (p.epilogue.is_by_blocks())
-            for (int half = 0; half < 2; ++half)
-                scale[half] = p.epilogue.scale_of_row(rows[half], step) * p.epilogue.scale_of_column(place.column, step);
+    const auto begin = [&](Sums& sums, StageScales& scales, int64_t step) {
+        scales = {at.stage, {1, 1}};
+        if constexpr (kIsScaled<T>)
+            if (p.epilogue.is_by_blocks()) {
+                const float of_columns = p.epilogue.scale_of_column(place.column, step);
+                for (int half = 0; half < 2; ++half)
+                    scales.of_row[half] =
+                        of_columns * p.epilogue.scale_of_row(min(row + lane / 4 + 8 * half, place.end - 1), step);
+            }
         wait_for_phase(full + at.stage, at.parity);
         add_stage<T, kColumns, false, false>(sums, tiles, at.stage, group, false);
-        wait_for_steps<0>();
-        free_stage(empty + at.stage, blocks, lane);
         at.advance(Tile::kStages);
+    };
+    const auto end = [&](const Sums& sums, const StageScales& scales) {
+        free_stage(empty + scales.stage, blocks, lane);
 #pragma unroll
-        for (int v = 0; v < kColumns / 2; ++v) totals[v] += sums[v] * scale[v / 2 % 2];
+        for (int v = 0; v < kColumns / 2; ++v) totals[v] += sums[v] * scales.of_row[v / 2 % 2];
+    };
+    if (steps == 0) return;
+    Sums even, odd;
+    StageScales of_even, of_odd;
+    begin(even, of_even, 0);
+    int64_t step = 0;
+#pragma unroll 1
+    for (; step + 2 < steps; step += 2) {
+        begin(odd, of_odd, step + 1);
+        wait_for_steps<1>();
+        end(even, of_even);
+        begin(even, of_even, step + 2);
+        wait_for_steps<1>();
+        end(odd, of_odd);
+    }
+    if (step + 1 < steps) {
+        begin(odd, of_odd, step + 1);
+        wait_for_steps<1>();
+        end(even, of_even);
+        wait_for_steps<0>();
+        end(odd, of_odd);
+    } else {
+        wait_for_steps<0>();
+        end(even, of_even);
     }
 }
 
@@ -307,8 +344,8 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
             if (steps == 0)
                 for (int v = 0; v < kColumns / 2; ++v) sums[v] = 0;
             const int64_t row = place.row + 16 * warp;
-            if constexpr (kIsScaled<T>) {
-                add_blocks<T, kColumns>(sums, p, tiles, full, empty, at, steps, place, row, group, lane, blocks);
+            if constexpr (kHasTotals<T>) {
+                add_totals<T, kColumns>(sums, p, tiles, full, empty, at, steps, place, row, group, lane, blocks);
             } else if constexpr (sizeof(E) == 2) {
                 const int rest = p.grouped == Grouped::kTerms ? static_cast<int>(place.terms % kDepth) : 0;
                 const auto add = [&](auto a_is_wide, auto b_is_wide) {
@@ -398,13 +435,15 @@ Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
         const int64_t wide = ceil_div<int64_t>(p.m, kGroupRows) * ceil_div<int64_t>(p.n, columns_of(p, 256));
         if (p.n <= 128 || wide < ceil_div(kMultiprocessors, batch)) return launch_groups<T, 128>(launch, p, is_taken);
     }
-    return launch_groups<T, kIsScaled<T> ? 128 : 256>(launch, p, is_taken);
+    return launch_groups<T, kHasTotals<T> ? 128 : 256>(launch, p, is_taken);
 }
 
 template Status matmul_sm90a(const Launch&, const Matmul<f16>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<bf16>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<tf32>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<tf32x3>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<e4m3>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<e5m2>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<scaled<e4m3>>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<scaled<e5m2>>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<int8_t>&, bool*);

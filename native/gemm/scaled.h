@@ -11,7 +11,11 @@
 namespace bk {
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Backend backend);
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend);
+
+// Whether `backend` computes such a product.
+template <class T>
+Status require_scaled_backend(Backend backend, int64_t m, int64_t n, int64_t k, Scaling scaling);
 
 template <class T>
 Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& problem);
@@ -38,13 +42,15 @@ struct GemmScaled {
     int64_t b_scales() const { return count_scales(n, ceil_div<int64_t>(n, kScaleTerms)); }
 
     Work work() const { return all_or_none(std::min(m, n)); }
-    size_t workspace_size() const { return scaled_workspace<T>(m, n, k, static_cast<Backend>(backend)); }
+    size_t workspace_size() const {
+        return scaled_workspace<T>(m, n, k, static_cast<Scaling>(scaling), static_cast<Backend>(backend));
+    }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
         BK_TRY(require_layout(layout));
         BK_TRY(require_choice("scaling", scaling, 3, "0 (of matrices), 1 (of rows and columns) or 2 (of blocks)"));
         BK_TRY(require_backend_choice(backend));
-        return require_backend<scaled<T>>(static_cast<Backend>(backend), m, n, k, 1, false);
+        return require_scaled_backend<T>(static_cast<Backend>(backend), m, n, k, static_cast<Scaling>(scaling));
     }
     Status check() const {
         BK_TRY(check_extents());

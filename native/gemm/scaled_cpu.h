@@ -56,8 +56,13 @@ struct ScaledReads {
 };
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Backend) {
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling, Backend) {
     return blocked_workspace(block_kernel<Packing::kF32>(), m, n, k);
+}
+
+template <class T>
+Status require_scaled_backend(Backend backend, int64_t m, int64_t n, int64_t k, Scaling) {
+    return require_backend<scaled<T>>(backend, m, n, k, 1, false, false);
 }
 
 template <class T>

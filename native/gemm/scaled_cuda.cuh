@@ -1,19 +1,104 @@
-// Products with scales on the GPU: by tensor cores, whose sums over blocks of terms are scaled in registers.
+// Products with scales on the GPU: by cuBLASLt where it has them, else by tensor cores, whose sums over blocks of terms are
+// scaled in registers.
 #pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <type_traits>
 
 #include "gemm/matmul_cuda.cuh"
 #include "gemm/scaled.h"
 
 namespace bk {
 
+// cuBLASLt takes e4m3, one of whose factors may have scales of blocks only in an order that is not ours.
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Backend backend) {
-    return matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend);
+bool fits_library(int64_t m, int64_t n, int64_t k, Scaling scaling) {
+    return std::is_same_v<T, e4m3> && scaling != Scaling::kBlocks && std::min({m, n, k}) > 0;
+}
+
+// As is_for_library(), but from fewer rows on, since our kernels of few rows have no fp8.
+template <class T>
+bool is_for_library(int64_t m, int64_t n, int64_t k) {
+    constexpr int64_t kLeastRows = 16;
+    int64_t terms = 0;
+    return m >= kLeastRows && std::min(n, k) >= kLeastLibrarySide &&
+           (__builtin_mul_overflow(m * n, k, &terms) || terms >= kLeastLibraryTerms);
 }
 
 template <class T>
-Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& problem) {
-    return matmul(launch, problem);
+bool may_be_library(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend) {
+    return may_be_library(backend) && fits_library<T>(m, n, k, scaling) &&
+           (backend == Backend::kLibrary || is_for_library<T>(m, n, k));
+}
+
+template <class T>
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend) {
+    return std::max(may_be_library<T>(m, n, k, scaling, backend) ? library_workspace() : 0,
+                    matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend));
+}
+
+template <class T>
+Status require_scaled_backend(Backend backend, int64_t m, int64_t n, int64_t k, Scaling scaling) {
+    const bool is_library = backend == Backend::kLibrary || backend == Backend::kByRule;
+    if (!is_library) return require_backend<scaled<T>>(backend, m, n, k, 1, false, false);
+    if (!fits_library<T>(m, n, k, scaling))
+        return fail(Status::kUnsupported, "backend is %d, but cuBLASLt has no such product", static_cast<int>(backend));
+    if (!may_be_library<T>(m, n, k, scaling, backend))
+        return fail(Status::kUnsupported, "backend is %d, but the product is better computed by this library's kernels",
+                    static_cast<int>(backend));
+    return require_library();
+}
+
+// As cuBLASLt takes it: both factors deep; false for what it does not.
+template <class T>
+bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
+    const Epilogue<scaled<T>>& e = p.epilogue;
+    const LibraryType d_type = e.type == FloatType::kF32   ? LibraryType::kF32
+                               : e.type == FloatType::kF16 ? LibraryType::kF16
+                                                           : LibraryType::kBf16;
+    const bool is_f32 = d_type == LibraryType::kF32;
+    if (p.a_at.column != 1 || p.b_at.row != 1 || (is_f32 && e.bias != nullptr)) return false;  // whose bias is of bf16 there
+    const LibraryMatrix d{e.d, e.d_at.row, 0, false};
+    *out = {LibraryType::kE4m3,
+            d_type,
+            p.m,
+            p.n,
+            p.k,
+            1,
+            library_matrix(p.a, p.a_at),
+            library_matrix(p.b, p.b_at),
+            d,
+            d,
+            e.bias,
+            &e.alpha,
+            &e.beta,
+            e.scaling == Scaling::kRows ? LibraryScales::kOfRows : LibraryScales::kOfMatrices,
+            e.a_scale,
+            e.b_scale};
+    return is_aligned(p.a, kLibraryAlignment) && is_aligned(p.b, kLibraryAlignment) && is_aligned(e.d, kLibraryAlignment) &&
+           is_aligned(e.bias, kLibraryAlignment) && p.k % kLibraryAlignment == 0 && out->a.pitch % kLibraryAlignment == 0 &&
+           out->b.pitch % kLibraryAlignment == 0 && e.d_at.row * (is_f32 ? 4 : 2) % kLibraryAlignment == 0;
+}
+
+template <class T>
+Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& given) {
+    Matmul<scaled<T>> p = given;
+    const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
+    if (may_be_library<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend)) {
+        bool has_workspace = false;
+        const size_t workspace = scaled_workspace<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend);
+        BK_TRY(find_workspace(launch, workspace, &has_workspace));
+        LibraryMatmul problem;
+        if (library_matmul(p, &problem) && matmul_by_library(launch, problem, has_workspace ? launch.workspace : nullptr))
+            return Status::kOk;
+    }
+    if (is_chosen)
+        return fail(Status::kUnsupported,
+                    "backend is %d, but cuBLASLt does not take these operands: it wants both along k, all aligned to 16 bytes, "
+                    "and results of f32 without a bias",
+                    static_cast<int>(p.backend));
+    return matmul(launch, p);
 }
 
 }  // namespace bk

@@ -3,6 +3,8 @@
 Their sides and terms are no multiples of a tile's, while rows begin at multiples of 16 bytes, and are copied as such.
 """
 
+import dataclasses
+
 import pytest
 from gpu_tools import check, prepare
 
@@ -37,4 +39,7 @@ def test_large_tiles(library, op, layout):
     if "backend" in problem.scalars:
         problem.scalars["backend"] = OWN
     call = prepare(library, op, problem, "full")
-    check(library, CASES[row.name], op, problem, call, "full", call.run())
+    case = CASES[row.name]
+    if op.startswith("gemm_scaled"):
+        case = dataclasses.replace(case, tolerance={"d": "cut_product"})  # by warp groups, where the chip has them
+    check(library, case, op, problem, call, "full", call.run())

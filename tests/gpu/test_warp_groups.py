@@ -73,10 +73,9 @@ def of_groups(layout):
     return make
 
 
-def of_bytes(draw, extents, has_bias):
-    bias = draw.other if has_bias else ""
+def of_bytes(draw, extents, bias, alpha=2.0**-10):
     m, n, k = (-(-e // 16) * 16 if i else e for i, e in enumerate(extents))
-    return product(draw, m, n, k, kind_of=Kind("rcr"), gaps=(16, 32, 0, 16), numbers=(2.0**-10, 0.5), bias=bias)
+    return product(draw, m, n, k, kind_of=Kind("rcr"), gaps=(16, 32, 0, 16), numbers=(alpha, 0.5), bias=bias)
 
 
 FORMS = {}
@@ -125,7 +124,16 @@ def test_product(library, op, form, extents):
 @pytest.mark.parametrize("extents", ["wide", "narrow"])
 @pytest.mark.parametrize("op", BYTES)
 def test_bytes(library, op, extents):
-    right_on_two_streams(library, op, of_bytes(Draw(OPS[op][1], op), EXTENTS[extents], "bias" in op))
+    draw = Draw(OPS[op][1], op)
+    right_on_two_streams(library, op, of_bytes(draw, EXTENTS[extents], draw.other if "bias" in op else ""))
+
+
+@pytest.mark.parametrize("extents", EXTENTS)
+@pytest.mark.parametrize("op", [op for op in OPS if op.startswith("gemm_fp8_") and "_rcr_" in op])
+def test_fp8(library, op, extents):
+    case = dataclasses.replace(CASES[OPS[op][0].name], tolerance={"d": "cut_product"})
+    problem = of_bytes(Draw(OPS[op][1], op), EXTENTS[extents], "f32" if "bias" in op else "", alpha=0.25)
+    right_on_two_streams(library, op, problem, case)
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.startswith("gemm_dense_") and op.endswith("8_i32")])
@@ -147,6 +155,17 @@ def run_by_groups(library, op, problem, case=None):
         assert prepare(library, op, problem, None).run() == UNSUPPORTED
 
 
+SCALED = [op for op in OPS if op.startswith("gemm_scaled_fp8")]
+
+
+def large_scaled(op, scaling, beta, extents):
+    case = dataclasses.replace(CASES[OPS[op][0].name], tolerance={"d": "cut_product"})
+    m, n, k = extents
+    gap = 16 + -k % 16
+    draw = Draw(OPS[op][1], f"{op} {scaling}")
+    return scaled(draw, m, n, k, scaling=scaling, gaps=(gap, gap + 16, 8), numbers=(0.75, beta)), case
+
+
 TF32 = {
     "alone": {"null": OPTIONAL},
     "every_step": {"activation": 4},
@@ -162,15 +181,23 @@ def test_tf32(library, form, extents):
 
 
 @pytest.mark.parametrize("extents", EXTENTS)
+@pytest.mark.parametrize("beta", [0.0, -1.5], ids=["alone", "added"])
 @pytest.mark.parametrize("scaling", [0, 1, 2], ids=["matrices", "rows", "blocks"])
-@pytest.mark.parametrize("op", [op for op in OPS if op.startswith("gemm_scaled_fp8")])
-def test_scaled(library, op, scaling, extents):
-    case = dataclasses.replace(CASES[OPS[op][0].name], tolerance={"d": "cut_product"})
-    m, n, k = EXTENTS[extents]
-    gap = 16 + -k % 16
-    draw = Draw(OPS[op][1], f"{op} {scaling}")
-    problem = scaled(draw, m, n, k, scaling=scaling, gaps=(gap, gap + 16, 8), numbers=(0.75, -1.5))
-    run_by_groups(library, op, problem, case)
+@pytest.mark.parametrize("op", SCALED)
+def test_scaled(library, op, scaling, beta, extents):
+    run_by_groups(library, op, *large_scaled(op, scaling, beta, EXTENTS[extents]))
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize("workspace", [None, "full"])
+@pytest.mark.parametrize("scaling", [0, 1], ids=["matrices", "rows"])
+@pytest.mark.parametrize("op", [op for op in SCALED if "e4m3" in op])
+def test_scaled_by_choice(library, op, scaling, workspace, has_bias):
+    """Of these cuBLASLt takes all but those of f32 with a bias."""
+    problem, case = large_scaled(op, scaling, -1.5, (1040, 1200, 528))
+    if not has_bias:
+        problem = dataclasses.replace(problem, null=("bias",))
+    right_on_two_streams(library, op, problem, case, workspace)
 
 
 @pytest.mark.parametrize("extents", EXTENTS)
