@@ -22,21 +22,30 @@ BK_DEVICE void store_scaled_as(const Matmul<T>& p, const float (&sums)[kColumns 
     float row_scale[2];
     for (int half = 0; half < 2; ++half)
         row_scale[half] = has_scales ? e.scale_of_row(min(first + 8 * half, place.end - 1)) : 1;
+    // Of the columns of a pass their scales, and what is added to them, which are read a pass ahead.
+    float scale[kEights][2], added[kEights][2];
+    const auto load_of_columns = [&](int eights) {
+#pragma unroll
+        for (int i = 0; i < kEights; ++i)
+            for (int v = 0; v < 2; ++v) {
+                const int64_t column = place.column + 8 * (eights + i) + lane % 4 * 2 + v;
+                scale[i][v] = has_scales ? e.scale_of_column(column) : 1;
+                added[i][v] = bias != nullptr ? widen(bias[column]) : 0;
+            }
+    };
+    load_of_columns(0);
 #pragma unroll
     for (int eights = 0; eights < kColumns / 8; eights += kEights) {
         Vec<U, 2> pair[2][kEights];
 #pragma unroll
         for (int i = 0; i < kEights; ++i)
 #pragma unroll
-            for (int v = 0; v < 2; ++v) {
-                const int64_t column = place.column + 8 * (eights + i) + lane % 4 * 2 + v;
-                const float scale = has_scales ? e.scale_of_column(column) : 1;
-                const float added = bias != nullptr ? widen(bias[column]) : 0;
+            for (int v = 0; v < 2; ++v)
                 for (int half = 0; half < 2; ++half) {
-                    const float x = e.alpha * sums[4 * (eights + i) + 2 * half + v] * (row_scale[half] * scale);
-                    pair[half][i].lane[v] = narrow<U>(x + added);
+                    const float x = e.alpha * sums[4 * (eights + i) + 2 * half + v] * (row_scale[half] * scale[i][v]);
+                    pair[half][i].lane[v] = narrow<U>(x + added[i][v]);
                 }
-            }
+        if (eights + kEights < kColumns / 8) load_of_columns(eights + kEights);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             U* const to = d + 8 * half * e.d_at.row + place.column + 8 * eights;

@@ -224,63 +224,55 @@ BK_DEVICE void add_terms(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full,
 template <class T>
 constexpr bool kHasTotals = kIsFp8<matmul_element_t<T>>;
 
-// What a stage's sums are multiplied by in a thread's two rows, as they are added to the totals.
-struct StageScales {
-    int stage;
-    float of_row[2];
-};
-
-// Totals in f32 of sums over the 128 terms of a stage, a block of scales, which they have where they are by blocks. A stage's
-// sums are added while the tensor cores make those of the next.
+// Totals in f32 of sums over the 128 terms of a stage, a block of scales, which they have where they are by blocks; 128 columns
+// at a time. The groups take turns, so that one adds up its sums while the other's are made; scales are read a stage ahead.
 template <class T, int kColumns>
 BK_DEVICE void add_totals(float (&totals)[kColumns / 2], const Matmul<T>& p, char* tiles, uint64_t* full, uint64_t* empty,
                           StagePlace& at, int64_t steps, const MatmulPlace& place, int64_t row, int group, int lane,
                           int blocks) {
     using Tile = GroupTile<T, kColumns>;
-    using Sums = float[kColumns / 2];
-    static_assert(kSwizzleBytes == kScaleTerms && kColumns == kScaleTerms, "a stage is of one block of terms and columns");
+    constexpr int kPart = kScaleTerms, kParts = kColumns / kPart;
+    static_assert(kSwizzleBytes == kScaleTerms && kColumns % kPart == 0, "a stage is of one block of terms");
     for (int v = 0; v < kColumns / 2; ++v) totals[v] = 0;
-    const auto begin = [&](Sums& sums, StageScales& scales, int64_t step) {
-        scales = {at.stage, {1, 1}};
+    float of_row[2] = {1, 1}, of_part[kParts], next_of_row[2], next_of_part[kParts];
+    for (int part = 0; part < kParts; ++part) of_part[part] = 1;
+    const auto load_scales = [&](float (&rows)[2], float (&parts)[kParts], int64_t step) {
         if constexpr (kIsScaled<T>)
             if (p.epilogue.is_by_blocks()) {
-                const float of_columns = p.epilogue.scale_of_column(place.column, step);
                 for (int half = 0; half < 2; ++half)
-                    scales.of_row[half] =
-                        of_columns * p.epilogue.scale_of_row(min(row + lane / 4 + 8 * half, place.end - 1), step);
+                    rows[half] = p.epilogue.scale_of_row(min(row + lane / 4 + 8 * half, place.end - 1), step);
+                for (int part = 0; part < kParts; ++part)
+                    parts[part] = p.epilogue.scale_of_column(min(place.column + part * kPart, p.n - 1), step);
             }
-        wait_for_phase(full + at.stage, at.parity);
-        add_stage<T, kColumns, false, false>(sums, tiles, at.stage, group, false);
-        at.advance(Tile::kStages);
     };
-    const auto end = [&](const Sums& sums, const StageScales& scales) {
-        free_stage(empty + scales.stage, blocks, lane);
-#pragma unroll
-        for (int v = 0; v < kColumns / 2; ++v) totals[v] += sums[v] * scales.of_row[v / 2 % 2];
-    };
-    if (steps == 0) return;
-    Sums even, odd;
-    StageScales of_even, of_odd;
-    begin(even, of_even, 0);
-    int64_t step = 0;
+    if (steps > 0) load_scales(of_row, of_part, 0);
 #pragma unroll 1
-    for (; step + 2 < steps; step += 2) {
-        begin(odd, of_odd, step + 1);
-        wait_for_steps<1>();
-        end(even, of_even);
-        begin(even, of_even, step + 2);
-        wait_for_steps<1>();
-        end(odd, of_odd);
-    }
-    if (step + 1 < steps) {
-        begin(odd, of_odd, step + 1);
-        wait_for_steps<1>();
-        end(even, of_even);
-        wait_for_steps<0>();
-        end(odd, of_odd);
-    } else {
-        wait_for_steps<0>();
-        end(even, of_even);
+    for (int64_t step = 0; step < steps; ++step) {
+        for (int half = 0; half < 2; ++half) next_of_row[half] = of_row[half];
+        for (int part = 0; part < kParts; ++part) next_of_part[part] = of_part[part];
+        if (step + 1 < steps) load_scales(next_of_row, next_of_part, step + 1);
+        const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(at.stage * Tile::kPitch);
+        const uint32_t a = stage + static_cast<uint32_t>(group * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
+        wait_for_phase(full + at.stage, at.parity);
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+            float sums[kPart / 2];
+            wait_for_turn<kGroups * kGroupThreads>(group);
+            begin_steps();
+#pragma unroll
+            for (int i = 0; i < kSwizzleBytes; i += 32)
+                GroupStep<matmul_element_t<T>, kPart>::template run<false, false>(
+                    sums, operand_descriptor(a + i, 0), operand_descriptor(b + part * (kPart * kSwizzleBytes) + i, 0), i > 0);
+            end_steps();
+            give_turn<kGroups * kGroupThreads>(1 - group);
+            wait_for_steps<0>();
+            if (part + 1 == kParts) free_stage(empty + at.stage, blocks, lane);
+#pragma unroll
+            for (int v = 0; v < kPart / 2; ++v) totals[part * (kPart / 2) + v] += sums[v] * (of_row[v / 2 % 2] * of_part[part]);
+        }
+        for (int half = 0; half < 2; ++half) of_row[half] = next_of_row[half];
+        for (int part = 0; part < kParts; ++part) of_part[part] = next_of_part[part];
+        at.advance(Tile::kStages);
     }
 }
 
@@ -290,7 +282,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                  int64_t across, int64_t count, const __grid_constant__ GroupStores stores) {
     using E = matmul_element_t<T>;
     using Tile = GroupTile<T, kColumns>;
-    using Sum = typename GroupStep<E, kColumns>::Sum;
+    using Sum = typename GroupStep<E, kHasTotals<T> ? kScaleTerms : kColumns>::Sum;
     constexpr int kDepth = kSwizzleBytes / static_cast<int>(sizeof(E));
     BK_LAUNCH_SHARED(uint4, shared_words);
     char* const base = reinterpret_cast<char*>(shared_words);
@@ -336,6 +328,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
         take_registers<232>();
         const int group = warp / (kGroupThreads / 32);
         auto* const band = bands + warp * 16 * kBandPitch;
+        if (kHasTotals<T> && group == 1) give_turn<kGroups * kGroupThreads>(0);
         for (int64_t index = blockIdx.x / blocks; index < count; index += gridDim.x / blocks) {
             const MatmulPlace place = find_group_place(p, index, down, across, columns, blocks, rank);
             if (place.end == 0) continue;
@@ -363,6 +356,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
             }
             store_sums<T, kColumns>(p, sums, band, place, row, lane, stores);
         }
+        if (kHasTotals<T> && group == 0) wait_for_turn<kGroups * kGroupThreads>(0);  // which the last of the other left
     }
     sync_cluster();  // no block ends while others free stages in it
 }
@@ -430,12 +424,12 @@ Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
                              (p.gate == nullptr || moves_by_16(p.gate, p.b_at)) && (sizeof(E) == 2 || (a_is_deep && b_is_deep));
     const bool has_foreign_terms = p.grouped == Grouped::kTerms && (sizeof(E) != 2 || a_is_deep || b_is_deep);
     if (!is_possible || has_foreign_terms) return Status::kOk;
-    if constexpr (sizeof(E) == 2) {
+    if constexpr (sizeof(E) == 2 || kHasTotals<T>) {
         const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
         const int64_t wide = ceil_div<int64_t>(p.m, kGroupRows) * ceil_div<int64_t>(p.n, columns_of(p, 256));
         if (p.n <= 128 || wide < ceil_div(kMultiprocessors, batch)) return launch_groups<T, 128>(launch, p, is_taken);
     }
-    return launch_groups<T, kHasTotals<T> ? 128 : 256>(launch, p, is_taken);
+    return launch_groups<T, 256>(launch, p, is_taken);
 }
 
 template Status matmul_sm90a(const Launch&, const Matmul<f16>&, bool*);

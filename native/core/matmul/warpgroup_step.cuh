@@ -42,6 +42,16 @@ BK_DEVICE void wait_for_groups() {
     asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
 
+// Two groups that take turns, kThreads in all: each waits for its own, and then gives one to the other.
+template <int kThreads>
+BK_DEVICE void wait_for_turn(int group) {
+    asm volatile("bar.sync %0, %1;" ::"r"(group + 2), "n"(kThreads) : "memory");
+}
+template <int kThreads>
+BK_DEVICE void give_turn(int group) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(group + 2), "n"(kThreads) : "memory");
+}
+
 // Registers for a warp of the group, of a block's that was launched with as many for all.
 template <int kCount>
 BK_DEVICE void take_registers() {
