@@ -14,7 +14,8 @@ namespace {
 
 constexpr LtType lt_type(LibraryType type) {
     switch (type) {
-        case LibraryType::kF32: return LtType::kF32;
+        case LibraryType::kF32:
+        case LibraryType::kTf32: return LtType::kF32;
         case LibraryType::kF64: return LtType::kF64;
         case LibraryType::kF16: return LtType::kF16;
         case LibraryType::kE4m3: return LtType::kE4m3;
@@ -101,8 +102,10 @@ struct Descriptors {
 
     Descriptors(const CublasLt& lt_, const LibraryMatmul& p, LtEpilogue epilogue) : lt(lt_) {
         const LtType type = lt_type(p.type), d_type = lt_type(p.d_type);
-        expect(lt.init_matmul(&matmul, sizeof(matmul), type == LtType::kF64 ? LtCompute::k64F : LtCompute::k32F,
-                              type == LtType::kF64 ? LtType::kF64 : LtType::kF32));
+        const LtCompute compute = p.type == LibraryType::kTf32 ? LtCompute::kTf32
+                                  : type == LtType::kF64       ? LtCompute::k64F
+                                                               : LtCompute::k32F;
+        expect(lt.init_matmul(&matmul, sizeof(matmul), compute, type == LtType::kF64 ? LtType::kF64 : LtType::kF32));
         set(kLtTransA, static_cast<int32_t>(p.b.is_turned));
         set(kLtTransB, static_cast<int32_t>(p.a.is_turned));
         set(kLtEpilogue, static_cast<uint32_t>(epilogue));
@@ -180,6 +183,11 @@ size_t library_workspace() {
 Status require_library() {
     const CublasLt* lt = nullptr;
     return vendor_functions(&lt);
+}
+
+bool has_library() {
+    const KeepsLastFailure quiet;
+    return find_library() != nullptr;
 }
 
 bool matmul_by_library(const Launch& launch, const LibraryMatmul& p, void* workspace) {

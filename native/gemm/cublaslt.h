@@ -18,7 +18,8 @@ struct LibraryMatrix {
     bool is_turned;
 };
 
-enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16, kE4m3 };
+// kTf32: f32, of whose factors TF32 alone is multiplied.
+enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16, kE4m3, kTf32 };
 
 // What A and B are multiplied by: one number each, or one for each row of A and column of B.
 enum class LibraryScales : int32_t { kNone, kOfMatrices, kOfRows };
@@ -42,6 +43,7 @@ size_t library_workspace();
 
 // Whether cuBLASLt is there; the text names the package where it is not.
 Status require_library();
+bool has_library();
 
 // Enqueues the product, unless cuBLASLt is missing or does not take it: then nothing has happened, nor is it an error.
 // `workspace` is null or as long as library_workspace().

@@ -12,7 +12,7 @@ namespace bk {
 enum class LtType : int32_t { kF32 = 0, kF64 = 1, kF16 = 2, kBf16 = 14, kE4m3 = 28 };
 
 // cublasComputeType_t; 32F multiplies and adds f32 as it is, without TF32.
-enum class LtCompute : int32_t { k32F = 68, k64F = 70 };
+enum class LtCompute : int32_t { k32F = 68, k64F = 70, kTf32 = 77 };
 
 // cublasLtMatrixLayoutAttribute_t, cublasLtMatmulDescAttributes_t and cublasLtMatmulPreferenceAttributes_t, with their types
 enum LtLayoutAttribute : int32_t { kLtBatchCount = 5 /* i32 */, kLtBatchOffset = 6 /* i64 */ };

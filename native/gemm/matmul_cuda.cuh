@@ -19,14 +19,22 @@ namespace bk {
 // Carved in this order.
 struct LibraryWorkspace {
     char *own = nullptr, *sums = nullptr;
+    float *a = nullptr, *b = nullptr;  // rounded factors
     size_t bytes = 0;
 
     // Of a product that is for the library.
-    LibraryWorkspace(bool has_sums, void* base) {
+    template <class T>
+    static LibraryWorkspace of(int64_t m, int64_t n, int64_t k, bool has_sums, void* base) {
         Carver carver(base);
-        own = carver.take<char>(static_cast<int64_t>(library_workspace()));
-        if (has_sums) sums = carver.take<char>(kSumBytes);
-        bytes = carver.bytes();
+        LibraryWorkspace made;
+        made.own = carver.take<char>(static_cast<int64_t>(library_workspace()));
+        if (has_sums) made.sums = carver.take<char>(kSumBytes);
+        if (kIsRounded<T>) {
+            made.a = carver.take<float>(rounded_numel(m, k));
+            made.b = carver.take<float>(rounded_numel(n, k));
+        }
+        made.bytes = carver.bytes();
+        return made;
     }
 };
 
@@ -35,7 +43,8 @@ size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has
     if (backend == Backend::kGroups) return 0;
     const bool for_library = may_be_library(backend) && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
                              (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated));
-    return std::max(for_library ? LibraryWorkspace(has_bands<T>(has_steps, is_gated), nullptr).bytes : 0,
+    const bool bands = has_bands<T>(has_steps, is_gated);
+    return std::max(for_library ? LibraryWorkspace::of<T>(m, n, k, bands, nullptr).bytes : 0,
                     is_gated ? 0 : parts_workspace<T>(m, n, k, batch));
 }
 
@@ -47,7 +56,12 @@ Status matmul_if_library(const Launch& launch, const Matmul<T>& p, bool has_work
     LibraryMatmul problem;
     if (!library_matmul(p, &problem)) return Status::kOk;
     const bool bands = has_bands<T>(has_steps, is_gated);
-    const LibraryWorkspace workspace(bands, has_workspace ? launch.workspace : nullptr);
+    const LibraryWorkspace workspace =
+        LibraryWorkspace::of<T>(p.m, p.n, p.k, bands, has_workspace ? launch.workspace : nullptr);
+    if constexpr (kIsRounded<T>) {
+        if (!has_workspace || !has_library()) return Status::kOk;
+        BK_TRY(round_factors(launch, &problem, workspace.a, workspace.b));
+    }
     if (bands) return finish_bands(launch, p, problem, workspace.own, workspace.sums, done);
     if (has_steps) return finish_in_place(launch, p, problem, workspace.own, done);
     if (matmul_by_library(launch, problem, workspace.own)) *done = p.m;
@@ -106,7 +120,7 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
         if (is_chosen)
             return fail(Status::kUnsupported,
                         "backend is %d, but cuBLASLt does not take these operands: it wants all aligned to "
-                        "16 bytes, and with steps of the epilogue a workspace",
+                        "16 bytes, and a workspace with steps of the epilogue and for TF32",
                         static_cast<int>(p.backend));
     }
     if constexpr (kHasThinKernels<T>) {

@@ -9,6 +9,7 @@
 #include "gemm/cublaslt.h"
 #include "gemm/matmul.h"
 #include "gemm/matmul_group.h"
+#include "gemm/matmul_rounded.cuh"
 #include "gemm/matmul_tensor.cuh"
 
 namespace bk {
@@ -18,17 +19,19 @@ namespace bk {
 // its time; on an H200 the plain tensor cores of older chips 2.5 to 3 times, f32 by FMA 1.6 times, and a batch of 4096
 // products 1.4 times (64^3) to 3.8 times (128 x 128 x 64).
 //
-// TF32 stays ours, since its factors are rounded as the rows say, and so do 8-bit results. Steps behind bias and C are ours
+// Of TF32 both factors are rounded into the workspace first, as the rows say, which is worth it from about 2048 x 2048 results
+// on: our warp groups take 1.6 to 1.9 times as long as cuBLASLt, since they round what each tile reads. 8-bit results stay ours
+// (gemm/scaled_cuda.cuh has products of 8-bit factors with scales). Steps behind bias and C are ours
 // (cuBLASLt's gelu is the form by tanh, and its relu keeps NaN), applied to its sums: those of 16-bit products, and of gated
 // ones, are in the workspace, kSumBytes of them at a time, so that results are still rounded once. Without that workspace, and
 // for operands that are not aligned to 16 bytes, these products are ours, and wherever warp groups can have them: bias, gelu
 // and residual of 8192^3 take cuBLASLt's way 1.12 times as long.
-constexpr int64_t kLeastLibrarySide = 64, kLeastLibraryTerms = int64_t(1) << 27;
+constexpr int64_t kLeastLibrarySide = 64, kLeastLibraryTerms = int64_t(1) << 27, kLeastRoundedSide = 2048;
 constexpr int64_t kSumBytes = int64_t(64) << 20, kBandRows = 128;  // bands are of multiples of so many rows
 
 template <class T>
 constexpr bool kLibraryHasType =
-    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+    std::is_same_v<T, float> || std::is_same_v<T, double> || std::is_same_v<T, f16> || std::is_same_v<T, bf16> || kIsRounded<T>;
 
 // Whether sums pass through the workspace.
 template <class T>
@@ -39,6 +42,7 @@ constexpr bool has_bands(bool has_steps, bool is_gated) {
 template <class T>
 bool is_for_library(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated) {
     if (std::min({m, n, k}) < kLeastLibrarySide) return false;
+    if (kIsRounded<T> && 2 * m * n < kLeastRoundedSide * (m + n)) return false;
     if (has_bands<T>(has_steps, is_gated) && is_for_groups<T>(m, n, k, batch, is_gated)) return false;
     int64_t terms = 0;  // extents are of 31 bits, so that two of them fit
     return __builtin_mul_overflow(m * n, k, &terms) || __builtin_mul_overflow(terms, batch, &terms) ||
@@ -49,7 +53,8 @@ bool is_for_library(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_ste
 template <class T>
 bool fits_library(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated) {
     if (!kLibraryHasType<T> || std::min({m, n, k, batch}) <= 0) return false;
-    if (has_steps && batch != 1) return false;
+    if ((has_steps || kIsRounded<T>) && batch != 1) return false;
+    if (kIsRounded<T> && is_gated) return false;
     return !has_bands<T>(has_steps, is_gated) ||
            n <= kSumBytes / static_cast<int64_t>(sizeof(matmul_scalar_t<T>)) / (is_gated ? 2 : 1) / kBandRows;
 }
@@ -57,6 +62,7 @@ bool fits_library(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps
 template <class T>
 constexpr LibraryType library_type() {
     if (std::is_same_v<T, float>) return LibraryType::kF32;
+    if (kIsRounded<T>) return LibraryType::kTf32;
     if (std::is_same_v<T, double>) return LibraryType::kF64;
     return std::is_same_v<T, f16> ? LibraryType::kF16 : LibraryType::kBf16;
 }
@@ -76,7 +82,7 @@ bool library_matmul(const Matmul<T>& p, LibraryMatmul* out) {
     const bool has_c = e.c != nullptr;
     const LibraryMatrix d = library_matrix(e.d, e.d_at);
     *out = {library_type<T>(),
-            e.is_wide ? LibraryType::kF32 : library_type<T>(),
+            e.is_wide || kIsRounded<T> ? LibraryType::kF32 : library_type<T>(),
             p.m,
             p.n,
             p.k,

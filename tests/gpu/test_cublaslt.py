@@ -6,7 +6,8 @@ from gpu_tools import right_on_two_streams
 import baracuda as bk
 from baracuda import _vendor
 from cases import CASES, Draw
-from cases.gemm import Kind, product
+from cases.gemm import LAYOUTS, Kind, product
+from cases.gemm_epilogue import OPTIONAL, epilogue, without
 from harness import OPS
 
 NAMES = (
@@ -44,3 +45,16 @@ def test_product(library, op, values, gaps, workspace):
     """Right, and the same bits on another stream; products with odd gaps are not for cuBLASLt."""
     case, problem = large(op, values, gaps)
     right_on_two_streams(library, op, problem, case, workspace)
+
+
+TF32_FORMS = {"alone": OPTIONAL, "bias": without("bias"), "every_step": ()}
+
+
+@pytest.mark.parametrize("layout", range(4), ids=LAYOUTS)
+@pytest.mark.parametrize("form", TF32_FORMS)
+def test_rounded_factors(library, form, layout):
+    """Products of TF32, whose factors are rounded first; rows begin at multiples of 16 bytes, and end between them."""
+    op = "gemm_epilogue_tf32"
+    draw, single = Draw(OPS[op][1], f"{op} {form}"), ("a", "b", "c", "r", "z", "d")
+    problem = epilogue(draw, 2050, 2118, 70, layout=layout, gap=2, null=TF32_FORMS[form], shared=single)
+    right_on_two_streams(library, op, problem, workspace="full")
