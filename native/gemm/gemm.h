@@ -16,6 +16,7 @@ constexpr GemmLayout kRrr = GemmLayout::kRrr, kRcr = GemmLayout::kRcr;
 
 constexpr bool a_is_by_rows(GemmLayout layout) { return layout == GemmLayout::kRrr || layout == GemmLayout::kRcr; }
 constexpr bool b_is_by_rows(GemmLayout layout) { return layout == GemmLayout::kRrr || layout == GemmLayout::kCrr; }
+constexpr AlongTerms along_terms(GemmLayout layout) { return {a_is_by_rows(layout), !b_is_by_rows(layout)}; }
 
 inline Status require_layout(int32_t layout) {
     if (layout >= 0 && layout <= 3) return Status::kOk;
@@ -79,7 +80,6 @@ struct GemmProblem {
 
     Work work() const { return all_or_none(std::min(m, n)); }
     Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}}); }
-    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, 1); }
 };
 
 template <class T, GemmLayout kLayout, NullC kNullC = NullC::kIsD>
@@ -91,6 +91,7 @@ struct GemmBase : GemmProblem<T> {
     StoredMatrices stored_c() const { return stored_c_of(this->beta != 0, this->m, this->n, this->ldc); }
     StoredMatrices stored_d() const { return {1, 0, this->m, this->n, this->ldd}; }
 
+    size_t workspace_size() const { return bytes(false); }
     Status check() const {
         BK_TRY(this->check_extents());
         BK_TRY(require_pitch("lda", stored_a()));
@@ -99,6 +100,9 @@ struct GemmBase : GemmProblem<T> {
     }
 
 protected:
+    size_t bytes(bool has_steps) const {
+        return matmul_workspace<T>(this->m, this->n, this->k, 1, has_steps, false, Backend::kAny, along_terms(kLayout));
+    }
     Status compute(const E* a, const E* b, const E* c, E* d, const void* bias, BiasType bias_type, Activation activation,
                    const Launch& launch) const {
         Epilogue<T> epilogue{nullptr,     d,          bias,      {},        strides_of(stored_d(), true),
@@ -125,9 +129,7 @@ constexpr BiasType bias_type() {
 template <class T, class B, GemmLayout kLayout, Activation kActivation = Activation::kNone, NullC kNullC = NullC::kIsD>
 struct GemmBias : GemmBase<T, kLayout, kNullC> {
     using E = matmul_element_t<T>;
-    size_t workspace_size() const {
-        return matmul_workspace<T>(this->m, this->n, this->k, 1, kActivation != Activation::kNone);
-    }
+    size_t workspace_size() const { return this->bytes(kActivation != Activation::kNone); }
     Status run(const E* a, const E* b, const E* c, E* d, const B* bias, const Launch& launch) const {
         return this->compute(a, b, c, d, bias, bias_type<B, E>(), kActivation, launch);
     }
@@ -148,7 +150,9 @@ struct GemmBatched {
     StoredMatrices stored_d() const { return {batch_count, stride_d, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min({m, n, batch_count})); }
-    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, batch_count); }
+    size_t workspace_size() const {
+        return matmul_workspace<T>(m, n, k, batch_count, false, false, Backend::kAny, along_terms(kLayout));
+    }
     Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch_count", batch_count}}); }
     Status check() const {
         BK_TRY(check_extents());
@@ -185,7 +189,9 @@ struct GemmDense {
     StoredMatrices stored_d() const { return {batch, stride_d, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min({m, n, batch})); }
-    size_t workspace_size() const { return matmul_workspace<T>(m, n, k, batch); }
+    size_t workspace_size() const {
+        return matmul_workspace<T>(m, n, k, batch, false, false, Backend::kAny, along_terms(order()));
+    }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
         return require_layout(layout);

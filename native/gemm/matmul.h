@@ -307,10 +307,15 @@ struct Matmul {
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& problem);
 
+// Which factors have neighbours along k.
+struct AlongTerms {
+    bool a = true, b = true;
+};
+
 // Bytes of workspace that such a product can use.
 template <class T>
 size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps = false, bool is_gated = false,
-                        Backend backend = Backend::kAny);
+                        Backend backend = Backend::kAny, const AlongTerms& along = {});
 
 // Whether `backend` computes such a product, whose operands lie as it likes.
 template <class T>

@@ -214,7 +214,7 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
 }
 
 template <class T>
-size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t, bool, bool is_gated, Backend) {
+size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t, bool, bool is_gated, Backend, const AlongTerms&) {
     if (!kTakesWorkspace<T>) return 0;
     const auto bytes = [&](const BlockKernel& kernel) {
         return blocked_workspace(kernel, m, is_gated ? gated_columns(kernel, n) : n, k);

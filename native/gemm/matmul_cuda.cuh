@@ -13,6 +13,7 @@
 #include "gemm/matmul_simt.cuh"
 #include "gemm/matmul_tensor.cuh"
 #include "gemm/matmul_thin.cuh"
+#include "gemm/matmul_turned.cuh"
 
 namespace bk {
 
@@ -39,13 +40,15 @@ struct LibraryWorkspace {
 };
 
 template <class T>
-size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated, Backend backend) {
+size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated, Backend backend,
+                        const AlongTerms& along) {
     if (backend == Backend::kGroups) return 0;
     const bool for_library = may_be_library(backend) && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
                              (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated));
     const bool bands = has_bands<T>(has_steps, is_gated);
-    return std::max(for_library ? LibraryWorkspace::of<T>(m, n, k, bands, nullptr).bytes : 0,
-                    is_gated ? 0 : parts_workspace<T>(m, n, k, batch));
+    return std::max(
+        for_library ? LibraryWorkspace::of<T>(m, n, k, bands, nullptr).bytes : 0,
+        is_gated ? 0 : std::max(parts_workspace<T>(m, n, k, batch), TurnedFactors<T>(m, n, k, batch, along, nullptr).bytes));
 }
 
 // By cuBLASLt, if it can have the product; *done says of how many rows.
@@ -109,7 +112,8 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
     const bool is_gated = p.gate != nullptr, has_steps = p.epilogue.has_steps();
     const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
     bool has_workspace = false;
-    const size_t workspace = matmul_workspace<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated, p.backend);
+    const AlongTerms along{p.a_at.column == 1, p.b_at.row == 1};
+    const size_t workspace = matmul_workspace<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated, p.backend, along);
     BK_TRY(find_workspace(launch, workspace, &has_workspace));
     if constexpr (kLibraryHasType<T>) {
         int64_t done = 0;
@@ -129,6 +133,12 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
     if (is_gated) return matmul_by_tiles(launch, p);
     if constexpr (kHasParts<T>)
         if (has_workspace && parts_workspace<T>(p.m, p.n, p.k, p.batch) > 0) return matmul_by_parts(launch, p);
+    if constexpr (kMayTurn<T>)
+        if (has_workspace && p.a_at.list == nullptr && p.b_at.list == nullptr && is_turned<T>(p.m, p.n, p.k, p.batch, along)) {
+            Matmul<T> turned = p;
+            BK_TRY(TurnedFactors<T>(p.m, p.n, p.k, p.batch, along, launch.workspace).run(launch, &turned));
+            return matmul_by_tiles(launch, turned);
+        }
     return matmul_by_tiles(launch, p);
 }
 

@@ -11,7 +11,7 @@
 namespace bk {
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend);
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const AlongTerms& along);
 
 // Whether `backend` computes such a product.
 template <class T>
@@ -43,7 +43,7 @@ struct GemmScaled {
 
     Work work() const { return all_or_none(std::min(m, n)); }
     size_t workspace_size() const {
-        return scaled_workspace<T>(m, n, k, static_cast<Scaling>(scaling), static_cast<Backend>(backend));
+        return scaled_workspace<T>(m, n, k, static_cast<Scaling>(scaling), static_cast<Backend>(backend), along_terms(order()));
     }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));

@@ -56,7 +56,7 @@ struct ScaledReads {
 };
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling, Backend) {
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling, Backend, const AlongTerms&) {
     return blocked_workspace(block_kernel<Packing::kF32>(), m, n, k);
 }
 

@@ -33,9 +33,9 @@ bool may_be_library(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend ba
 }
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend) {
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const AlongTerms& along) {
     return std::max(may_be_library<T>(m, n, k, scaling, backend) ? library_workspace() : 0,
-                    matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend));
+                    matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend, along));
 }
 
 template <class T>
@@ -87,7 +87,8 @@ Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& given) {
     const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
     if (may_be_library<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend)) {
         bool has_workspace = false;
-        const size_t workspace = scaled_workspace<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend);
+        const AlongTerms along{p.a_at.column == 1, p.b_at.row == 1};
+        const size_t workspace = scaled_workspace<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend, along);
         BK_TRY(find_workspace(launch, workspace, &has_workspace));
         LibraryMatmul problem;
         if (library_matmul(p, &problem) && matmul_by_library(launch, problem, has_workspace ? launch.workspace : nullptr))

@@ -113,6 +113,7 @@ CALLS = [
     for extents in several
     if name.replace("{T}", dtype) in OPS
 ]
+DENSE_BYTES = ("gemm_dense_i8", "gemm_dense_u8", "gemm_dense_fp8")
 BYTES = [op for op in OPS if op.startswith("gemm_") and "_rcr_" in op and ("_s8_" in op or "_u8_" in op)]
 
 
@@ -131,9 +132,28 @@ def test_bytes(library, op, extents):
 @pytest.mark.parametrize("extents", EXTENTS)
 @pytest.mark.parametrize("op", [op for op in OPS if op.startswith("gemm_fp8_") and "_rcr_" in op])
 def test_fp8(library, op, extents):
-    case = dataclasses.replace(CASES[OPS[op][0].name], tolerance={"d": "cut_product"})
     problem = of_bytes(Draw(OPS[op][1], op), EXTENTS[extents], "f32" if "bias" in op else "", alpha=0.25)
-    right_on_two_streams(library, op, problem, case)
+    right_on_two_streams(library, op, problem, cut(op))
+
+
+@pytest.mark.parametrize("layout", [0, 2, 3], ids=["rrr", "crr", "ccr"])
+@pytest.mark.parametrize(
+    "op", [op for op in OPS if op.startswith(("gemm_dense_i8", "gemm_dense_u8", "gemm_dense_fp8"))]
+)
+def test_turned(library, op, layout):
+    """With a workspace, for factors that do not lie along k."""
+    draw = Draw(OPS[op][1], f"{op} {layout}")
+    problem = batched(
+        draw, 1000, 1208, 200, 2, layout=layout, dense=True, sums=op.endswith("i32"), gap=8, apart=32,
+    )  # fmt: skip
+    right_on_two_streams(library, op, problem, cut(op) if "fp8" in op else None, "full")
+
+
+@pytest.mark.parametrize("op", [op for op in ("gemm_s8_rrr_sm80", "gemm_fp8_e4m3_rrr_sm89") if op in OPS])
+def test_turned_rows(library, op):
+    draw = Draw(OPS[op][1], op)
+    problem = product(draw, 1064, 2064, 168, kind_of=Kind("rrr"), gaps=(8, 5, 0, 3), numbers=(2.0**-6, 0.5), bias="")
+    right_on_two_streams(library, op, problem, cut(op) if "fp8" in op else None, "full")
 
 
 @pytest.mark.parametrize("op", [op for op in OPS if op.startswith("gemm_dense_") and op.endswith("8_i32")])
@@ -143,6 +163,10 @@ def test_sums_of_bytes(library, op):
         op,
         batched(Draw(OPS[op][1], op), 1064, 2064, 160, 2, layout=1, dense=True, sums=True, gap=16, apart=32),
     )
+
+
+def cut(op):
+    return dataclasses.replace(CASES[OPS[op][0].name], tolerance={"d": "cut_product"})
 
 
 def run_by_groups(library, op, problem, case=None):
@@ -158,12 +182,12 @@ def run_by_groups(library, op, problem, case=None):
 SCALED = [op for op in OPS if op.startswith("gemm_scaled_fp8")]
 
 
-def large_scaled(op, scaling, beta, extents):
-    case = dataclasses.replace(CASES[OPS[op][0].name], tolerance={"d": "cut_product"})
+def large_scaled(op, scaling, beta, extents, layout=1):
     m, n, k = extents
     gap = 16 + -k % 16
     draw = Draw(OPS[op][1], f"{op} {scaling}")
-    return scaled(draw, m, n, k, scaling=scaling, gaps=(gap, gap + 16, 8), numbers=(0.75, beta)), case
+    made = scaled(draw, m, n, k, layout=layout, scaling=scaling, gaps=(gap, gap + 16, 8), numbers=(0.75, beta))
+    return made, cut(op)
 
 
 TF32 = {
@@ -198,6 +222,12 @@ def test_scaled_by_choice(library, op, scaling, workspace, has_bias):
     if not has_bias:
         problem = dataclasses.replace(problem, null=("bias",))
     right_on_two_streams(library, op, problem, case, workspace)
+
+
+@pytest.mark.parametrize("layout", [0, 2, 3], ids=["rrr", "crr", "ccr"])
+@pytest.mark.parametrize("op", [op for op in SCALED if "f16" in op])
+def test_scaled_turned(library, op, layout):
+    right_on_two_streams(library, op, *large_scaled(op, 2, -1.5, EXTENTS["narrow"], layout), "full")
 
 
 @pytest.mark.parametrize("extents", EXTENTS)
