@@ -10,6 +10,7 @@
 #include "core/types/vec.h"
 #include "gemm/matmul_thin_tensor.cuh"
 #include "gemm/w4.h"
+#include "gemm/w4_weights.cuh"
 
 namespace bk {
 
@@ -59,13 +60,6 @@ BK_DEVICE void bring_pieces(bool moves, const Place& place) {
         load_pieces(words, piece.from, false, piece.to != nullptr);
         if (piece.to != nullptr) *piece.to = uint4{words[0], words[1], words[2], words[3]};
     }
-}
-
-// Elements i and i + 4 of a word in f16: 1024 more than they are if i is even, 64 more if it is odd, as they stand in the
-// lowest bits of a fraction or four above them.
-BK_DEVICE uint32_t raised_pair(uint32_t word, int i) {
-    const uint32_t byte = word >> i / 2 * 8;
-    return i % 2 == 0 ? (byte & 0x000f000fu) | 0x64006400u : (byte & 0x00f000f0u) | 0x54005400u;
 }
 
 // Of eight elements in four words 0 and 4, 1 and 5, 2 and 6, 3 and 7, as raised_pair has them.
@@ -163,7 +157,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     // The terms of a warp: half pieces, two that follow one another, then a turn on.
     const auto following = [](int64_t k) { return k % kW4Piece == 0 ? k + Stage::kTerms : k + kW4Turn - Stage::kTerms; };
     int64_t next = warp * kW4Piece;
-#pragma unroll
+#pragma unroll 1  // code that is read once comes slowly
     for (int stage = 0; stage < kStages - 1; ++stage) {
         fill(stages[stage], next);
         next = following(next);
@@ -196,11 +190,8 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
                     const uint32_t words[kTiles] = {four.x, four.y, four.z, four.w};
 #pragma unroll
                     for (int q = 0; q < kTiles; ++q) {
-                        uint32_t columns[4];  // elements 0, 1 of columns g and g + 8, then elements 2, 3 of both
-#pragma unroll
-                        for (int v = 0; v < 4; ++v)
-                            columns[v] =
-                                minus_halves(raised_pair(words[q], v % 2 * 2 + v / 2), v / 2 == 0 ? 0x64086408u : 0x54805480u);
+                        uint32_t columns[4];
+                        marlin_fragment(columns, words[q]);
 #pragma unroll
                         for (int r = 0; r < kRowBlocks; ++r) {
                             const uint32_t own[2] = {of_rows[r][2 * half], of_rows[r][2 * half + 1]};
@@ -251,7 +242,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
         end_copy_group();
     };
     int64_t next = warp * kW4Piece + 32 * t;
-#pragma unroll
+#pragma unroll 1  // code that is read once comes slowly
     for (int stage = 0; stage < kAwqStages - 1; ++stage, next += kW4Turn) fill(stages[stage], next);
     float sum[kTiles][kRowBlocks][4] = {};
     uint32_t known[kEights];
@@ -259,11 +250,9 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     for (int64_t piece = warp * kW4Piece; piece < p.k; piece += kW4Turn) {
         if (group == 0) {
             const int64_t own = (piece + t / groups_of_piece * kW4Turn) / p.group + t % groups_of_piece;
-            const bool is_group = own < p.k / p.group;
 #pragma unroll
             for (int e = 0; e < kEights; ++e) {
-                const int64_t j = column + 8 * e + g;
-                known[e] = is_group ? p.scale_of(j, own).bits | (0x6400u + static_cast<uint32_t>(p.zero_of(j, own))) << 16 : 0;
+                known[e] = scale_and_zero(p, column + 8 * e + g, own);
             }
         }
         const int64_t k = piece + 32 * t;
@@ -293,8 +282,8 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
                 const int e = 2 * q + half;
                 const uint32_t told = __shfl_sync(~0u, known[e], teller);
                 scale[half] = low_halves(told, told);
-                zero[half][0] = high_halves(told, told);
-                zero[half][1] = minus_halves(zero[half][0], 0x63806380u);
+                zero[half][0] = 0x64006400u + (told >> 16) * 0x00010001u;
+                zero[half][1] = 0x54005400u + (told >> 16) * 0x00100010u;
                 const uint4 four = have.words[e][lane];
                 words[half][0] = four.x, words[half][1] = four.y, words[half][2] = four.z, words[half][3] = four.w;
             }

@@ -1,0 +1,32 @@
+// Weights of four bits as the words of a tensor core's step.
+#pragma once
+
+#include <cstdint>
+
+#include "core/matmul/narrow_factors.cuh"
+#include "gemm/w4.h"
+
+namespace bk {
+
+// Elements i and i + 4 of a word in f16: 1024 more than they are if i is even, 64 more if it is odd, as they stand in the
+// lowest bits of a fraction or four above them.
+BK_DEVICE uint32_t raised_pair(uint32_t word, int i) {
+    const uint32_t byte = word >> i / 2 * 8;
+    return i % 2 == 0 ? (byte & 0x000f000fu) | 0x64006400u : (byte & 0x00f000f0u) | 0x54005400u;
+}
+
+// A word of Marlin's as a lane's part of 16 columns and 16 terms: q - 8 of elements 0, 1 of columns g and g + 8, then of
+// elements 2, 3 of both.
+BK_DEVICE void marlin_fragment(uint32_t (&columns)[4], uint32_t word) {
+#pragma unroll
+    for (int v = 0; v < 4; ++v)
+        columns[v] = minus_halves(raised_pair(word, v % 2 * 2 + v / 2), v / 2 == 0 ? 0x64086408u : 0x54805480u);
+}
+
+// The scale of column `j` in a group, and above it the zero point; zeros for a group that the product does not have.
+BK_DEVICE uint32_t scale_and_zero(const AwqProduct& p, int64_t j, int64_t group) {
+    if (group >= p.k / p.group) return 0;
+    return p.scale_of(j, group).bits | static_cast<uint32_t>(p.zero_of(j, group)) << 16;
+}
+
+}  // namespace bk
