@@ -10,6 +10,7 @@
 #include "core/types/vec.h"
 #include "gemm/matmul_thin_tensor.cuh"
 #include "gemm/w4.h"
+#include "gemm/w4_group.h"
 #include "gemm/w4_weights.cuh"
 
 namespace bk {
@@ -332,10 +333,17 @@ __global__ void __launch_bounds__(kThreads) awq_dequantize_kernel(const __grid_c
 
 constexpr int kW4MostBlocks = 4;  // of eight rows
 
-// `kernels` are those of one block of eight rows, of two and of kW4MostBlocks.
+// `kernels` are those of one block of eight rows, of two and of kW4MostBlocks; more rows than two blocks have are for `groups`,
+// where the chip has it.
 template <class P>
-Status launch_w4(const Launch& launch, const P& p, void (*const (&kernels)[3])(P, W4Moves)) {
+Status launch_w4(const Launch& launch, const P& p, void (*const (&kernels)[3])(P, W4Moves),
+                 const Variant<Status (*)(const Launch&, const P&, bool*)>& groups) {
     const int choice = p.m <= 8 ? 0 : p.m <= 16 ? 1 : 2;
+    if (choice == 2 && groups.run != nullptr) {
+        bool is_taken = false;
+        BK_TRY(groups.run(launch, p, &is_taken));
+        if (is_taken) return Status::kOk;
+    }
     const W4Moves moves{is_aligned(p.a, 16), is_aligned(p.weights, 16), is_aligned(p.scales, 16)};
     const int64_t rows = choice == 2 ? 8 * kW4MostBlocks : 8 << choice, most = rows * kMaxGridY;
     for (int64_t first = 0; first < p.m; first += most) {
@@ -352,11 +360,13 @@ Status launch_w4(const Launch& launch, const P& p, void (*const (&kernels)[3])(P
 }
 
 inline Status marlin_product(const Launch& launch, const MarlinProduct& p) {
-    return launch_w4(launch, p, {marlin_kernel<1>, marlin_kernel<2>, marlin_kernel<kW4MostBlocks>});
+    return launch_w4(launch, p, {marlin_kernel<1>, marlin_kernel<2>, marlin_kernel<kW4MostBlocks>},
+                     choose({BK_SM(90a, marlin_sm90a)}, device_arch()));
 }
 
 inline Status awq_product(const Launch& launch, const AwqProduct& p) {
-    return launch_w4(launch, p, {awq_kernel<1>, awq_kernel<2>, awq_kernel<kW4MostBlocks>});
+    return launch_w4(launch, p, {awq_kernel<1>, awq_kernel<2>, awq_kernel<kW4MostBlocks>},
+                     choose({BK_SM(90a, awq_sm90a)}, device_arch()));
 }
 
 inline Status awq_dequantize(const Launch& launch, const AwqProduct& p) {
