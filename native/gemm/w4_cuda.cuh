@@ -39,28 +39,11 @@ BK_DEVICE void load_pieces(uint32_t (&words)[N], const void* from, bool moves, b
     }
 }
 
-// Has pieces of 16 bytes brought into shared memory, for each of kCount where `place` gives one, {to, from}, and not null: by
-// copies that are under way until the caller waits for them, if they are aligned.
-struct W4Piece {
-    uint4* to;
-    const void* from;
-};
-
-template <int kCount, class Place>
-BK_DEVICE void bring_pieces(bool moves, const Place& place) {
-    if (moves) {
-#pragma unroll
-        for (int x = 0; x < kCount; ++x)
-            if (const W4Piece piece = place(x); piece.to != nullptr) start_copy_16(piece.to, piece.from, kVectorBytes);
-        return;
-    }
-#pragma unroll 1
-    for (int x = 0; x < kCount; ++x) {
-        const W4Piece piece = place(x);
-        uint32_t words[4];
-        load_pieces(words, piece.from, false, piece.to != nullptr);
-        if (piece.to != nullptr) *piece.to = uint4{words[0], words[1], words[2], words[3]};
-    }
+// Brings 16 bytes into shared memory from wherever they begin.
+BK_DEVICE void gather_16(uint4* to, const void* from) {
+    uint32_t words[4];
+    load_pieces(words, from, false, true);
+    *to = uint4{words[0], words[1], words[2], words[3]};
 }
 
 // Of eight elements in four words 0 and 4, 1 and 5, 2 and 6, 3 and 7, as raised_pair has them.
@@ -141,52 +124,63 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     Stage* const stages = reinterpret_cast<Stage*>(shared_words) + warp * kStages;
     const int64_t column = static_cast<int64_t>(blockIdx.x) * kW4Columns, row = static_cast<int64_t>(blockIdx.y) * Stage::kRows,
                   pitch = 2 * p.n;
-    const int32_t* const weights = p.weights + column * 2 + lane * 4;
-    const f16* const a = p.a + row * p.k;
-    const int rows = static_cast<int>(min(p.m - row, static_cast<int64_t>(Stage::kRows)));
-    const auto fill = [&](Stage& stage, int64_t k) {
-        bring_pieces<Stage::kStrips>(moves.weights, [&](int s) -> W4Piece {
-            return {k + 16 * s < p.k ? &stage.words[s][lane] : nullptr, weights + (k / 16 + s) * pitch};
-        });
-        bring_pieces<Stage::kRows * Stage::kVectors / 32>(moves.a, [&](int x) -> W4Piece {
-            const int i = (x * 32 + lane) / Stage::kVectors, c = lane % Stage::kVectors;
-            const bool inside = i < rows && k + 8 * c < p.k;
-            return {inside ? &stage.rows[i][c ^ i % 8] : nullptr, a + i * p.k + k + 8 * c};
-        });
+    // A lane copies its words, and vector c of each fourth row from its own on, to one of two places.
+    constexpr int kLaneRows = 32 / Stage::kVectors;
+    const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that a turn more is no overflow
+    const int own_row = lane / Stage::kVectors, c = lane % Stage::kVectors;
+    const int own_rows = static_cast<int>(min(p.m - row, static_cast<int64_t>(Stage::kRows))) - own_row;
+    const int32_t* weights = p.weights + warp * (kW4Piece / 16) * pitch + column * 2 + lane * 4;
+    const f16* a = p.a + (row + own_row) * p.k + warp * kW4Piece + 8 * c;
+    uint32_t next = static_cast<uint32_t>(warp * kW4Piece);  // terms that `weights` and `a` are of
+    const auto fill = [&](Stage& stage) {
+        const auto place = [&](int x) { return &stage.rows[own_row + kLaneRows * x][c ^ (own_row + kLaneRows * x) % 8]; };
+        constexpr int kPlaces = Stage::kRows / kLaneRows;
+        if (moves.a && moves.weights && next + Stage::kTerms <= terms) {
+#pragma unroll
+            for (int s = 0; s < Stage::kStrips; ++s) start_copy_16(&stage.words[s][lane], weights + s * pitch, kVectorBytes);
+#pragma unroll
+            for (int x = 0; x < kPlaces; ++x)
+                if (kLaneRows * x < own_rows) start_copy_16(place(x), a + kLaneRows * x * p.k, kVectorBytes);
+        } else if (next < terms) {
+#pragma unroll 1
+            for (int s = 0; s < Stage::kStrips && next + 16 * s < terms; ++s)
+                gather_16(&stage.words[s][lane], weights + s * pitch);
+#pragma unroll 1
+            for (int x = 0; x < kPlaces; ++x)
+                if (kLaneRows * x < own_rows && next + 8 * c < terms) gather_16(place(x), a + kLaneRows * x * p.k);
+        }
         end_copy_group();
+        // Half pieces, two that follow one another, then a turn on.
+        const uint32_t step = next % kW4Piece == 0 ? Stage::kTerms : kW4Turn - Stage::kTerms;
+        next += step;
+        a += step;
+        weights += step / 16 * pitch;
     };
-    // The terms of a warp: half pieces, two that follow one another, then a turn on.
-    const auto following = [](int64_t k) { return k % kW4Piece == 0 ? k + Stage::kTerms : k + kW4Turn - Stage::kTerms; };
-    int64_t next = warp * kW4Piece;
 #pragma unroll 1  // code that is read once comes slowly
-    for (int stage = 0; stage < kStages - 1; ++stage) {
-        fill(stages[stage], next);
-        next = following(next);
-    }
+    for (int stage = 0; stage < kStages - 1; ++stage) fill(stages[stage]);
     float total[kTiles][kRowBlocks][4] = {};
     int stage = 0;
-    for (int64_t piece = warp * kW4Piece; piece < p.k; piece += kW4Turn) {
+    for (uint32_t piece = static_cast<uint32_t>(warp * kW4Piece); piece < terms; piece += kW4Turn) {
         uint32_t scales[4];
         load_marlin_scales(scales, p, piece, column, g, moves.scales);
         float sum[kTiles][kRowBlocks][4] = {};
 #pragma unroll 1
-        for (int64_t k = piece; k < piece + kW4Piece; k += Stage::kTerms) {
+        for (uint32_t k = piece; k < piece + kW4Piece; k += Stage::kTerms) {
             wait_for_copies<kStages - 2>();
             __syncwarp();  // all lanes' copies have come, and all have read the stage before
-            fill(stages[stage == 0 ? kStages - 1 : stage - 1], next);
-            next = following(next);
+            fill(stages[stage == 0 ? kStages - 1 : stage - 1]);
             const Stage& have = stages[stage];
             stage = stage + 1 == kStages ? 0 : stage + 1;
 #pragma unroll
             for (int pair = 0; pair < Stage::kStrips / 2; ++pair) {
-                if (k + 32 * pair >= p.k) break;
+                if (k + 32 * pair >= terms) break;
                 uint32_t of_rows[kRowBlocks][4];  // of two strips
 #pragma unroll
                 for (int r = 0; r < kRowBlocks; ++r)
                     load_matrices(of_rows[r], &have.rows[8 * r + lane % 8][(4 * pair + lane / 8) ^ lane % 8]);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    if (k + 32 * pair + 16 * half >= p.k) break;
+                    if (k + 32 * pair + 16 * half >= terms) break;
                     const uint4 four = have.words[2 * pair + half][lane];
                     const uint32_t words[kTiles] = {four.x, four.y, four.z, four.w};
 #pragma unroll
@@ -232,43 +226,47 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     AwqStage* const stages = reinterpret_cast<AwqStage*>(shared_words) + warp * kAwqStages;
     const int64_t column = static_cast<int64_t>(blockIdx.x) * kW4Columns,
                   row = static_cast<int64_t>(blockIdx.y) * (8 * kRowBlocks), pitch = p.k / 8;
-    const int32_t* const weights = p.weights + (column + g) * pitch;
+    const int32_t* weights = p.weights + (column + g) * pitch + (warp * kW4Piece + 32 * t) / 8;
     const f16* const a = p.a + (row + g) * p.k + 32 * t;
     const int own_rows = static_cast<int>(min(p.m - row, int64_t{8 * kRowBlocks})) - g;  // from g on
+    const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that a turn more is no overflow
     const int groups_of_piece = static_cast<int>(kW4Piece / p.group);
-    const auto fill = [&](AwqStage& stage, int64_t k) {
-        bring_pieces<kEights>(moves.weights, [&](int e) -> W4Piece {  // groups are of 64 terms and more: all 32, or none
-            return {k < p.k ? &stage.words[e][lane] : nullptr, weights + 8 * e * pitch + k / 8};
-        });
+    uint32_t next = static_cast<uint32_t>(warp * kW4Piece + 32 * t);
+    const auto fill = [&](AwqStage& stage) {  // groups are of 64 terms and more: a lane has all 32, or none
+        if (next < terms && moves.weights) {
+#pragma unroll
+            for (int e = 0; e < kEights; ++e) start_copy_16(&stage.words[e][lane], weights + 8 * e * pitch, kVectorBytes);
+        } else if (next < terms) {
+#pragma unroll 1
+            for (int e = 0; e < kEights; ++e) gather_16(&stage.words[e][lane], weights + 8 * e * pitch);
+        }
         end_copy_group();
+        next += kW4Turn;
+        weights += kW4Turn / 8;
     };
-    int64_t next = warp * kW4Piece + 32 * t;
 #pragma unroll 1  // code that is read once comes slowly
-    for (int stage = 0; stage < kAwqStages - 1; ++stage, next += kW4Turn) fill(stages[stage], next);
+    for (int stage = 0; stage < kAwqStages - 1; ++stage) fill(stages[stage]);
     float sum[kTiles][kRowBlocks][4] = {};
     uint32_t known[kEights];
     int stage = 0, group = 0;  // of the four that `known` has
-    for (int64_t piece = warp * kW4Piece; piece < p.k; piece += kW4Turn) {
+    for (uint32_t piece = static_cast<uint32_t>(warp * kW4Piece); piece < terms; piece += kW4Turn) {
         if (group == 0) {
-            const int64_t own = (piece + t / groups_of_piece * kW4Turn) / p.group + t % groups_of_piece;
+            const uint32_t ahead = static_cast<uint32_t>(t / groups_of_piece * kW4Turn),
+                           group_terms = static_cast<uint32_t>(p.group);
+            const int64_t own = (piece + ahead) / group_terms + static_cast<uint32_t>(t % groups_of_piece);
 #pragma unroll
-            for (int e = 0; e < kEights; ++e) {
-                known[e] = scale_and_zero(p, column + 8 * e + g, own);
-            }
+            for (int e = 0; e < kEights; ++e) known[e] = scale_and_zero(p, column + 8 * e + g, own);
         }
-        const int64_t k = piece + 32 * t;
         const int teller = lane / 4 * 4 + group + t * groups_of_piece / 4;
         group = (group + groups_of_piece) % 4;
         uint32_t rows[4][kRowBlocks][4];  // of eight terms elements 0 and 4, 1 and 5, 2 and 6, 3 and 7
 #pragma unroll
         for (int w = 0; w < 4; ++w)
 #pragma unroll
-            for (int r = 0; r < kRowBlocks; ++r) {
-                load_pieces(rows[w][r], a + 8 * r * p.k + piece + 8 * w, moves.a, k < p.k && 8 * r < own_rows);
-            }
+            for (int r = 0; r < kRowBlocks; ++r)
+                load_pieces(rows[w][r], a + 8 * r * p.k + piece + 8 * w, moves.a, piece + 32 * t < terms && 8 * r < own_rows);
         wait_for_copies<kAwqStages - 2>();
-        fill(stages[stage == 0 ? kAwqStages - 1 : stage - 1], next);
-        next += kW4Turn;
+        fill(stages[stage == 0 ? kAwqStages - 1 : stage - 1]);
         const AwqStage& have = stages[stage];
         stage = stage + 1 == kAwqStages ? 0 : stage + 1;
 #pragma unroll

@@ -87,7 +87,7 @@ struct MarlinColumns {
 // raised_pair's even and odd elements are.
 BK_DEVICE uint32_t awq_pair(uint32_t word, uint32_t t, uint32_t zero, uint32_t scale) {
     const uint32_t bytes = __byte_perm(word, word, t * 0x1111u);
-    return times_halves(minus_halves((bytes & 0x00f0000fu) | 0x54006400u, zero), scale);
+    return times_halves(minus_halves(masked_with<0x00f0000fu, 0x54006400u>(bytes), zero), scale);
 }
 
 // AWQ's: lanes of a column have the scales and zero points of four groups in a word each, and the next ones on their way.

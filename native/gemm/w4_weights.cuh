@@ -8,11 +8,23 @@
 
 namespace bk {
 
+// (word & kMask) | kBits, by one instruction, which the compiler makes two of as only one of its operands may be a constant.
+template <uint32_t kMask, uint32_t kBits>
+BK_DEVICE uint32_t masked_with(uint32_t word) {
+#if BK_ON_GPU
+    uint32_t result;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;" : "=r"(result) : "r"(word), "n"(kMask), "n"(kBits));
+    return result;
+#else
+    return (word & kMask) | kBits;
+#endif
+}
+
 // Elements i and i + 4 of a word in f16: 1024 more than they are if i is even, 64 more if it is odd, as they stand in the
 // lowest bits of a fraction or four above them.
 BK_DEVICE uint32_t raised_pair(uint32_t word, int i) {
     const uint32_t byte = word >> i / 2 * 8;
-    return i % 2 == 0 ? (byte & 0x000f000fu) | 0x64006400u : (byte & 0x00f000f0u) | 0x54005400u;
+    return i % 2 == 0 ? masked_with<0x000f000fu, 0x64006400u>(byte) : masked_with<0x00f000f0u, 0x54005400u>(byte);
 }
 
 // A word of Marlin's as a lane's part of 16 columns and 16 terms: q - 8 of elements 0, 1 of columns g and g + 8, then of
