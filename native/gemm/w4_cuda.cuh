@@ -99,16 +99,18 @@ struct MarlinStage {
 template <int kRowBlocks>
 constexpr int kMarlinStages = kW4Bytes / (kW4Warps * static_cast<int>(sizeof(MarlinStage<kRowBlocks>)));
 
-// Scales of columns g, g + 8, ... of 64 from `column` on, of the group that term k is of.
-BK_DEVICE void load_marlin_scales(uint32_t (&scales)[4], const MarlinProduct& p, int64_t k, int64_t column, int g, bool moves) {
+// Scales of columns g, g + 8, ... of 64 from `column` on, of the group that a piece is of.
+BK_DEVICE void load_marlin_scales(uint32_t (&scales)[4], const MarlinProduct& p, uint32_t piece, int64_t column, int g,
+                                  bool moves) {
+    const f16* const own = p.scales + marlin_scale_place(column + g, p.by_groups);
     if (p.by_groups) {
-        load_pieces(scales, p.scales + k / p.group * p.n + marlin_scale_place(column + g, true), moves, true);
+        load_pieces(scales, own + piece / kW4Piece * p.n, moves, true);
         return;
     }
 #pragma unroll
     for (int w = 0; w < 4; ++w) {
-        const uint32_t low = p.scales[marlin_scale_place(column + 16 * w + g, false)].bits;
-        scales[w] = low | static_cast<uint32_t>(p.scales[marlin_scale_place(column + 16 * w + 8 + g, false)].bits) << 16;
+        const int at = w / 2 * 32 + w % 2 * 4;  // of column 16w + g; that of eight columns on is the second next
+        scales[w] = own[at].bits | static_cast<uint32_t>(own[at + 2].bits) << 16;
     }
 }
 
@@ -250,21 +252,21 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     uint32_t known[kEights];
     int stage = 0, group = 0;  // of the four that `known` has
     for (uint32_t piece = static_cast<uint32_t>(warp * kW4Piece); piece < terms; piece += kW4Turn) {
-        if (group == 0) {
-            const uint32_t ahead = static_cast<uint32_t>(t / groups_of_piece * kW4Turn),
-                           group_terms = static_cast<uint32_t>(p.group);
-            const int64_t own = (piece + ahead) / group_terms + static_cast<uint32_t>(t % groups_of_piece);
-#pragma unroll
-            for (int e = 0; e < kEights; ++e) known[e] = scale_and_zero(p, column + 8 * e + g, own);
-        }
-        const int teller = lane / 4 * 4 + group + t * groups_of_piece / 4;
-        group = (group + groups_of_piece) % 4;
         uint32_t rows[4][kRowBlocks][4];  // of eight terms elements 0 and 4, 1 and 5, 2 and 6, 3 and 7
 #pragma unroll
         for (int w = 0; w < 4; ++w)
 #pragma unroll
             for (int r = 0; r < kRowBlocks; ++r)
                 load_pieces(rows[w][r], a + 8 * r * p.k + piece + 8 * w, moves.a, piece + 32 * t < terms && 8 * r < own_rows);
+        if (group == 0) {
+            const uint32_t ahead = static_cast<uint32_t>(t / groups_of_piece * kW4Turn),
+                           group_terms = static_cast<uint32_t>(p.group);
+            const AwqGroup own(p, column + g, (piece + ahead) / group_terms + static_cast<uint32_t>(t % groups_of_piece));
+#pragma unroll
+            for (int e = 0; e < kEights; ++e) known[e] = own.scale_and_zero(8 * e);
+        }
+        const int teller = lane / 4 * 4 + group + t * groups_of_piece / 4;
+        group = (group + groups_of_piece) % 4;
         wait_for_copies<kAwqStages - 2>();
         fill(stages[stage == 0 ? kAwqStages - 1 : stage - 1]);
         const AwqStage& have = stages[stage];

@@ -106,8 +106,9 @@ struct AwqColumns {
     }
 
     BK_DEVICE void look_ahead(int group) {
+        const AwqGroup next(p, own, static_cast<uint32_t>(group + lane % 4));
 #pragma unroll
-        for (int side = 0; side < 2; ++side) ahead[side] = scale_and_zero(p, own + 8 * side, group + lane % 4);
+        for (int side = 0; side < 2; ++side) ahead[side] = next.scale_and_zero(8 * side);
     }
 
     BK_DEVICE void make(Fragments& fragments, const char* weights, int step, int half) {

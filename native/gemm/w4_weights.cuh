@@ -35,10 +35,28 @@ BK_DEVICE void marlin_fragment(uint32_t (&columns)[4], uint32_t word) {
         columns[v] = minus_halves(raised_pair(word, v % 2 * 2 + v / 2), v / 2 == 0 ? 0x64086408u : 0x54805480u);
 }
 
-// The scale of column `j` in a group, and above it the zero point; zeros for a group that the product does not have.
-BK_DEVICE uint32_t scale_and_zero(const AwqProduct& p, int64_t j, int64_t group) {
-    if (group >= p.k / p.group) return 0;
-    return p.scale_of(j, group).bits | static_cast<uint32_t>(p.zero_of(j, group)) << 16;
-}
+// A group of terms, of columns from one on. Of a group that the product does not have it reads the last one, and so without
+// asking for each column: loads of several are under way together.
+struct AwqGroup {
+    const f16* scales;
+    const int32_t* zeros;
+    int64_t zero_words;
+    uint32_t bit, mask;
+
+    BK_DEVICE AwqGroup(const AwqProduct& p, int64_t column, uint32_t group) : zero_words(p.zero_words) {
+        const uint32_t groups = static_cast<uint32_t>(p.k) / static_cast<uint32_t>(p.group);
+        mask = group < groups ? ~0u : 0;
+        group = min(group, groups - 1);
+        scales = p.scales + column * 8 * zero_words + group;
+        zeros = p.zeros + column * zero_words + group / 8;
+        bit = group % 8 * 4;
+    }
+
+    // The scale of the column that lies so far on, and above it the zero point; 0 where there is no such group.
+    BK_DEVICE uint32_t scale_and_zero(int on) const {
+        const uint32_t zero = static_cast<uint32_t>(zeros[on * zero_words]) >> bit & 15u;
+        return (scales[on * 8 * zero_words].bits | zero << 16) & mask;
+    }
+};
 
 }  // namespace bk
