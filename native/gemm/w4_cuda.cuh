@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     Stage* const stages = reinterpret_cast<Stage*>(shared_words) + warp * kStages;
     const int64_t column = static_cast<int64_t>(blockIdx.x) * kW4Columns, row = static_cast<int64_t>(blockIdx.y) * Stage::kRows,
                   pitch = 2 * p.n;
-    // A lane copies its words, and vector c of each fourth row from its own on, to one of two places.
+    // A lane copies its own words, and vector c of rows own_row, own_row + kLaneRows and so on.
     constexpr int kLaneRows = 32 / Stage::kVectors;
     const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that a turn more is no overflow
     const int own_row = lane / Stage::kVectors, c = lane % Stage::kVectors;
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
         a += step;
         weights += step / 16 * pitch;
     };
-#pragma unroll 1  // code that is read once comes slowly
+#pragma unroll 1  // instructions that run once take longer to fetch than to execute
     for (int stage = 0; stage < kStages - 1; ++stage) fill(stages[stage]);
     float total[kTiles][kRowBlocks][4] = {};
     int stage = 0;
@@ -246,7 +246,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
         next += kW4Turn;
         weights += kW4Turn / 8;
     };
-#pragma unroll 1  // code that is read once comes slowly
+#pragma unroll 1  // instructions that run once take longer to fetch than to execute
     for (int stage = 0; stage < kAwqStages - 1; ++stage) fill(stages[stage]);
     float sum[kTiles][kRowBlocks][4] = {};
     uint32_t known[kEights];
