@@ -8,6 +8,7 @@
 
 #include "core/cluster.cuh"
 #include "core/matmul/bulk_copy.cuh"
+#include "core/matmul/stage_ring.cuh"
 #include "core/matmul/tensor_map.h"
 #include "core/matmul/warpgroup_step.cuh"
 #include "core/prefetch.cuh"
@@ -38,16 +39,6 @@ struct GroupOperands {
     TensorMap a, b, gate;
     bool a_is_wide, b_is_wide, a_has_batch, b_has_batch;
     int blocks;
-};
-
-struct StagePlace {
-    int stage = 0, parity = 0;
-
-    BK_DEVICE void advance(int stages) {
-        if (++stage < stages) return;
-        stage = 0;
-        parity ^= 1;
-    }
 };
 
 // Tile number `index` of those that a cluster has at a time, and of these the block's.
@@ -167,11 +158,6 @@ BK_DEVICE void add_stage(Sum (&sums)[kColumns / 2], char* tiles, int at, int gro
     }
     add(a, b, adds || Tile::kHasRests);
     end_steps();
-}
-
-// A warp has read a stage, which all blocks of the cluster hear of.
-BK_DEVICE void free_stage(uint64_t* empty, int blocks, int lane) {
-    if (lane < blocks) arrive_at(empty, lane);
 }
 
 // Writes zeros over terms of a stage from number `terms` on, which are those of another group: of wide operands 128 bytes for

@@ -5,23 +5,33 @@
 
 #include <cstdint>
 
+#include "core/async_copy.cuh"
 #include "core/matmul/tensor_core.cuh"
 #include "core/types/vec.h"
 #include "gemm/matmul_thin_tensor.cuh"
 #include "gemm/w4.h"
+#include "gemm/w4_group.h"
+#include "gemm/w4_weights.cuh"
 
 namespace bk {
 
-constexpr int kW4Warps = 8, kW4Piece = 128;  // terms along k
+constexpr int kW4Warps = 8, kW4Columns = 64, kW4Piece = 128;  // columns of a block; terms of a piece
+constexpr int kW4Turn = kW4Warps * kW4Piece;                  // terms from a warp's piece to its next
+constexpr int kW4Bytes = 96 << 10;  // of shared memory for a block's stages: two blocks on sm_90, one on sm_86
 
-// Words [0, 4) from an address of 16 bytes, or of 4, or zeros.
+// Element `at` of 16-bit ones in words.
+template <int N>
+BK_DEVICE f16 half_of(const uint32_t (&words)[N], int at) {
+    return f16{static_cast<uint16_t>(words[at / 2] >> at % 2 * 16)};
+}
+
+// Words from an address that is a multiple of their bytes, or of 2, or zeros.
 template <int N>
 BK_DEVICE void load_pieces(uint32_t (&words)[N], const void* from, bool moves, bool inside) {
-    const uint32_t* const at = static_cast<const uint32_t*>(from);
     if (!inside) {
         for (int w = 0; w < N; ++w) words[w] = 0;
     } else if (moves) {
-        const auto vector = load<N>(at);
+        const auto vector = load<N>(static_cast<const uint32_t*>(from));
         for (int w = 0; w < N; ++w) words[w] = vector.lane[w];
     } else {
         const f16* const halves = static_cast<const f16*>(from);
@@ -29,147 +39,276 @@ BK_DEVICE void load_pieces(uint32_t (&words)[N], const void* from, bool moves, b
     }
 }
 
-// Elements i and i + 4 of a word, as 1024 more than they are, in f16.
-BK_DEVICE uint32_t raised_pair(uint32_t word, int i) { return (word >> 4 * i & 0x000f000fu) | 0x64006400u; }
+// Brings 16 bytes into shared memory from wherever they begin.
+BK_DEVICE void gather_16(uint4* to, const void* from) {
+    uint32_t words[4];
+    load_pieces(words, from, false, true);
+    *to = uint4{words[0], words[1], words[2], words[3]};
+}
 
-BK_DEVICE uint32_t both_halves(uint32_t bits) { return bits | bits << 16; }
+// Of eight elements in four words 0 and 4, 1 and 5, 2 and 6, 3 and 7, as raised_pair has them.
+BK_DEVICE void pair_fourths(uint32_t (&eight)[4]) {
+    const uint32_t first = eight[0], second = eight[1], third = eight[2], fourth = eight[3];
+    eight[0] = low_halves(first, third);
+    eight[1] = high_halves(first, third);
+    eight[2] = low_halves(second, fourth);
+    eight[3] = high_halves(second, fourth);
+}
 
-// Adds up what the warps of a block have, of kRows x kColumns results in `sums`, warp after warp, and stores it; lane (g, t)
-// has of block r of eight rows and column block q the rows 2t, 2t + 1 of columns g, g + 8.
-template <int kRowBlocks, int kColumnBlocks>
-BK_DEVICE void store_w4(const float (&sum)[kColumnBlocks][kRowBlocks][4], f16* d, int64_t m, int64_t n, int64_t row,
-                        int64_t column) {
-    constexpr int kRows = 8 * kRowBlocks, kColumns = 16 * kColumnBlocks;
-    __shared__ float total[kRows][kColumns + 1];
+// Adds up what the warps of a block have, in their order, and stores it; lane (g, t) has of block r of eight rows and column
+// block q the rows 2t, 2t + 1 of columns g, g + 8. `parts` is shared memory that no copy is under way to.
+template <int kRowBlocks>
+BK_DEVICE void store_w4(const float (&sum)[kW4Columns / 16][kRowBlocks][4], void* parts, f16* d, int64_t m, int64_t n,
+                        int64_t row, int64_t column) {
+    constexpr int kRows = 8 * kRowBlocks, kPitch = kW4Columns + 4;  // lanes of a warp write to banks of their own
+    static_assert(kW4Warps * kRows * kPitch * sizeof(float) <= kW4Bytes, "parts take the place of the stages");
+    float (*const part)[kRows][kPitch] = static_cast<float (*)[kRows][kPitch]>(parts);
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
-    for (int w = 0; w < kW4Warps; ++w) {
-        if (w == warp) {
+    __syncthreads();  // every warp has read its stages
 #pragma unroll
-            for (int q = 0; q < kColumnBlocks; ++q)
+    for (int q = 0; q < kW4Columns / 16; ++q)
 #pragma unroll
-                for (int r = 0; r < kRowBlocks; ++r)
-                    for (int v = 0; v < 4; ++v) {
-                        float& cell = total[8 * r + 2 * t + v % 2][16 * q + g + v / 2 * 8];
-                        cell = w == 0 ? sum[q][r][v] : cell + sum[q][r][v];
-                    }
-        }
-        __syncthreads();
-    }
-    for (int index = static_cast<int>(threadIdx.x); index < kRows * kColumns; index += 32 * kW4Warps) {
-        const int64_t i = row + index / kColumns, j = column + index % kColumns;
-        if (i < m && j < n) d[i * n + j] = narrow<f16>(total[index / kColumns][index % kColumns]);
+        for (int r = 0; r < kRowBlocks; ++r)
+#pragma unroll
+            for (int v = 0; v < 4; ++v) part[warp][8 * r + 2 * t + v % 2][16 * q + g + v / 2 * 8] = sum[q][r][v];
+    __syncthreads();
+    for (int index = static_cast<int>(threadIdx.x); index < kRows * kW4Columns; index += 32 * kW4Warps) {
+        const int i = index / kW4Columns, j = index % kW4Columns;
+        if (row + i >= m) break;
+        float total = part[0][i][j];
+#pragma unroll
+        for (int w = 1; w < kW4Warps; ++w) total += part[w][i][j];
+        d[(row + i) * n + column + j] = narrow<f16>(total);
     }
 }
 
-// 64 columns and 8 kRowBlocks rows. Terms are of q - 8, exactly; a group's sum is scaled in f32.
+// What kernels take beside the product: whether vectors of each operand are aligned.
+struct W4Moves {
+    bool a, weights, scales;
+};
+
+// Half a piece as a warp has it in shared memory: for each 16 terms the words of its lanes; of each row eight vectors, of which
+// vector c stands in place c ^ row % 8, so that those of eight rows lie in banks of their own.
 template <int kRowBlocks>
-__global__ void __launch_bounds__(32 * kW4Warps)
-    marlin_kernel(const __grid_constant__ MarlinProduct p, bool a_moves, bool b_moves) {
-    constexpr int kTiles = 4, kStrips = kW4Piece / 16;
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
-    const int64_t column = static_cast<int64_t>(blockIdx.x) * 64, row = static_cast<int64_t>(blockIdx.y) * (8 * kRowBlocks);
-    const int64_t pitch = 2 * p.n;
-    const int32_t* const weights = p.weights + column * 2 + lane * 4;
+struct MarlinStage {
+    static constexpr int kTerms = kW4Piece / 2, kStrips = kTerms / 16, kVectors = kTerms / 8, kRows = 8 * kRowBlocks;
+    uint4 words[kStrips][32];
+    uint4 rows[kRows][kVectors];
+};
+
+template <int kRowBlocks>
+constexpr int kMarlinStages = kW4Bytes / (kW4Warps * static_cast<int>(sizeof(MarlinStage<kRowBlocks>)));
+
+// Scales of columns g, g + 8, ... of 64 from `column` on, of the group that a piece is of.
+BK_DEVICE void load_marlin_scales(uint32_t (&scales)[4], const MarlinProduct& p, uint32_t piece, int64_t column, int g,
+                                  bool moves) {
+    const f16* const own = p.scales + marlin_scale_place(column + g, p.by_groups);
+    if (p.by_groups) {
+        load_pieces(scales, own + piece / kW4Piece * p.n, moves, true);
+        return;
+    }
+#pragma unroll
+    for (int w = 0; w < 4; ++w) {
+        const int at = w / 2 * 32 + w % 2 * 4;  // of column 16w + g; that of eight columns on is the second next
+        scales[w] = own[at].bits | static_cast<uint32_t>(own[at + 2].bits) << 16;
+    }
+}
+
+// 64 columns and 8 kRowBlocks rows. Terms are of q - 8, exactly; a group's sum is scaled in f32. Each warp has stages of its
+// own, most of which are under way while it multiplies what one holds.
+template <int kRowBlocks>
+__global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
+    marlin_kernel(const __grid_constant__ MarlinProduct p, W4Moves moves) {
+    using Stage = MarlinStage<kRowBlocks>;
+    constexpr int kTiles = kW4Columns / 16, kStages = kMarlinStages<kRowBlocks>;
+    BK_LAUNCH_SHARED(uint4, shared_words);
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4;
+    Stage* const stages = reinterpret_cast<Stage*>(shared_words) + warp * kStages;
+    const int64_t column = static_cast<int64_t>(blockIdx.x) * kW4Columns, row = static_cast<int64_t>(blockIdx.y) * Stage::kRows,
+                  pitch = 2 * p.n;
+    // A lane copies its own words, and vector c of rows own_row, own_row + kLaneRows and so on.
+    constexpr int kLaneRows = 32 / Stage::kVectors;
+    const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that a turn more is no overflow
+    const int own_row = lane / Stage::kVectors, c = lane % Stage::kVectors;
+    const int own_rows = static_cast<int>(min(p.m - row, static_cast<int64_t>(Stage::kRows))) - own_row;
+    const int32_t* weights = p.weights + warp * (kW4Piece / 16) * pitch + column * 2 + lane * 4;
+    const f16* a = p.a + (row + own_row) * p.k + warp * kW4Piece + 8 * c;
+    uint32_t next = static_cast<uint32_t>(warp * kW4Piece);  // terms that `weights` and `a` are of
+    const auto fill = [&](Stage& stage) {
+        const auto place = [&](int x) { return &stage.rows[own_row + kLaneRows * x][c ^ (own_row + kLaneRows * x) % 8]; };
+        constexpr int kPlaces = Stage::kRows / kLaneRows;
+        if (moves.a && moves.weights && next + Stage::kTerms <= terms) {
+#pragma unroll
+            for (int s = 0; s < Stage::kStrips; ++s) start_copy_16(&stage.words[s][lane], weights + s * pitch, kVectorBytes);
+#pragma unroll
+            for (int x = 0; x < kPlaces; ++x)
+                if (kLaneRows * x < own_rows) start_copy_16(place(x), a + kLaneRows * x * p.k, kVectorBytes);
+        } else if (next < terms) {
+#pragma unroll 1
+            for (int s = 0; s < Stage::kStrips && next + 16 * s < terms; ++s)
+                gather_16(&stage.words[s][lane], weights + s * pitch);
+#pragma unroll 1
+            for (int x = 0; x < kPlaces; ++x)
+                if (kLaneRows * x < own_rows && next + 8 * c < terms) gather_16(place(x), a + kLaneRows * x * p.k);
+        }
+        end_copy_group();
+        // Half pieces, two that follow one another, then a turn on.
+        const uint32_t step = next % kW4Piece == 0 ? Stage::kTerms : kW4Turn - Stage::kTerms;
+        next += step;
+        a += step;
+        weights += step / 16 * pitch;
+    };
+#pragma unroll 1  // instructions that run once take longer to fetch than to execute
+    for (int stage = 0; stage < kStages - 1; ++stage) fill(stages[stage]);
     float total[kTiles][kRowBlocks][4] = {};
-    for (int64_t k = warp * kW4Piece; k < p.k; k += kW4Warps * kW4Piece) {
-        uint32_t words[kStrips][4];
-#pragma unroll
-        for (int s = 0; s < kStrips; ++s) load_pieces(words[s], weights + (k / 16 + s) * pitch, b_moves, k + 16 * s < p.k);
+    int stage = 0;
+    for (uint32_t piece = static_cast<uint32_t>(warp * kW4Piece); piece < terms; piece += kW4Turn) {
+        uint32_t scales[4];
+        load_marlin_scales(scales, p, piece, column, g, moves.scales);
         float sum[kTiles][kRowBlocks][4] = {};
+#pragma unroll 1
+        for (uint32_t k = piece; k < piece + kW4Piece; k += Stage::kTerms) {
+            wait_for_copies<kStages - 2>();
+            __syncwarp();  // all lanes' copies have come, and all have read the stage before
+            fill(stages[stage == 0 ? kStages - 1 : stage - 1]);
+            const Stage& have = stages[stage];
+            stage = stage + 1 == kStages ? 0 : stage + 1;
 #pragma unroll
-        for (int s = 0; s < kStrips; ++s) {
-            uint32_t rows[kRowBlocks][2];
-#pragma unroll
-            for (int r = 0; r < kRowBlocks; ++r) {
-                const int64_t i = row + 8 * r + g;
-                const bool inside = i < p.m && k + 16 * s < p.k;
-                const f16* const from = p.a + i * p.k + k + 16 * s + 2 * t;
-                uint32_t low[1], high[1];
-                load_pieces(low, from, a_moves, inside);
-                load_pieces(high, from + 8, a_moves, inside);
-                rows[r][0] = low[0];
-                rows[r][1] = high[0];
-            }
-#pragma unroll
-            for (int q = 0; q < kTiles; ++q) {
-                uint32_t columns[4];  // elements 0, 1 of columns g and g + 8, then elements 2, 3 of both
-#pragma unroll
-                for (int v = 0; v < 4; ++v) {
-                    const uint32_t pair = raised_pair(words[s][q], v % 2 * 2 + v / 2);
-                    columns[v] = minus_halves(pair, 0x64086408u);
-                }
-#pragma unroll
-                for (int r = 0; r < kRowBlocks; ++r) TensorStep<f16>::run(sum[q][r], columns, rows[r]);
-            }
-        }
-        const f16* const scales = p.scales + (p.by_groups ? k / p.group * p.n : 0);
-#pragma unroll
-        for (int q = 0; q < kTiles; ++q)
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const float scale = widen(scales[marlin_scale_place(column + 16 * q + 8 * half + g, p.by_groups)]);
+            for (int pair = 0; pair < Stage::kStrips / 2; ++pair) {
+                if (k + 32 * pair >= terms) break;
+                uint32_t of_rows[kRowBlocks][4];  // of two strips
 #pragma unroll
                 for (int r = 0; r < kRowBlocks; ++r)
-                    for (int v = 2 * half; v < 2 * half + 2; ++v)
-                        total[q][r][v] = math::fma(scale, sum[q][r][v], total[q][r][v]);
+                    load_matrices(of_rows[r], &have.rows[8 * r + lane % 8][(4 * pair + lane / 8) ^ lane % 8]);
+#pragma unroll
+                for (int half = 0; half < 2; ++half) {
+                    if (k + 32 * pair + 16 * half >= terms) break;
+                    const uint4 four = have.words[2 * pair + half][lane];
+                    const uint32_t words[kTiles] = {four.x, four.y, four.z, four.w};
+#pragma unroll
+                    for (int q = 0; q < kTiles; ++q) {
+                        uint32_t columns[4];
+                        marlin_fragment(columns, words[q]);
+#pragma unroll
+                        for (int r = 0; r < kRowBlocks; ++r) {
+                            const uint32_t own[2] = {of_rows[r][2 * half], of_rows[r][2 * half + 1]};
+                            TensorStep<f16>::run(sum[q][r], columns, own);
+                        }
+                    }
+                }
             }
-    }
-    store_w4<kRowBlocks, kTiles>(total, p.d, p.m, p.n, row, column);
-}
-
-// 32 columns and 8 kRowBlocks rows. Lane t takes of 128 terms those from 32t on.
-template <int kRowBlocks>
-__global__ void __launch_bounds__(32 * kW4Warps) awq_kernel(const __grid_constant__ AwqProduct p, bool a_moves, bool b_moves) {
-    constexpr int kTiles = 2;
-    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
-    const int64_t column = static_cast<int64_t>(blockIdx.x) * (16 * kTiles),
-                  row = static_cast<int64_t>(blockIdx.y) * (8 * kRowBlocks), pitch = p.k / 8;
-    float sum[kTiles][kRowBlocks][4] = {};
-    for (int64_t k = warp * kW4Piece + 32 * t; k - 32 * t < p.k; k += kW4Warps * kW4Piece) {
-        const bool inside = k < p.k;  // groups are of 64 terms and more: all 32, or none
-        uint32_t words[kTiles][2][4], scale[kTiles][2], zero[kTiles][2];
+        }
 #pragma unroll
         for (int q = 0; q < kTiles; ++q)
 #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                const float scale = widen(half_of(scales, 2 * q + v / 2));
+#pragma unroll
+                for (int r = 0; r < kRowBlocks; ++r) total[q][r][v] = math::fma(scale, sum[q][r][v], total[q][r][v]);
+            }
+    }
+    wait_for_copies<0>();
+    store_w4<kRowBlocks>(total, shared_words, p.d, p.m, p.n, row, column);
+}
+
+// The words of a piece of AWQ's, of columns g, g + 8, ..., for the lane that copies them.
+struct AwqStage {
+    uint4 words[kW4Columns / 8][32];
+};
+constexpr int kAwqStages = kW4Bytes / (kW4Warps * static_cast<int>(sizeof(AwqStage)));
+
+// 64 columns and 8 kRowBlocks rows. Lane t takes of 128 terms those from 32t on. Lanes of a column have the scales and zero
+// points of four groups, in one word each, and tell one another.
+template <int kRowBlocks>
+__global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
+    awq_kernel(const __grid_constant__ AwqProduct p, W4Moves moves) {
+    constexpr int kTiles = kW4Columns / 16, kEights = 2 * kTiles;
+    BK_LAUNCH_SHARED(uint4, shared_words);
+    const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
+    AwqStage* const stages = reinterpret_cast<AwqStage*>(shared_words) + warp * kAwqStages;
+    const int64_t column = static_cast<int64_t>(blockIdx.x) * kW4Columns,
+                  row = static_cast<int64_t>(blockIdx.y) * (8 * kRowBlocks), pitch = p.k / 8;
+    const int32_t* weights = p.weights + (column + g) * pitch + (warp * kW4Piece + 32 * t) / 8;
+    const f16* const a = p.a + (row + g) * p.k + 32 * t;
+    const int own_rows = static_cast<int>(min(p.m - row, int64_t{8 * kRowBlocks})) - g;  // from g on
+    const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that a turn more is no overflow
+    const int groups_of_piece = static_cast<int>(kW4Piece / p.group);
+    uint32_t next = static_cast<uint32_t>(warp * kW4Piece + 32 * t);
+    const auto fill = [&](AwqStage& stage) {  // groups are of 64 terms and more: a lane has all 32, or none
+        if (next < terms && moves.weights) {
+#pragma unroll
+            for (int e = 0; e < kEights; ++e) start_copy_16(&stage.words[e][lane], weights + 8 * e * pitch, kVectorBytes);
+        } else if (next < terms) {
+#pragma unroll 1
+            for (int e = 0; e < kEights; ++e) gather_16(&stage.words[e][lane], weights + 8 * e * pitch);
+        }
+        end_copy_group();
+        next += kW4Turn;
+        weights += kW4Turn / 8;
+    };
+#pragma unroll 1  // instructions that run once take longer to fetch than to execute
+    for (int stage = 0; stage < kAwqStages - 1; ++stage) fill(stages[stage]);
+    float sum[kTiles][kRowBlocks][4] = {};
+    uint32_t known[kEights];
+    int stage = 0, group = 0;  // of the four that `known` has
+    for (uint32_t piece = static_cast<uint32_t>(warp * kW4Piece); piece < terms; piece += kW4Turn) {
+        uint32_t rows[4][kRowBlocks][4];  // of eight terms elements 0 and 4, 1 and 5, 2 and 6, 3 and 7
+#pragma unroll
+        for (int w = 0; w < 4; ++w)
+#pragma unroll
+            for (int r = 0; r < kRowBlocks; ++r)
+                load_pieces(rows[w][r], a + 8 * r * p.k + piece + 8 * w, moves.a, piece + 32 * t < terms && 8 * r < own_rows);
+        if (group == 0) {
+            const uint32_t ahead = static_cast<uint32_t>(t / groups_of_piece * kW4Turn),
+                           group_terms = static_cast<uint32_t>(p.group);
+            const AwqGroup own(p, column + g, (piece + ahead) / group_terms + static_cast<uint32_t>(t % groups_of_piece));
+#pragma unroll
+            for (int e = 0; e < kEights; ++e) known[e] = own.scale_and_zero(8 * e);
+        }
+        const int teller = lane / 4 * 4 + group + t * groups_of_piece / 4;
+        group = (group + groups_of_piece) % 4;
+        wait_for_copies<kAwqStages - 2>();
+        fill(stages[stage == 0 ? kAwqStages - 1 : stage - 1]);
+        const AwqStage& have = stages[stage];
+        stage = stage + 1 == kAwqStages ? 0 : stage + 1;
+#pragma unroll
+        for (int w = 0; w < 4; ++w)
+#pragma unroll
+            for (int r = 0; r < kRowBlocks; ++r) pair_fourths(rows[w][r]);
+#pragma unroll
+        for (int q = 0; q < kTiles; ++q) {
+            uint32_t words[2][4], scale[2], zero[2][2];  // zero points, raised by 1024 and by 64
+#pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const int64_t j = column + 16 * q + 8 * half + g, of_group = inside ? k / p.group : 0;
-                load_pieces(words[q][half], p.weights + j * pitch + k / 8, b_moves, inside);
-                scale[q][half] = inside ? both_halves(p.scale_of(j, of_group).bits) : 0;
-                zero[q][half] = both_halves(0x6400u + static_cast<uint32_t>(p.zero_of(j, of_group)));
+                const int e = 2 * q + half;
+                const uint32_t told = __shfl_sync(~0u, known[e], teller);
+                scale[half] = low_halves(told, told);
+                zero[half][0] = 0x64006400u + (told >> 16) * 0x00010001u;
+                zero[half][1] = 0x54005400u + (told >> 16) * 0x00100010u;
+                const uint4 four = have.words[e][lane];
+                words[half][0] = four.x, words[half][1] = four.y, words[half][2] = four.z, words[half][3] = four.w;
             }
 #pragma unroll
-        for (int w = 0; w < 4; ++w) {
-            uint32_t rows[kRowBlocks][4];  // elements 0 and 4, 1 and 5, 2 and 6, 3 and 7
-#pragma unroll
-            for (int r = 0; r < kRowBlocks; ++r) {
-                const int64_t i = row + 8 * r + g;
-                uint32_t eight[4];
-                load_pieces(eight, p.a + i * p.k + k + 8 * w, a_moves, inside && i < p.m);
-                rows[r][0] = low_halves(eight[0], eight[2]);
-                rows[r][1] = high_halves(eight[0], eight[2]);
-                rows[r][2] = low_halves(eight[1], eight[3]);
-                rows[r][3] = high_halves(eight[1], eight[3]);
-            }
-#pragma unroll
-            for (int q = 0; q < kTiles; ++q)
+            for (int w = 0; w < 4; ++w)
 #pragma unroll
                 for (int step = 0; step < 2; ++step) {
                     uint32_t columns[4];
 #pragma unroll
                     for (int v = 0; v < 4; ++v) {
-                        const int half = v % 2;
-                        const uint32_t pair = raised_pair(words[q][half][w], 2 * step + v / 2);
-                        columns[v] = times_halves(minus_halves(pair, zero[q][half]), scale[q][half]);
+                        const int half = v % 2, odd = v / 2;
+                        const uint32_t weight = minus_halves(raised_pair(words[half][w], 2 * step + odd), zero[half][odd]);
+                        columns[v] = times_halves(weight, scale[half]);
                     }
 #pragma unroll
                     for (int r = 0; r < kRowBlocks; ++r) {
-                        const uint32_t of_rows[2] = {rows[r][2 * step], rows[r][2 * step + 1]};
+                        const uint32_t of_rows[2] = {rows[w][r][2 * step], rows[w][r][2 * step + 1]};
                         TensorStep<f16>::run(sum[q][r], columns, of_rows);
                     }
                 }
         }
     }
-    store_w4<kRowBlocks, kTiles>(sum, p.d, p.m, p.n, row, column);
+    wait_for_copies<0>();
+    store_w4<kRowBlocks>(sum, shared_words, p.d, p.m, p.n, row, column);
 }
 
 // A word for each thread of a row of it.
@@ -194,29 +333,40 @@ __global__ void __launch_bounds__(kThreads) awq_dequantize_kernel(const __grid_c
 
 constexpr int kW4MostBlocks = 4;  // of eight rows
 
+// `kernels` are those of one block of eight rows, of two and of kW4MostBlocks; more rows than two blocks have are for `groups`,
+// where the chip has it.
 template <class P>
-Status launch_w4(const Launch& launch, const P& p, void (*few)(P, bool, bool), void (*many)(P, bool, bool), int columns) {
-    const bool is_few = p.m <= 8, a_moves = is_aligned(p.a, 16), b_moves = is_aligned(p.weights, 16);
-    const int64_t rows = is_few ? 8 : 8 * kW4MostBlocks, most = rows * kMaxGridY;
+Status launch_w4(const Launch& launch, const P& p, void (*const (&kernels)[3])(P, W4Moves),
+                 const Variant<Status (*)(const Launch&, const P&, bool*)>& groups) {
+    const int choice = p.m <= 8 ? 0 : p.m <= 16 ? 1 : 2;
+    if (choice == 2 && groups.run != nullptr) {
+        bool is_taken = false;
+        BK_TRY(groups.run(launch, p, &is_taken));
+        if (is_taken) return Status::kOk;
+    }
+    const W4Moves moves{is_aligned(p.a, 16), is_aligned(p.weights, 16), is_aligned(p.scales, 16)};
+    const int64_t rows = choice == 2 ? 8 * kW4MostBlocks : 8 << choice, most = rows * kMaxGridY;
     for (int64_t first = 0; first < p.m; first += most) {
         P part = p;
         part.m = p.m - first < most ? p.m - first : most;
         part.a += first * p.k;
         part.d += first * p.n;
-        const Grid grid{
-            dim3(static_cast<unsigned>(ceil_div<int64_t>(p.n, columns)), static_cast<unsigned>(ceil_div(part.m, rows))),
-            dim3(32 * kW4Warps)};
-        BK_TRY(launch_kernel(launch, grid, is_few ? few : many, part, a_moves, b_moves));
+        Grid grid{dim3(static_cast<unsigned>(p.n / kW4Columns), static_cast<unsigned>(ceil_div(part.m, rows))),
+                  dim3(32 * kW4Warps)};
+        grid.shared = kW4Bytes;
+        BK_TRY(launch_kernel(launch, grid, kernels[choice], part, moves));
     }
     return Status::kOk;
 }
 
 inline Status marlin_product(const Launch& launch, const MarlinProduct& p) {
-    return launch_w4(launch, p, marlin_kernel<1>, marlin_kernel<kW4MostBlocks>, 64);
+    return launch_w4(launch, p, {marlin_kernel<1>, marlin_kernel<2>, marlin_kernel<kW4MostBlocks>},
+                     choose({BK_SM(90a, marlin_sm90a)}, device_arch()));
 }
 
 inline Status awq_product(const Launch& launch, const AwqProduct& p) {
-    return launch_w4(launch, p, awq_kernel<1>, awq_kernel<kW4MostBlocks>, 32);
+    return launch_w4(launch, p, {awq_kernel<1>, awq_kernel<2>, awq_kernel<kW4MostBlocks>},
+                     choose({BK_SM(90a, awq_sm90a)}, device_arch()));
 }
 
 inline Status awq_dequantize(const Launch& launch, const AwqProduct& p) {

@@ -187,6 +187,8 @@ MARLIN = {
     "many": lambda d: marlin(d, 70, 192, 256),
     "many_columns": lambda d: marlin(d, 33, 128, 1040, -1),
     "eight": lambda d: marlin(d, 8, 64, 1280),
+    "sixteen": lambda d: marlin(d, 16, 64, 2304),
+    "nine_columns": lambda d: marlin(d, 9, 64, 3120, -1),
     "large": lambda d: marlin(d, 100, 256, 512),
 }
 
@@ -221,6 +223,8 @@ AWQ = {
     "padded": lambda d: awq(d, 9, 128, 1152, 64),
     "many": lambda d: awq(d, 70, 128, 256, 128, 8),
     "eight": lambda d: awq(d, 8, 64, 1280),
+    "sixteen": lambda d: awq(d, 16, 64, 5504),
+    "nine_halves": lambda d: awq(d, 9, 64, 3264, 64),
     "large": lambda d: awq(d, 100, 256, 512),
 }
 

@@ -126,10 +126,11 @@ bool test_all(const char* name) {
     return right & test<T, 64>(name, false, 5, 8, 0, 3, 0);
 }
 
-bool test_marlin(int64_t m, int64_t n, int64_t k, bool by_groups) {
+bool test_marlin(int64_t m, int64_t n, int64_t k, bool by_groups, int offset = 0) {
     const int64_t groups = by_groups ? k / 128 : 1;
-    Memory<int32_t> words(k / 16 * 2 * n);
-    Memory<f16> a(m * k), scales(groups * n), d(m * n);
+    Memory<int32_t> words(k / 16 * 2 * n, offset);
+    Memory<f16> a(m * k, offset), scales(groups * n, offset), d(m * n, offset);
+    readable = {a.range(m * k), words.range(k / 16 * 2 * n)};
     for (f16& x : a.cells) x = draw_half();
     for (f16& x : scales.cells) x = draw_half();
     const MarlinProduct p{m, n, k, by_groups ? 128 : k, a.first, words.first, scales.first, d.first, by_groups};
@@ -166,6 +167,7 @@ bool test_awq(int64_t m, int64_t n, int64_t k, int32_t group, int offset) {
     Memory<f16> a(m * k, offset), scales(n * 8 * zero_words), d(m * n), dense(n * k, offset);
     for (f16& x : a.cells) x = draw_half();
     for (f16& x : scales.cells) x = draw_half();
+    readable = {a.range(m * k), words.range(n * k / 8)};
     AwqProduct p{m, n, k, group, zero_words, a.first, words.first, scales.first, zeros.first, d.first};
     if (awq_product(Launch{}, p) != Status::kOk) return false;
     p.d = dense.first;
@@ -224,7 +226,9 @@ int main() {
     bool right = test_all<s4x2>("s4") & test_all<u4x2>("u4") & test_all<b1x8>("b1");
     right &= test_all<e4m3>("e4m3") & test_all<e5m2>("e5m2");
     right &= test_marlin(3, 64, 384, true) & test_marlin(37, 128, 208, false);
+    right &= test_marlin(12, 64, 2304, true, 1) & test_marlin(9, 64, 4144, false);
     right &= test_awq(5, 64, 1280, 128, 0) & test_awq(35, 64, 192, 64, 1);
+    right &= test_awq(9, 64, 5504, 128, 0) & test_awq(16, 128, 3264, 64, 0);
     right &= test_sparse<float>("f32") & test_sparse<f16>("f16") & test_sparse<bf16>("bf16");
     if (!right) return 1;
     puts("ok");

@@ -22,6 +22,14 @@ BK_DEVICE void start_box_copy(void* to, const TensorMap& map, int at, int line, 
         : "memory");
 }
 
+// Bytes that lie together, a multiple of 16 on addresses of as many.
+BK_DEVICE void start_bulk_copy(void* to, const void* from, int bytes, uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(barrier))
+        : "memory");
+}
+
 // A box of the map to that place in every block of the cluster whose bit is in `blocks`; each has a barrier there.
 BK_DEVICE void start_shared_box_copy(void* to, const TensorMap& map, int at, int line, int matrix, uint64_t* barrier,
                                      int blocks) {

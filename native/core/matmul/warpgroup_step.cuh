@@ -69,14 +69,17 @@ struct GroupStep;
 #define BK_REGISTERS_4(c, d, i) c(d[i]), c(d[i + 1]), c(d[i + 2]), c(d[i + 3])
 #define BK_REGISTERS_16(c, d, i) \
     BK_REGISTERS_4(c, d, i), BK_REGISTERS_4(c, d, i + 4), BK_REGISTERS_4(c, d, i + 8), BK_REGISTERS_4(c, d, i + 12)
-#define BK_REGISTERS_64(c, d, i) \
-    BK_REGISTERS_16(c, d, i), BK_REGISTERS_16(c, d, i + 16), BK_REGISTERS_16(c, d, i + 32), BK_REGISTERS_16(c, d, i + 48)
+#define BK_REGISTERS_32(c, d, i) BK_REGISTERS_16(c, d, i), BK_REGISTERS_16(c, d, i + 16)
+#define BK_REGISTERS_64(c, d, i) BK_REGISTERS_32(c, d, i), BK_REGISTERS_32(c, d, i + 32)
 #define BK_REGISTERS_128(c, d, i) BK_REGISTERS_64(c, d, i), BK_REGISTERS_64(c, d, i + 64)
-#define BK_NAMES_64                                                                                   \
+#define BK_NAMES_32                                                                                   \
     "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
-    "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, %32, %33, %34, %35, %36, %37, %38, %39, " \
-    "%40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, " \
-    "%59, %60, %61, %62, %63"
+    "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define BK_NAMES_64                                                                                   \
+    BK_NAMES_32                                                                                       \
+    ", "                                                                                              \
+    "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, %48, %49, %50, " \
+    "%51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define BK_NAMES_128                                                                                   \
     BK_NAMES_64                                                                                        \
     ", "                                                                                               \
@@ -104,6 +107,25 @@ BK_FLOAT_STEP(bf16, 64, 128, "m64n128k16", "f32.bf16.bf16", "%64", "%65", "%66",
 BK_FLOAT_STEP(bf16, 128, 256, "m64n256k16", "f32.bf16.bf16", "%128", "%129", "%130", "%131", "%132")
 #undef BK_FLOAT_STEP
 
+// A from registers, 64 rows of which each warp of the group has 16, as lanes have them for a step of TensorStep; B lies deep.
+template <class E, int kColumns>
+struct GroupStepOfWords;
+
+#define BK_WORDS_STEP(element, count, columns, shape, types, a0, a1, a2, a3, b, adds)                                \
+    template <>                                                                                                      \
+    struct GroupStepOfWords<element, columns> {                                                                      \
+        static BK_DEVICE void run(float (&d)[count], const uint32_t (&a)[4], uint64_t b_at, int is_adding) {         \
+            asm volatile("{ .reg .pred p; setp.ne.b32 p, " adds ", 0; wgmma.mma_async.sync.aligned." shape "." types \
+                         " {" BK_NAMES_##count "}, {" a0 ", " a1 ", " a2 ", " a3 "}, " b ", p, 1, 1, 0; }"           \
+                         : BK_REGISTERS_##count("+f", d, 0)                                                          \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b_at), "r"(is_adding)                     \
+                         : "memory");                                                                                \
+        }                                                                                                            \
+    };
+BK_WORDS_STEP(f16, 32, 64, "m64n64k16", "f32.f16.f16", "%32", "%33", "%34", "%35", "%36", "%37")
+BK_WORDS_STEP(f16, 64, 128, "m64n128k16", "f32.f16.f16", "%64", "%65", "%66", "%67", "%68", "%69")
+#undef BK_WORDS_STEP
+
 // All but 16-bit elements lie deep alone. Those of f32 are numbers of TF32: what more they have is not looked at.
 #define BK_DEEP_STEP(element, sum, constraint, count, columns, shape, types, a, b, adds, signs)                      \
     template <>                                                                                                      \
@@ -128,8 +150,10 @@ BK_DEEP_STEP(e5m2, float, "f", 64, 128, "m64n128k32", "f32.e5m2.e5m2", "%64", "%
 
 #undef BK_NAMES_128
 #undef BK_NAMES_64
+#undef BK_NAMES_32
 #undef BK_REGISTERS_128
 #undef BK_REGISTERS_64
+#undef BK_REGISTERS_32
 #undef BK_REGISTERS_16
 #undef BK_REGISTERS_4
 

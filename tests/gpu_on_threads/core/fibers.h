@@ -16,6 +16,7 @@ namespace fibers {
 constexpr unsigned kMostThreads = 1024;
 constexpr unsigned kWarp = 32;
 constexpr size_t kStackBytes = size_t{1} << 18;
+constexpr size_t kMostShared = size_t{99} << 10;  // bytes of a launch, what a block may have on every chip
 
 enum class State { kReady, kAtBlock, kAtWarp, kDone };
 

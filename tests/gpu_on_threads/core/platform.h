@@ -25,7 +25,7 @@
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __CUDA_ARCH_LIST__ 800  // blocks take turns, so that there are no clusters of them
-#define BK_LAUNCH_SHARED(type, name) static type name[49152 / sizeof(type)]
+#define BK_LAUNCH_SHARED(type, name) static type name[fibers::kMostShared / sizeof(type)]
 
 struct uint2 {
     unsigned int x, y;

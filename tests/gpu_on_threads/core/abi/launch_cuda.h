@@ -44,7 +44,7 @@ template <class... P, class... A>
 Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...), const A&... arguments) {
     const unsigned threads = grid.threads.x * grid.threads.y;
     if (threads == 0 || threads > fibers::kMostThreads || grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.y > 65535 ||
-        grid.blocks.z == 0 || grid.blocks.z > 65535 || grid.shared > 49152)
+        grid.blocks.z == 0 || grid.blocks.z > 65535 || grid.shared > fibers::kMostShared)
         return fail(Status::kInternal, "kernel launch failed: no such grid: %u, %u, %u blocks of %u threads", grid.blocks.x,
                     grid.blocks.y, grid.blocks.z, threads);
     std::tuple<P...> values{static_cast<P>(arguments)...};

@@ -1,0 +1,317 @@
+// Products of many rows with weights of four bits by warp groups: wgmma, with weights from registers, where they become f16,
+// and rows of activations from shared memory. sm_90a alone.
+//
+// A block computes one tile of 128 columns after another: a warp asks for rows and weights of 128 terms, a stage, several
+// ahead; two groups of four warps have 64 columns each, with all rows of the tile. Two blocks of a cluster may have tiles
+// beside one another: each asks for half of their rows, for both. Sums of a tile are added in the order of k.
+#include <algorithm>
+#include <cstdint>
+
+#include "core/cluster.cuh"
+#include "core/matmul/bulk_copy.cuh"
+#include "core/matmul/stage_ring.cuh"
+#include "core/matmul/tensor_map.h"
+#include "core/matmul/warpgroup_step.cuh"
+#include "core/types/vec.h"
+#include "gemm/matmul_tensor.cuh"
+#include "gemm/w4_group.h"
+#include "gemm/w4_weights.cuh"
+
+namespace bk {
+namespace {
+
+constexpr int kGroupThreads = 128, kGroups = 2, kWarps = kGroups * kGroupThreads / 32;
+constexpr int kTileColumns = 128, kStageTerms = 128, kHalfTerms = kStageTerms / 2;  // 128 bytes of a row
+constexpr int kSteps = kHalfTerms / 16;
+constexpr int kWeightBytes = kTileColumns * kStageTerms / 2;
+
+template <int kRows>
+struct GroupTile {
+    static constexpr int kHalfBytes = kRows * kSwizzleBytes, kRowBytes = 2 * kHalfBytes, kPitch = kRowBytes + kWeightBytes;
+    static constexpr int kStages = kRows == 128 ? 5 : 8;
+    static constexpr int kBandRows = 32, kBandPitch = 24;  // elements, of which 16 are used
+    static constexpr int kBandBytes = kWarps * kBandRows * kBandPitch * 2;
+    static constexpr int kShared = kStages * (kPitch + 2 * 8) + kBandBytes + 1024;  // the stages are aligned to so many
+};
+
+struct GroupOperands {
+    TensorMap rows, weights;  // of AWQ's weights; Marlin's lie in runs
+    int blocks;               // of a cluster, 1 or 2
+};
+
+using Fragments = uint32_t[kSteps][4];
+
+// What a thread of a group does with Marlin's weights: a stage is of one group of scales, which its sums are scaled by.
+struct MarlinColumns {
+    static constexpr bool kScalesSums = true;
+    const MarlinProduct& p;
+    int64_t place, upper_place;  // of the scales of columns 16 w + g and 16 w + g + 8
+    int word;                    // the thread's of 16 terms
+
+    BK_DEVICE MarlinColumns(const MarlinProduct& product, int64_t column, int group, int warp, int lane)
+        : p(product), word(group * 128 + lane * 4 + warp) {
+        const int64_t own = min(column, p.n - 64) + 16 * warp + lane / 4;  // a group beyond the last column has none
+        place = marlin_scale_place(own, p.by_groups);
+        upper_place = marlin_scale_place(own + 8, p.by_groups);
+    }
+
+    BK_DEVICE void load_scales(float (&scale)[2], int step) const {
+        const f16* const scales = p.scales + (p.by_groups ? step * p.n : 0);
+        scale[0] = widen(scales[place]);
+        scale[1] = widen(scales[upper_place]);
+    }
+
+    BK_DEVICE void make(Fragments& fragments, const char* weights, int, int half) {
+        const uint32_t* const words = reinterpret_cast<const uint32_t*>(weights) + half * kSteps * (2 * kTileColumns) + word;
+#pragma unroll
+        for (int s = 0; s < kSteps; ++s) marlin_fragment(fragments[s], words[s * 2 * kTileColumns]);
+    }
+
+    static BK_DEVICE int bytes_of_stage(const MarlinProduct& p, int64_t column, int k) {
+        return static_cast<int>(min(static_cast<int64_t>(kStageTerms), p.k - k)) / 16 * run_bytes(p, column);
+    }
+    static BK_DEVICE int run_bytes(const MarlinProduct& p, int64_t column) {
+        return static_cast<int>(min(static_cast<int64_t>(kTileColumns), p.n - column)) * 8;
+    }
+    static BK_DEVICE void copy(char* to, const MarlinProduct& p, const GroupOperands&, int64_t column, int k,
+                               uint64_t* barrier) {
+        const int bytes = run_bytes(p, column);
+        const int32_t* from = p.weights + k / 16 * (2 * p.n) + 2 * column;
+#pragma unroll 1
+        for (int s = 0; s < kStageTerms / 16 && k + 16 * s < p.k; ++s, from += 2 * p.n)
+            start_bulk_copy(to + s * (8 * kTileColumns), from, bytes, barrier);
+    }
+};
+
+// Elements 2t and 2t + 1 of a word, less a zero point and scaled. Both halves of `zero` have it, raised by 1024 and by 64, as
+// raised_pair's even and odd elements are.
+BK_DEVICE uint32_t awq_pair(uint32_t word, uint32_t t, uint32_t zero, uint32_t scale) {
+    const uint32_t bytes = __byte_perm(word, word, t * 0x1111u);
+    return times_halves(minus_halves(masked_with<0x00f0000fu, 0x54006400u>(bytes), zero), scale);
+}
+
+// AWQ's: lanes of a column have the scales and zero points of four groups in a word each, and the next ones on their way.
+struct AwqColumns {
+    static constexpr bool kScalesSums = false;
+    const AwqProduct& p;
+    int64_t own;  // column 16 w + g
+    int lane, byte, groups_of_stage;
+    uint32_t known[2], ahead[2];
+
+    BK_DEVICE AwqColumns(const AwqProduct& product, int64_t column, int group, int warp, int lane_of_warp)
+        : p(product), lane(lane_of_warp), groups_of_stage(static_cast<int>(kStageTerms / product.group)) {
+        own = min(column, p.n - 64) + 16 * warp + lane / 4;
+        byte = (group * 64 + 16 * warp + lane / 4) * (kStageTerms / 2);
+        look_ahead(0);
+    }
+
+    BK_DEVICE void look_ahead(int group) {
+        const AwqGroup next(p, own, static_cast<uint32_t>(group + lane % 4));
+#pragma unroll
+        for (int side = 0; side < 2; ++side) ahead[side] = next.scale_and_zero(8 * side);
+    }
+
+    BK_DEVICE void make(Fragments& fragments, const char* weights, int step, int half) {
+        const int group = step * groups_of_stage + half * groups_of_stage / 2, t = lane % 4;
+        if (group % 4 == 0 && half * (2 - groups_of_stage) == 0) {
+            known[0] = ahead[0], known[1] = ahead[1];
+            look_ahead(group + 4);
+        }
+#pragma unroll
+        for (int side = 0; side < 2; ++side) {
+            const uint32_t told = __shfl_sync(~0u, known[side], lane / 4 * 4 + group % 4);
+            const uint32_t scale = (told & 0xffffu) * 0x00010001u, zero = 0x54006400u + (told >> 16) * 0x00100001u;
+            const char* const from = weights + byte + side * 8 * (kStageTerms / 2) + half * (kHalfTerms / 2);
+#pragma unroll
+            for (int quarter = 0; quarter < 2; ++quarter) {
+                const auto four = load<4>(reinterpret_cast<const uint32_t*>(from) + 4 * quarter);
+#pragma unroll
+                for (int w = 0; w < 4; ++w)  // lane t has elements 2t and 2t + 1, byte t, of each word
+                    fragments[2 * quarter + w / 2][w % 2 * 2 + side] =
+                        awq_pair(four.lane[w], static_cast<uint32_t>(t), zero, scale);
+            }
+        }
+    }
+
+    static BK_DEVICE int bytes_of_stage(const AwqProduct&, int64_t, int) { return kWeightBytes; }
+    static BK_DEVICE void copy(char* to, const AwqProduct&, const GroupOperands& operands, int64_t column, int k,
+                               uint64_t* barrier) {
+        start_box_copy(to, operands.weights, k / 2, static_cast<int>(column), 0, barrier);
+    }
+};
+
+// Everything that one thread asks for of one tile; of the rows, in a cluster of two, the half of its rank.
+template <class Columns, int kRows, class P>
+BK_DEVICE void copy_stage(char* to, const P& p, const GroupOperands& operands, int64_t row, int64_t column, int k,
+                          uint64_t* barrier, int rank) {
+    using Tile = GroupTile<kRows>;
+    arrive_expecting(barrier, Tile::kRowBytes + Columns::bytes_of_stage(p, column, k));
+    const int lines = kRows / operands.blocks, first = static_cast<int>(row) + rank * lines;
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+        char* const box = to + half * Tile::kHalfBytes + rank * lines * kSwizzleBytes;
+        if (operands.blocks > 1)
+            start_shared_box_copy(box, operands.rows, k + half * kHalfTerms, first, 0, barrier, 3);
+        else
+            start_box_copy(box, operands.rows, k + half * kHalfTerms, first, 0, barrier);
+    }
+    Columns::copy(to + Tile::kRowBytes, p, operands, column, k, barrier);
+}
+
+// Begins the steps of half a stage.
+template <int kRows>
+BK_DEVICE void add_half(float (&sums)[kRows / 2], const Fragments& fragments, uint32_t rows, bool adds) {
+    constexpr uint32_t kAcross = 64 * kSwizzleBytes;  // which deep operands have no use for
+    begin_steps();
+#pragma unroll
+    for (int s = 0; s < kSteps; ++s)
+        GroupStepOfWords<f16, kRows>::run(sums, fragments[s], operand_descriptor(rows + s * 32, kAcross), adds || s > 0);
+    end_steps();
+}
+
+// Stores a warp's 16 columns of the tile, by 32 rows at a time that shared memory turns.
+template <int kRows>
+BK_DEVICE void store_columns(const float (&sums)[kRows / 2], f16* band, f16* d, int64_t rows, int64_t pitch, int lane) {
+    using Tile = GroupTile<kRows>;
+    constexpr int kEights = Tile::kBandRows / 8;
+    const int g = lane / 4, t = lane % 4;
+#pragma unroll
+    for (int part = 0; part < kRows / Tile::kBandRows; ++part) {
+#pragma unroll
+        for (int e = 0; e < kEights; ++e)
+#pragma unroll
+            for (int v = 0; v < 4; ++v)
+                band[(8 * e + 2 * t + v % 2) * Tile::kBandPitch + g + v / 2 * 8] =
+                    narrow<f16>(sums[(part * kEights + e) * 4 + v]);
+        __syncwarp();
+        const int64_t i = part * Tile::kBandRows + lane;
+        if (i < rows) {
+#pragma unroll
+            for (int half = 0; half < 2; ++half)
+                store(d + i * pitch + 8 * half, load<8>(band + lane * Tile::kBandPitch + 8 * half));
+        }
+        __syncwarp();
+    }
+}
+
+template <class Columns, int kRows, class P>
+__global__ void __launch_bounds__((kGroups + 1) * kGroupThreads, 1)
+    w4_group_kernel(const __grid_constant__ P p, const __grid_constant__ GroupOperands operands, int64_t down, int64_t count) {
+    using Tile = GroupTile<kRows>;
+    BK_LAUNCH_SHARED(uint4, shared_words);
+    char* const base = reinterpret_cast<char*>(shared_words);
+    char* const stages = base + (1024 - shared_address(base) % 1024) % 1024;
+    auto* const full = reinterpret_cast<uint64_t*>(stages + Tile::kStages * Tile::kPitch);
+    uint64_t* const empty = full + Tile::kStages;
+    auto* const bands = reinterpret_cast<f16*>(empty + Tile::kStages);
+    const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    const int blocks = operands.blocks, rank = rank_in_cluster() % blocks;
+    const int steps = static_cast<int>((p.k + kStageTerms - 1) / kStageTerms);
+    if (thread == 0) {
+        for (int stage = 0; stage < Tile::kStages; ++stage) {
+            init_barrier(full + stage, 1);
+            init_barrier(empty + stage, blocks * kWarps);
+        }
+        publish_barriers();
+    }
+    sync_cluster();
+
+    StagePlace at;
+    if (warp >= kWarps) {
+        give_registers<40>();
+        for (int64_t index = blockIdx.x / blocks; warp == kWarps && index < count; index += gridDim.x / blocks) {
+            const int64_t row = index % down * kRows, column = (index / down * blocks + rank) * kTileColumns;
+            for (int step = 0; step < steps; ++step) {
+                wait_for_phase(empty + at.stage, at.parity ^ 1);
+                if (lane == 0)
+                    copy_stage<Columns, kRows>(stages + at.stage * Tile::kPitch, p, operands, row, column, step * kStageTerms,
+                                               full + at.stage, rank);
+                __syncwarp();
+                at.advance(Tile::kStages);
+            }
+        }
+    } else {
+        take_registers<232>();
+        const int group = warp / 4;
+        for (int64_t index = blockIdx.x / blocks; index < count; index += gridDim.x / blocks) {
+            const int64_t row = index % down * kRows, column = (index / down * blocks + rank) * kTileColumns + group * 64;
+            Columns columns(p, column, group, warp % 4, lane);
+            Fragments first, second;
+            float sums[kRows / 2], totals[Columns::kScalesSums ? kRows / 2 : 1] = {}, scale[2];
+            const auto receive = [&](int step) {
+                wait_for_phase(full + at.stage, at.parity);
+                columns.make(first, stages + at.stage * Tile::kPitch + Tile::kRowBytes, step, 0);
+            };
+            receive(0);
+#pragma unroll 1
+            for (int step = 0; step < steps; ++step) {
+                const char* const stage = stages + at.stage * Tile::kPitch;
+                const uint32_t rows = shared_address(stage);
+                if constexpr (Columns::kScalesSums) columns.load_scales(scale, step);
+                add_half<kRows>(sums, first, rows, !Columns::kScalesSums && step > 0);
+                columns.make(second, stage + Tile::kRowBytes, step, 1);
+                add_half<kRows>(sums, second, rows + Tile::kHalfBytes, true);
+                wait_for_steps<1>();  // `first` may change
+                const int before = at.stage;
+                at.advance(Tile::kStages);
+                if (step + 1 < steps) receive(step + 1);
+                wait_for_steps<0>();
+                free_stage(empty + before, blocks, lane);
+                if constexpr (Columns::kScalesSums) {
+#pragma unroll
+                    for (int v = 0; v < kRows / 2; ++v) totals[v] = math::fma(scale[v / 2 % 2], sums[v], totals[v]);
+                }
+            }
+            if (column >= p.n) continue;
+            const auto store = [&](const auto& results) {
+                store_columns<kRows>(results, bands + warp * Tile::kBandRows * Tile::kBandPitch,
+                                     p.d + row * p.n + column + 16 * (warp % 4), p.m - row, p.n, lane);
+            };
+            if constexpr (Columns::kScalesSums)
+                store(totals);
+            else
+                store(sums);
+        }
+    }
+    sync_cluster();  // no block ends while others free stages in it
+}
+
+template <class Columns, int kRows, class P>
+Status launch_groups(const Launch& launch, const P& p, bool* is_taken) {
+    using Tile = GroupTile<kRows>;
+    const int64_t down = ceil_div<int64_t>(p.m, kRows), across = ceil_div<int64_t>(p.n, kTileColumns);
+    GroupOperands operands;
+    operands.blocks = across % 2 == 0 ? 2 : 1;
+    if (!make_tensor_map(&operands.rows, p.a, p.k, p.m, p.k, 1, p.m * p.k, kRows / operands.blocks)) return Status::kOk;
+    operands.weights = operands.rows;
+    if (!Columns::kScalesSums && !make_tensor_map(&operands.weights, reinterpret_cast<const uint8_t*>(p.weights), p.k / 2, p.n,
+                                                  p.k / 2, 1, p.n * (p.k / 2), kTileColumns, kStageTerms / 2))
+        return Status::kOk;
+    const int64_t count = down * (across / operands.blocks), clusters = std::min(count, kMultiprocessors / operands.blocks);
+    Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3((kGroups + 1) * kGroupThreads)};
+    grid.cluster = static_cast<unsigned>(operands.blocks);
+    grid.shared = Tile::kShared;
+    *is_taken = true;
+    return launch_kernel(launch, grid, w4_group_kernel<Columns, kRows, P>, p, operands, down, count);
+}
+
+// Tiles of 128 rows read weights less often, those of 64 leave fewer multiprocessors idle.
+template <class Columns, class P>
+Status choose_tile(const Launch& launch, const P& p, bool* is_taken) {
+    if (!is_aligned(p.a, 16) || !is_aligned(p.weights, 16) || !is_aligned(p.d, 16) || p.k < kStageTerms) return Status::kOk;
+    const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, kTileColumns);
+    if (p.m <= 64 || 2 * large <= kMultiprocessors) return launch_groups<Columns, 64>(launch, p, is_taken);
+    return launch_groups<Columns, 128>(launch, p, is_taken);
+}
+
+}  // namespace
+
+Status marlin_sm90a(const Launch& launch, const MarlinProduct& p, bool* is_taken) {
+    return choose_tile<MarlinColumns>(launch, p, is_taken);
+}
+
+Status awq_sm90a(const Launch& launch, const AwqProduct& p, bool* is_taken) {
+    return choose_tile<AwqColumns>(launch, p, is_taken);
+}
+
+}  // namespace bk
