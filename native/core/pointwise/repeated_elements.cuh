@@ -46,20 +46,19 @@ struct RepeatedElements {
     }
 };
 
-// Where a vector of y is, the first element of x that it holds, and how many of its lanes before are that one's.
-template <class Bits>
+// Where a vector of y is and the first element of x that it holds, and how many of its lanes before are that one's.
+template <int N>
 struct RepeatedVector {
-    const Bits* from;
-    Bits* to;
+    int64_t x, y;
     uint32_t phase, elements;
 
-    BK_DEVICE RepeatedVector(const RepeatedElements& plan, uint32_t number, const Bits* x, Bits* y) {
+    BK_DEVICE RepeatedVector(const RepeatedElements& plan, uint32_t number) {
         const DivMod<uint32_t> row = plan.row_vectors(number);
-        const uint32_t along = row.remainder * kVectorLanes<Bits>;
+        const uint32_t along = row.remainder * N;
         const DivMod<uint32_t> source = plan.repeats(along);
-        from = x + (row.quotient * plan.pitch_x + source.quotient);
-        to = y + (row.quotient * plan.pitch_y + along);
-        phase = source.remainder, elements = min(plan.length - along, static_cast<uint32_t>(kVectorLanes<Bits>));
+        x = row.quotient * plan.pitch_x + source.quotient;
+        y = row.quotient * plan.pitch_y + along;
+        phase = source.remainder, elements = min(plan.length - along, static_cast<uint32_t>(N));
     }
 };
 
@@ -72,18 +71,18 @@ BK_DEVICE void repeat_vectors(const RepeatedElements& plan, const Bits* x, Bits*
 #pragma unroll
     for (int u = 0; u < kRepeatUnroll; ++u) {
         if (first + u * kRepeatThreads >= plan.vectors) break;
-        const RepeatedVector<Bits> vector(plan, first + u * kRepeatThreads, x, y);
+        const RepeatedVector<N> vector(plan, first + u * kRepeatThreads);
         if constexpr (Repeats > 0) {
-            if (vector.elements == N) held[u] = load<kHeld>(vector.from);
+            if (vector.elements == N) held[u] = load<kHeld>(x + vector.x);
         } else {
-            held[u].lane[0] = held[u].lane[1] = *vector.from;
-            if (vector.phase + vector.elements > repeats) held[u].lane[1] = vector.from[1];
+            held[u].lane[0] = held[u].lane[1] = x[vector.x];
+            if (vector.phase + vector.elements > repeats) held[u].lane[1] = x[vector.x + 1];
         }
     }
 #pragma unroll
     for (int u = 0; u < kRepeatUnroll; ++u) {
         if (first + u * kRepeatThreads >= plan.vectors) break;
-        const RepeatedVector<Bits> vector(plan, first + u * kRepeatThreads, x, y);
+        const RepeatedVector<N> vector(plan, first + u * kRepeatThreads);
         Vec<Bits, N> result;
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
@@ -93,11 +92,12 @@ BK_DEVICE void repeat_vectors(const RepeatedElements& plan, const Bits* x, Bits*
                 result.lane[lane] = vector.phase + lane < repeats ? held[u].lane[0] : held[u].lane[1];
         }
         if (vector.elements == N) {
-            store<N>(vector.to, result);
+            store<N>(y + vector.y, result);
             continue;
         }
 #pragma unroll 1
-        for (uint32_t lane = 0; lane < vector.elements; ++lane) vector.to[lane] = vector.from[(vector.phase + lane) / repeats];
+        for (uint32_t lane = 0; lane < vector.elements; ++lane)
+            y[vector.y + lane] = x[vector.x + (vector.phase + lane) / repeats];
     }
 }
 
@@ -109,8 +109,8 @@ BK_DEVICE void repeat_elements(const RepeatedElements& plan, const Bits* x, Bits
 #pragma unroll 1
     for (int u = 0; u < kRepeatUnroll; ++u) {
         if (first + u * kRepeatThreads >= plan.vectors) break;
-        const RepeatedVector<Bits> vector(plan, first + u * kRepeatThreads, x, y);
-        const Bits* from = vector.from;
+        const RepeatedVector<N> vector(plan, first + u * kRepeatThreads);
+        const Bits* from = x + vector.x;
         uint32_t phase = vector.phase;
         Vec<Bits, N> result;
 #pragma unroll
@@ -119,12 +119,12 @@ BK_DEVICE void repeat_elements(const RepeatedElements& plan, const Bits* x, Bits
             if (++phase == repeats) phase = 0, ++from;
         }
         if (vector.elements == N) {
-            store<N>(vector.to, result);
+            store<N>(y + vector.y, result);
             continue;
         }
 #pragma unroll
         for (uint32_t lane = 0; lane < N; ++lane)
-            if (lane < vector.elements) vector.to[lane] = result.lane[lane];
+            if (lane < vector.elements) y[vector.y + lane] = result.lane[lane];
     }
 }
 
