@@ -208,15 +208,17 @@ BK_DEVICE bool sum_to_vector(const PreimagePlan<Index>& plan, const T* x, T* y, 
 // Copies those vectors of a block that have single terms, and lists others.
 template <class T, class Index>
 BK_DEVICE void copy_singles(const PreimagePlan<Index>& plan, const T* x, T* y, uint32_t first, uint32_t elements,
-                            RowStarts* starts, LeftVectors<kShiftedVectors>* others) {
+                            BlockRows* rows, LeftVectors<kShiftedVectors>* others) {
     using Bits = bits_t<T>;
     const DivMod<uint32_t> begin = plan.copied.extent(first);
-    starts->find(plan.copied, begin.remainder, elements, [&](uint32_t number) {
+    rows->find(plan.copied, begin.remainder, elements, [&](uint32_t number) {
         const PreimageRow row = preimage_row(plan, static_cast<Index>(begin.quotient + number));
-        return row.is_single() ? row.x + plan.axis[0].map.low : RowStarts::kNone;
+        if (!row.is_single()) return ShiftedRow{0, 0, 0};
+        return ShiftedRow{row.x + plan.axis[0].map.low, plan.copied.begin, plan.copied.end};
     });
-    copy_shifted(plan.copied, *starts, begin.remainder, elements, reinterpret_cast<const Bits*>(x),
-                 reinterpret_cast<Bits*>(y + first), [&](uint32_t number, int64_t, uint32_t) { others->add(number); });
+    copy_shifted(plan.copied, *rows, begin.remainder, elements, reinterpret_cast<const Bits*>(x),
+                 reinterpret_cast<Bits*>(y + first),
+                 [&](uint32_t number, const ShiftedRow&, uint32_t) { others->add(number); });
     __syncthreads();
 }
 
@@ -232,14 +234,14 @@ __global__ void __launch_bounds__(kPreimageThreads, 4)
         for (Index i = threadIdx.x; i < elements; i += kPreimageThreads) sum_to_element(plan, x, y, first + i);
         return;
     }
-    __shared__ RowStarts starts;
+    __shared__ BlockRows rows;
     __shared__ LeftVectors<kShiftedVectors> summed, left;
     summed.clear();
     left.clear();
     unsigned count = static_cast<unsigned>((elements + N - 1) / N);
     if constexpr (sizeof(Index) == sizeof(uint32_t)) {
         if (plan.copied.any) {
-            copy_singles(plan, x, y, first, elements, &starts, &summed);
+            copy_singles(plan, x, y, first, elements, &rows, &summed);
             count = summed.count;
         }
     }
@@ -289,8 +291,8 @@ Status launch_preimages(const Launch& launch, const FoldedSum& sum, int64_t nume
     const int64_t extent = inner.extent, singles = inner.bulk_end - inner.bulk;
     if (sizeof(Index) == sizeof(uint32_t) && plan.vectors && dense && inner.stride == 1 && 2 * singles >= extent &&
         extent >= kShiftedVectorsOfRow * N) {
-        plan.copied = ShiftedRows(extent, inner.bulk, inner.bulk_end, N, plan.reach);
-        plan.copied.any = true;
+        plan.copied = {FastDiv<uint32_t>(extent), static_cast<uint32_t>(inner.bulk), static_cast<uint32_t>(inner.bulk_end),
+                       plan.reach, true};
     }
     const int64_t blocks = ceil_div<int64_t>(numel, kPreimageThreads * N * (plan.copied.any ? kShiftedUnroll : 1));
     if (blocks > kMaxGridX)
