@@ -97,10 +97,20 @@ BK_DEVICE void add_inner(const T* from, const FoldTerms& terms, compute_t<T>* to
     for (int64_t k = 0; k < terms.more; ++k) *total += widen(from[terms.second + k * terms.step]);
 }
 
+// Of a row with a single combination of outer terms, at `from`.
+template <class T, class Index>
+BK_DEVICE T sum_of_inner(const PreimagePlan<Index>& plan, Index along, const T* from) {
+    const FoldTerms inner = plan.axis[0].map(along);
+    if (inner.total() == 1) return from[inner.offset(0)];
+    compute_t<T> total = inner.total() == 0 ? 0 : -compute_t<T>(0);  // to which a zero of either sign may be added
+    add_inner(from, inner, &total);
+    return narrow<T>(total);
+}
+
 template <class T, class Index>
 BK_DEVICE T sum_of_element(const PreimagePlan<Index>& plan, const PreimageRow& row, Index number, Index along, const T* x) {
+    if (row.is_single()) return sum_of_inner(plan, along, x + row.x);
     const FoldTerms inner = plan.axis[0].map(along);
-    if (row.is_single() && inner.total() == 1) return x[row.x + inner.offset(0)];
     if (row.others == 0 || inner.total() == 0) return narrow<T>(compute_t<T>(0));
     compute_t<T> total = -compute_t<T>(0);  // to which a zero of either sign may be added
     for (int64_t k = 0; k < row.others; ++k) {
@@ -205,10 +215,13 @@ BK_DEVICE bool sum_to_vector(const PreimagePlan<Index>& plan, const T* x, T* y, 
     return true;
 }
 
-// Copies those vectors of a block that have single terms, and lists others.
+using PreimageList = LeftVectors<kShiftedVectors>;
+
+// Copies those vectors of a block that have single terms. Of others, `summed` gets those of rows with several outer terms,
+// `left` those of rows with one.
 template <class T, class Index>
 BK_DEVICE void copy_singles(const PreimagePlan<Index>& plan, const T* x, T* y, uint32_t first, uint32_t elements,
-                            BlockRows* rows, LeftVectors<kShiftedVectors>* others) {
+                            BlockRows* rows, PreimageList* summed, PreimageList* left) {
     using Bits = bits_t<T>;
     const DivMod<uint32_t> begin = plan.copied.extent(first);
     rows->find(plan.copied, begin.remainder, elements, [&](uint32_t number) {
@@ -218,8 +231,20 @@ BK_DEVICE void copy_singles(const PreimagePlan<Index>& plan, const T* x, T* y, u
     });
     copy_shifted(plan.copied, *rows, begin.remainder, elements, reinterpret_cast<const Bits*>(x),
                  reinterpret_cast<Bits*>(y + first),
-                 [&](uint32_t number, const ShiftedRow&, uint32_t) { others->add(number); });
+                 [&](uint32_t number, const ShiftedRow& row, uint32_t) { (row.begin < row.end ? left : summed)->add(number); });
     __syncthreads();
+}
+
+// Of the block's element number i, in a dense y, where rows have been found.
+template <class T, class Index>
+BK_DEVICE void sum_near_copies(const PreimagePlan<Index>& plan, const BlockRows& rows, const T* x, T* y, uint32_t first,
+                               uint32_t i) {
+    const DivMod<uint32_t> at = plan.copied.extent(plan.copied.extent(first).remainder + i);
+    const ShiftedRow row = rows.row[at.quotient];
+    if (row.begin < row.end)
+        y[first + i] = sum_of_inner(plan, static_cast<Index>(at.remainder), x + (row.start - plan.axis[0].map.low));
+    else
+        sum_to_element(plan, x, y, static_cast<Index>(first + i));
 }
 
 template <class T, class Index>
@@ -235,13 +260,13 @@ __global__ void __launch_bounds__(kPreimageThreads, 4)
         return;
     }
     __shared__ BlockRows rows;
-    __shared__ LeftVectors<kShiftedVectors> summed, left;
+    __shared__ PreimageList summed, left;
     summed.clear();
     left.clear();
     unsigned count = static_cast<unsigned>((elements + N - 1) / N);
     if constexpr (sizeof(Index) == sizeof(uint32_t)) {
         if (plan.copied.any) {
-            copy_singles(plan, x, y, first, elements, &rows, &summed);
+            copy_singles(plan, x, y, first, elements, &rows, &summed, &left);
             count = summed.count;
         }
     }
@@ -250,7 +275,11 @@ __global__ void __launch_bounds__(kPreimageThreads, 4)
         const unsigned number = plan.copied.any ? summed.number[at] : at;
         if (!sum_to_vector(plan, x, y, static_cast<Index>(first + number * N))) left.add(number);
     }
-    left.template each_element<static_cast<int>(N)>(elements, [&](Index i) { sum_to_element(plan, x, y, first + i); });
+    left.template each_element<static_cast<int>(N)>(elements, [&](Index i) {
+        if constexpr (sizeof(Index) == sizeof(uint32_t))
+            if (plan.copied.any) return sum_near_copies(plan, rows, x, y, first, i);
+        sum_to_element(plan, x, y, first + i);
+    });
 }
 
 // Where the elements of x lie, of which there may be none.
