@@ -42,6 +42,7 @@ struct ImageWindows {
     Extents columns() const {
         return {{input_shape[0], static_cast<int32_t>(input_shape[1] * places()), static_cast<int32_t>(windows())}};
     }
+    WindowCopy copy(const int64_t* stride_image, const int64_t* stride_matrix) const;
     Status check(const NamedStrides& image, const NamedStrides& matrix) const;
     Status check_count(const char* name, int64_t given, int32_t axes, const int32_t* shape, const NamedStrides& output) const;
     Status locate(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
@@ -58,6 +59,18 @@ private:
         return all;
     }
 };
+
+BK_COLD inline WindowCopy ImageWindows::copy(const int64_t* stride_image, const int64_t* stride_matrix) const {
+    WindowCopy copy;
+    copy.rank = spatial();
+    WindowAxis* axis = copy.axis + kMostWindowAxes - copy.rank;
+    for (int32_t d = 0; d < spatial(); ++d)
+        *axis++ = {input_shape[2 + d], stride_image[2 + d], count(d), steps[d], padding[d], kernel_size[d], dilation[d]};
+    copy.items = input_shape[0], copy.item_x = stride_image[0], copy.item_y = stride_matrix[0];
+    copy.channels = input_shape[1], copy.channel_x = stride_image[1], copy.channel_y = places() * stride_matrix[1];
+    copy.place_y = stride_matrix[1], copy.window_y = stride_matrix[2];
+    return copy;
+}
 
 BK_COLD inline Status ImageWindows::check(const NamedStrides& image, const NamedStrides& matrix) const {
     if (rank < 3 || rank > 2 + kMostSpatial)
@@ -120,16 +133,7 @@ struct Im2ColShape {
         return image().locate(y, name, role, size, "stride_y", stride_y);
     }
     BK_COLD Status copy(const Launch& launch, int bytes, const char* x, char* y) const {
-        const ImageWindows image = this->image();
-        WindowCopy copy;
-        copy.rank = image.spatial();
-        WindowAxis* axis = copy.axis + kMostWindowAxes - copy.rank;
-        for (int32_t d = 0; d < image.spatial(); ++d)
-            *axis++ = {input_shape[2 + d], stride_x[2 + d], image.count(d), steps[d], padding[d], kernel_size[d], dilation[d]};
-        copy.items = input_shape[0], copy.item_x = stride_x[0], copy.item_y = stride_y[0];
-        copy.channels = input_shape[1], copy.channel_x = stride_x[1], copy.channel_y = image.places() * stride_y[1];
-        copy.place_y = stride_y[1], copy.window_y = stride_y[2];
-        return copy_windows(launch, copy, bytes, x, y);
+        return copy_windows(launch, image().copy(stride_x, stride_y), bytes, x, y);
     }
 };
 
@@ -185,7 +189,11 @@ struct Col2ImShape {
 
 template <class T>
 struct Col2Im : Col2ImShape {
-    Status run(const T* dy, T* dx, const Launch& launch) const { return sum_preimages(launch, folded(), dy, dx); }
+    Status run(const T* dy, T* dx, const Launch& launch) const {
+        bool is_joined = false;
+        BK_TRY(join_windows(launch, image().copy(stride_dx, stride_dy), sizeof(T), dy, dx, &is_joined));
+        return is_joined ? Status::kOk : sum_preimages(launch, folded(), dy, dx);
+    }
 };
 
 }  // namespace bk

@@ -9,6 +9,7 @@
 #include "core/abi/checks.h"
 #include "core/pointwise/copies.h"
 #include "core/reduce/reduce.h"
+#include "core/reduce/repeated_sums.h"
 #include "core/reduce/sums.h"
 #include "shape_layout/extents.h"
 
@@ -28,6 +29,16 @@ struct InterleavedAxis {
             return fail(Status::kInvalidProblem, "repeat_count is %d: there would be 2^31 or more elements along repeat_dim",
                         repeat_count);
         return Status::kOk;
+    }
+    // Of the longer operand, then of the one whose elements are repeated.
+    CopyLayout layout(const int64_t* stride_long, const int64_t* stride_short) const {
+        CopyLayout layout;
+        for (int32_t d = 0; d < rank; ++d) {
+            const bool repeated = d == repeat_dim;
+            layout.append(input_shape[d], {stride_long[d] * (repeated ? repeat_count : 1), stride_short[d]});
+            if (repeated) layout.append(repeat_count, {stride_long[d], 0});
+        }
+        return layout;
     }
     Extents extents() const {
         Extents all;
@@ -59,13 +70,7 @@ struct RepeatInterleave {
         return locate_extents(y, name, role, size, "stride_y", rank, axis().extents(), stride_y);
     }
     Status run(const T* x, T* y, const Launch& launch) const {
-        CopyLayout layout;
-        for (int32_t d = 0; d < rank; ++d) {
-            const bool repeated = d == repeat_dim;
-            layout.append(input_shape[d], {stride_y[d] * (repeated ? repeat_count : 1), stride_x[d]});
-            if (repeated) layout.append(repeat_count, {stride_y[d], 0});
-        }
-        return copy_strided(launch, layout, sizeof(T), x, y);
+        return copy_strided(launch, axis().layout(stride_y, stride_x), sizeof(T), x, y);
     }
 
 private:
@@ -96,11 +101,11 @@ struct RepeatInterleaveBackward {
     }
     size_t workspace_size() const { return reduce_workspace<SumReducer<T>, T>(axes()); }
     Status run(const T* dy, T* dx, const Launch& launch) const {
-        const ReduceAxes<1, 1> over = axes();
-        if (repeat_count != 1) return reduce(launch, over, SumReducer<T>{false}, outputs(dx), inputs(dy));
-        CopyLayout layout;  // a sum of one term is that term, the zero's sign and the payload of a NaN with it
-        for (int32_t d = 0; d < rank; ++d) layout.append(input_shape[d], {stride_dx[d], stride_dy[d]});
-        return copy_strided(launch, layout, sizeof(T), dy, dx);
+        // A sum of one term is that term, the zero's sign and the payload of a NaN with it.
+        if (repeat_count == 1) return copy_strided(launch, axis().layout(stride_dx, stride_dy), sizeof(T), dy, dx);
+        bool is_done = false;
+        BK_TRY(sum_repeated(launch, axis().layout(stride_dy, stride_dx), dy, dx, &is_done));
+        return is_done ? Status::kOk : reduce(launch, axes(), SumReducer<T>{false}, outputs(dx), inputs(dy));
     }
 
 private:

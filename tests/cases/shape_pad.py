@@ -128,6 +128,8 @@ PADS = {  # shape, low, high, layouts
     "flipped_out": ((9, 40), (1, 2), (2, 1), {"y": {"flip": (0, 1)}}),
     "gaps": ((9, 11), (2, 3), (3, 4), {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),
     "broadcast": ((9, 11), (2, 3), (3, 4), {"x": {"broadcast": (0,)}}),
+    "short_rows": ((600, 6), (0, 1), (0, 1), {}),
+    "borders": ((2, 3, 40, 126), (0, 0, 3, 3), (0, 0, 3, 3), {}),
     "large": ((37, 19, 65), (1, 2, 3), (2, 1, 4), {}),
 }
 SLICES = {name: given for name, given in PADS.items() if "crop" not in name and name != "broadcast"}

@@ -2,6 +2,7 @@
 
 #include "core/pointwise/mapped_kernel.cuh"
 #include "core/pointwise/pointwise.h"
+#include "core/pointwise/repeated_elements.cuh"
 
 namespace bk {
 
@@ -9,6 +10,8 @@ namespace {
 
 template <class Bits>
 Status copy_bits(const Launch& launch, const CopyLayout& layout, const void* x, void* y) {
+    RepeatedElements repeated;
+    if (RepeatedElements::of(layout, sizeof(Bits), x, y, &repeated)) return launch_repeated<Bits>(launch, repeated, x, y);
     return pointwise_strided(launch, layout, CopyFunctor{}, outputs(static_cast<Bits*>(y)),
                              inputs(static_cast<const Bits*>(x)));
 }

@@ -8,6 +8,7 @@
 #include "core/abi/launch.h"
 #include "core/pointwise/mapped_plan.cuh"
 #include "core/pointwise/mapped_rows.cuh"
+#include "core/pointwise/mapped_shifted.cuh"
 #include "core/pointwise/neighbours.cuh"
 #include "core/types/vec.h"
 
@@ -113,6 +114,14 @@ template <class Bits, class Index>
 Status launch_mapped_by(const Launch& launch, const MappedPlan& plan, const Bits* x, Bits* y) {
     constexpr int N = kVectorLanes<Bits>;
     const MappedKernelPlan<Index> own = kernel_plan<Bits, Index>(plan, N, x, y);
+    if constexpr (sizeof(Index) == 4) {
+        const MappedShiftedPlan shifted = shifted_plan<Bits>(own);
+        if (shifted.rows.any) {
+            const int64_t blocks = ceil_div<int64_t>(plan.numel, kShiftedVectors * N);
+            return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kShiftedThreads)},
+                                 mapped_shifted_kernel<Bits>, shifted, x, y);
+        }
+    }
     const bool by_rows = own.by_rows && own.start == nullptr;
     const int64_t blocks = ceil_div<int64_t>(plan.numel, kMappedThreads * (by_rows ? 1 : kMappedUnroll) * N);
     if (blocks > kMaxGridX)

@@ -29,7 +29,8 @@ struct MappedKernelPlan {
     Index numel = 0;
     uint64_t value = 0;
     bool vectors = false;  // y's neighbours can be stored at once
-    bool by_rows = false;  // and every row is of whole vectors, as long as one of x
+    bool dense = false;    // y's elements are neighbours, row after row
+    bool by_rows = false;  // `vectors`, and every row is of whole ones, as long as one of x
     Reach reach;           // of x
     int bands = 0;
     Band band[kMostBands];
@@ -176,6 +177,7 @@ MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const Bi
         by_rows = by_rows && (d == 0 || plan.axis[d].stride_y % lanes == 0);
         step *= static_cast<int64_t>(plan.axis[d].extent.divisor());
     }
+    plan.dense = dense;
     plan.vectors = aligned && (dense || by_rows);
     plan.by_rows = aligned && by_rows && plan.axis[0].extent.divisor() == plan.axis[0].map.source;
     plan.reach = reach_of(copy, x);

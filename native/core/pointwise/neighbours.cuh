@@ -17,7 +17,8 @@ struct Reach {
     BK_DEVICE bool has_around(const void* first) const {
         const char* const p = static_cast<const char*>(first);
         const int skipped = static_cast<int>(reinterpret_cast<uintptr_t>(p) % kVectorBytes);
-        return skipped == 0 || (p - skipped >= begin && p - skipped + 2 * kVectorBytes <= end);
+        const bool is_behind = p - skipped >= begin, is_before = p - skipped + 2 * kVectorBytes <= end;
+        return skipped == 0 || (is_behind && is_before);
     }
 };
 
@@ -30,7 +31,7 @@ struct AroundVector {
         skipped = static_cast<unsigned>(reinterpret_cast<uintptr_t>(first) % kVectorBytes);
         const uint4* const aligned = reinterpret_cast<const uint4*>(static_cast<const char*>(first) - skipped);
         low = *aligned;
-        high = low;
+        high = {};
         if (skipped != 0) high = aligned[1];
     }
     // Its elements, which lie at a multiple of their size.

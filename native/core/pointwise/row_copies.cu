@@ -1,8 +1,10 @@
 // A thread a few words, as wide as all copies allow. Blocks that follow one another take one copy after another, or, where rows
 // are short, turns at all copies: those then write the same lines at about the same time, and the cache joins what they write.
+// Rows that are shorter still, side by side on one side, go by tiles (row_joins.cuh).
 #include "core/pointwise/row_copies.h"
 
 #include "core/math/fastdiv.h"
+#include "core/pointwise/row_joins.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -102,7 +104,10 @@ Status copy_rows(const Launch& launch, const RowCopy* copies, int count) {
             reinterpret_cast<uintptr_t>(copy.from) | reinterpret_cast<uintptr_t>(copy.to) | static_cast<uint64_t>(copy.bytes);
         if (copy.rows > 1) bits |= static_cast<uint64_t>(copy.from_pitch) | static_cast<uint64_t>(copy.to_pitch);
     }
-    switch (bits & (~bits + 1)) {
+    const uint64_t word = bits & (~bits + 1);
+    Status status = Status::kOk;
+    if (try_join(launch, copies, count, word, &status)) return status;
+    switch (word) {
         case 16: return copy_words<uint4>(launch, copies, count);
         case 8: return copy_words<uint2>(launch, copies, count);
         case 4: return copy_words<uint32_t>(launch, copies, count);

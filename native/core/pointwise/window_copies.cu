@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/math/fastdiv.h"
+#include "core/pointwise/window_joins.cuh"
 #include "core/pointwise/window_tiles.cuh"
 
 namespace bk {
@@ -110,10 +111,10 @@ __global__ void __launch_bounds__(kWindowThreads)
 }
 
 template <class Bits>
-Status launch_tiles(const Launch& launch, const WindowTiles& tiles, const void* x, void* y) {
+Status launch_tiles(const Launch& launch, void (*kernel)(WindowTiles, const Bits*, Bits*), const WindowTiles& tiles,
+                    const void* from, void* to) {
     const Grid grid{dim3(static_cast<unsigned>(tiles.blocks)), dim3(kWindowTileThreads), 1, tiles.shared_bytes()};
-    return launch_kernel(launch, grid, copy_window_tiles_kernel<Bits>, tiles, static_cast<const Bits*>(x),
-                         static_cast<Bits*>(y));
+    return launch_kernel(launch, grid, kernel, tiles, static_cast<const Bits*>(from), static_cast<Bits*>(to));
 }
 
 template <class Bits>
@@ -132,10 +133,10 @@ Status copy_windows(const Launch& launch, const WindowCopy& copy, int bytes, con
     WindowTiles tiles;
     if (WindowTiles::of(copy, bytes, y, &tiles)) {
         switch (bytes) {
-            case 1: return launch_tiles<uint8_t>(launch, tiles, x, y);
-            case 2: return launch_tiles<uint16_t>(launch, tiles, x, y);
-            case 4: return launch_tiles<uint32_t>(launch, tiles, x, y);
-            default: return launch_tiles<uint64_t>(launch, tiles, x, y);
+            case 1: return launch_tiles<uint8_t>(launch, copy_window_tiles_kernel<uint8_t>, tiles, x, y);
+            case 2: return launch_tiles<uint16_t>(launch, copy_window_tiles_kernel<uint16_t>, tiles, x, y);
+            case 4: return launch_tiles<uint32_t>(launch, copy_window_tiles_kernel<uint32_t>, tiles, x, y);
+            default: return launch_tiles<uint64_t>(launch, copy_window_tiles_kernel<uint64_t>, tiles, x, y);
         }
     }
     WindowGrid grid;
@@ -146,6 +147,17 @@ Status copy_windows(const Launch& launch, const WindowCopy& copy, int bytes, con
         case 4: return launch_windows<uint32_t>(launch, grid, x, y);
         case 8: return launch_windows<uint64_t>(launch, grid, x, y);
         default: return launch_windows<TwoWords>(launch, grid, x, y);
+    }
+}
+
+Status join_windows(const Launch& launch, const WindowCopy& copy, int bytes, const void* y, void* x, bool* is_done) {
+    WindowTiles tiles;
+    *is_done = bytes > 1 && cuts_image(copy) && WindowTiles::of(copy, bytes, y, &tiles);
+    if (!*is_done) return Status::kOk;
+    switch (bytes) {
+        case 2: return launch_tiles<uint16_t>(launch, join_window_tiles_kernel<uint16_t>, tiles, y, x);
+        case 4: return launch_tiles<uint32_t>(launch, join_window_tiles_kernel<uint32_t>, tiles, y, x);
+        default: return launch_tiles<uint64_t>(launch, join_window_tiles_kernel<uint64_t>, tiles, y, x);
     }
 }
 

@@ -48,6 +48,10 @@ struct WindowCopy {
 // Elements of `bytes` bytes, as copy_strided has them.
 Status copy_windows(const Launch& launch, const WindowCopy& copy, int bytes, const void* x, void* y);
 
+// The other way, where windows cut the image and a GPU has tiles for them, for elements of 2 bytes or more; else *is_done is
+// false.
+Status join_windows(const Launch& launch, const WindowCopy& copy, int bytes, const void* y, void* x, bool* is_done);
+
 // As copies of other kinds: strided or, where images are padded, with a band along each spatial axis, along which x moves both
 // by window and by place.
 BK_COLD inline Status copy_windows_by_axes(const Launch& launch, const WindowCopy& copy, int bytes, const void* x, void* y) {

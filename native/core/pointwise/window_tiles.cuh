@@ -26,6 +26,7 @@ struct WindowTiles {
     FastDiv<uint32_t> place_rows, middle_places;           // of the kernel; along its middle axis
     FastDiv<uint32_t> line_tiles;                          // of a line of windows
     FastDiv<uint32_t> step, chunks, vectors;               // columns; warps' shares of a line's columns; of a tile's line
+    FastDiv<uint32_t> block_vectors;                       // of all lines of a block
     int lines, lines_of_block, windows;                    // windows of a tile's line
     int span;                                              // columns that these read
     int line_pitch, phase_pitch;                           // bytes
@@ -89,6 +90,7 @@ struct WindowTiles {
         t.chunks = FastDiv<uint32_t>(ceil_div(t.span, kColumnsOfWarp));
         t.vector_bytes = has_vectors(kVectorBytes) ? kVectorBytes : bytes < 4 && has_vectors(4) ? 4 : bytes;
         t.vectors = FastDiv<uint32_t>(ceil_div<int64_t>(windows * bytes, t.vector_bytes));
+        t.block_vectors = FastDiv<uint32_t>(of_block * t.vectors.divisor());
         t.line_pitch = static_cast<int>(line_pitch);
         t.phase_pitch = static_cast<int>(of_block * line_pitch) | kVectorBytes;  // phases begin at different banks
         t.next_columns = t.advance(32, bytes);
@@ -142,6 +144,23 @@ BK_DEVICE WindowLine window_line(const WindowTiles& tiles, uint32_t line, uint32
             item.quotient * copy.item_y + item.remainder * copy.channel_y + place_row * inner.places * copy.place_y +
                 image.remainder * inner.windows + window,
             at0 >= 0 && at0 < outer.extent && at1 >= 0 && at1 < middle.extent};
+}
+
+// What a block has: `lines` of windows, from number `window` of each on.
+struct WindowTile {
+    int lines, window;
+};
+
+// Finds the block's lines, all of its threads together.
+BK_DEVICE WindowTile window_tile(const WindowTiles& tiles, WindowLine* line) {
+    const DivMod<uint32_t> by_row = tiles.place_rows(blockIdx.x), by_tile = tiles.line_tiles(by_row.quotient);
+    const int first = static_cast<int>(by_tile.quotient) * tiles.lines_of_block;
+    const int lines = min(tiles.lines_of_block, tiles.lines - first);
+    const int window = static_cast<int>(by_tile.remainder) * tiles.windows;
+    if (static_cast<int>(threadIdx.x) < lines)
+        line[threadIdx.x] = window_line(tiles, static_cast<uint32_t>(first) + threadIdx.x, by_row.remainder, window);
+    __syncthreads();
+    return {lines, window};
 }
 
 // A warp takes columns of one line at once.
@@ -210,13 +229,7 @@ __global__ void __launch_bounds__(kWindowTileThreads, 6)
     BK_LAUNCH_SHARED(uint4, shared_memory);
     __shared__ WindowLine line[kMostWindowLines];
     char* const staged = reinterpret_cast<char*>(shared_memory);
-    const DivMod<uint32_t> by_row = tiles.place_rows(blockIdx.x), by_tile = tiles.line_tiles(by_row.quotient);
-    const int first = static_cast<int>(by_tile.quotient) * tiles.lines_of_block;
-    const int lines = min(tiles.lines_of_block, tiles.lines - first);
-    const int window = static_cast<int>(by_tile.remainder) * tiles.windows;
-    if (static_cast<int>(threadIdx.x) < lines)
-        line[threadIdx.x] = window_line(tiles, static_cast<uint32_t>(first) + threadIdx.x, by_row.remainder, window);
-    __syncthreads();
+    const auto [lines, window] = window_tile(tiles, line);
     stage_windows(tiles, line, lines, window, x, staged);
     __syncthreads();
     if (tiles.vector_bytes == kVectorBytes) {

@@ -1,19 +1,21 @@
 // The kernel of sums over preimages. Where y has neighbours at aligned addresses a thread takes a vector of 16 bytes, whose
-// terms are vectors too, and the elements of vectors that have others are shared out among the threads of the block; else a
-// thread takes elements that lie a block's threads apart.
+// terms are vectors too, and the elements of vectors that have others are shared out among the threads of the block; before
+// that, vectors of single terms are copied where they are most of y, as in gradients of pads. Else a thread takes elements
+// that lie a block's threads apart.
 #pragma once
 
 #include <cstdint>
 
 #include "core/abi/launch.h"
 #include "core/pointwise/neighbours.cuh"
+#include "core/pointwise/shifted_rows.cuh"
 #include "core/reduce/preimages.h"
 #include "core/types/convert.h"
 #include "core/types/vec.h"
 
 namespace bk {
 
-constexpr int kPreimageThreads = 256;
+constexpr int kPreimageThreads = kShiftedThreads;
 constexpr int kPreimageUnroll = 3;  // terms of a vector that are in flight together
 
 template <class Index>
@@ -31,6 +33,7 @@ struct PreimagePlan {
     Index numel = 0;
     bool vectors = false;  // y's neighbours can be stored at once
     Reach reach;           // of x
+    ShiftedRows copied;    // the elements of single terms, where they are most of a dense y's
 };
 
 // A row of y. One of the outer axes that have several terms is `several`; all others have `others` combinations.
@@ -94,10 +97,20 @@ BK_DEVICE void add_inner(const T* from, const FoldTerms& terms, compute_t<T>* to
     for (int64_t k = 0; k < terms.more; ++k) *total += widen(from[terms.second + k * terms.step]);
 }
 
+// Of a row with a single combination of outer terms, at `from`.
+template <class T, class Index>
+BK_DEVICE T sum_of_inner(const PreimagePlan<Index>& plan, Index along, const T* from) {
+    const FoldTerms inner = plan.axis[0].map(along);
+    if (inner.total() == 1) return from[inner.offset(0)];
+    compute_t<T> total = inner.total() == 0 ? 0 : -compute_t<T>(0);  // to which a zero of either sign may be added
+    add_inner(from, inner, &total);
+    return narrow<T>(total);
+}
+
 template <class T, class Index>
 BK_DEVICE T sum_of_element(const PreimagePlan<Index>& plan, const PreimageRow& row, Index number, Index along, const T* x) {
+    if (row.is_single()) return sum_of_inner(plan, along, x + row.x);
     const FoldTerms inner = plan.axis[0].map(along);
-    if (row.is_single() && inner.total() == 1) return x[row.x + inner.offset(0)];
     if (row.others == 0 || inner.total() == 0) return narrow<T>(compute_t<T>(0));
     compute_t<T> total = -compute_t<T>(0);  // to which a zero of either sign may be added
     for (int64_t k = 0; k < row.others; ++k) {
@@ -202,22 +215,71 @@ BK_DEVICE bool sum_to_vector(const PreimagePlan<Index>& plan, const T* x, T* y, 
     return true;
 }
 
+using PreimageList = LeftVectors<kShiftedVectors>;
+
+// Copies those vectors of a block that have single terms. Of others, `summed` gets those of rows with several outer terms,
+// `left` those of rows with one.
+template <class T, class Index>
+BK_DEVICE void copy_singles(const PreimagePlan<Index>& plan, const T* x, T* y, uint32_t first, uint32_t elements,
+                            BlockRows* rows, PreimageList* summed, PreimageList* left) {
+    using Bits = bits_t<T>;
+    const DivMod<uint32_t> begin = plan.copied.extent(first);
+    rows->find(plan.copied, begin.remainder, elements, [&](uint32_t number) {
+        const PreimageRow row = preimage_row(plan, static_cast<Index>(begin.quotient + number));
+        if (!row.is_single()) return ShiftedRow{0, 0, 0};
+        return ShiftedRow{row.x + plan.axis[0].map.low, plan.copied.begin, plan.copied.end};
+    });
+    copy_shifted(plan.copied, *rows, begin.remainder, elements, reinterpret_cast<const Bits*>(x),
+                 reinterpret_cast<Bits*>(y + first),
+                 [&](uint32_t number, const ShiftedRow& row, uint32_t) { (row.begin < row.end ? left : summed)->add(number); });
+    __syncthreads();
+}
+
+// Of the block's element number i, in a dense y, where rows have been found.
+template <class T, class Index>
+BK_DEVICE void sum_near_copies(const PreimagePlan<Index>& plan, const BlockRows& rows, const T* x, T* y, uint32_t first,
+                               uint32_t i) {
+    const DivMod<uint32_t> at = plan.copied.extent(plan.copied.extent(first).remainder + i);
+    const ShiftedRow row = rows.row[at.quotient];
+    if (row.begin < row.end)
+        y[first + i] = sum_of_inner(plan, static_cast<Index>(at.remainder), x + (row.start - plan.axis[0].map.low));
+    else
+        sum_to_element(plan, x, y, static_cast<Index>(first + i));
+}
+
 template <class T, class Index>
 __global__ void __launch_bounds__(kPreimageThreads, 4)
     preimage_kernel(const __grid_constant__ PreimagePlan<Index> plan, const T* x, T* y) {
-    constexpr Index N = kVectorLanes<T>, kMost = kPreimageThreads * N;
-    const Index first = static_cast<Index>(blockIdx.x) * kMost;
-    const Index elements = plan.numel - first < kMost ? plan.numel - first : kMost;
+    constexpr Index N = kVectorLanes<T>;
+    const Index most = kPreimageThreads * N * (plan.copied.any ? kShiftedUnroll : 1);
+    const Index first = static_cast<Index>(blockIdx.x) * most;
+    const Index elements = plan.numel - first < most ? plan.numel - first : most;
     if (!plan.vectors) {
 #pragma unroll 1
         for (Index i = threadIdx.x; i < elements; i += kPreimageThreads) sum_to_element(plan, x, y, first + i);
         return;
     }
-    __shared__ LeftVectors<kPreimageThreads> left;
+    __shared__ BlockRows rows;
+    __shared__ PreimageList summed, left;
+    summed.clear();
     left.clear();
-    if (threadIdx.x * N < elements && !sum_to_vector(plan, x, y, static_cast<Index>(first + threadIdx.x * N)))
-        left.add(threadIdx.x);
-    left.template each_element<static_cast<int>(N)>(elements, [&](Index i) { sum_to_element(plan, x, y, first + i); });
+    unsigned count = static_cast<unsigned>((elements + N - 1) / N);
+    if constexpr (sizeof(Index) == sizeof(uint32_t)) {
+        if (plan.copied.any) {
+            copy_singles(plan, x, y, first, elements, &rows, &summed, &left);
+            count = summed.count;
+        }
+    }
+#pragma unroll 1
+    for (unsigned at = threadIdx.x; at < count; at += kPreimageThreads) {
+        const unsigned number = plan.copied.any ? summed.number[at] : at;
+        if (!sum_to_vector(plan, x, y, static_cast<Index>(first + number * N))) left.add(number);
+    }
+    left.template each_element<static_cast<int>(N)>(elements, [&](Index i) {
+        if constexpr (sizeof(Index) == sizeof(uint32_t))
+            if (plan.copied.any) return sum_near_copies(plan, rows, x, y, first, i);
+        sum_to_element(plan, x, y, first + i);
+    });
 }
 
 // Where the elements of x lie, of which there may be none.
@@ -240,9 +302,6 @@ Reach reach_of(const FoldedSum& sum, const T* x) {
 template <class T, class Index>
 Status launch_preimages(const Launch& launch, const FoldedSum& sum, int64_t numel, const T* x, T* y) {
     constexpr int N = kVectorLanes<T>;
-    const int64_t blocks = ceil_div<int64_t>(numel, kPreimageThreads * N);
-    if (blocks > kMaxGridX)
-        return fail(Status::kUnsupported, "%lld elements are too many for one launch", static_cast<long long>(numel));
     PreimagePlan<Index> plan;
     plan.rank = sum.rank;
     plan.numel = static_cast<Index>(numel);
@@ -257,6 +316,16 @@ Status launch_preimages(const Launch& launch, const FoldedSum& sum, int64_t nume
         step *= axis.extent;
     }
     plan.vectors = is_aligned(y, kVectorBytes) && plan.axis[0].stride_y == 1 && (dense || by_rows);
+    const FoldMap<Index>& inner = plan.axis[0].map;
+    const int64_t extent = inner.extent, singles = inner.bulk_end - inner.bulk;
+    if (sizeof(Index) == sizeof(uint32_t) && plan.vectors && dense && inner.stride == 1 && 2 * singles >= extent &&
+        extent >= kShiftedVectorsOfRow * N) {
+        plan.copied = {FastDiv<uint32_t>(extent), static_cast<uint32_t>(inner.bulk), static_cast<uint32_t>(inner.bulk_end),
+                       plan.reach, true};
+    }
+    const int64_t blocks = ceil_div<int64_t>(numel, kPreimageThreads * N * (plan.copied.any ? kShiftedUnroll : 1));
+    if (blocks > kMaxGridX)
+        return fail(Status::kUnsupported, "%lld elements are too many for one launch", static_cast<long long>(numel));
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPreimageThreads)}, preimage_kernel<T, Index>,
                          plan, x, y);
 }

@@ -165,6 +165,7 @@ inline int min(int a, int b) { return b < a ? b : a; }
 inline int64_t min(int64_t a, int64_t b) { return b < a ? b : a; }
 inline uint32_t min(uint32_t a, uint32_t b) { return b < a ? b : a; }
 inline int max(int a, int b) { return a < b ? b : a; }
+inline int64_t max(int64_t a, int64_t b) { return a < b ? b : a; }
 
 float erfinvf(float);
 double erfinv(double);
