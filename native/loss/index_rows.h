@@ -142,7 +142,7 @@ template <class T>
 struct SmoothCrossEntropyRows : CrossEntropyRows<T> {
     using Base = CrossEntropyRows<T>;
     using Base::kTwice, Base::below, Base::weight;
-    static constexpr bool kTakesLanes = true;
+    static constexpr bool kTakesLanes = true, kComesBack = true;                   // to the weights
     static constexpr int kHeldBytes = 64, kKeptBytes = sizeof(T) == 4 ? 128 : 64;  // a row's numbers need registers too
     using MapsAgain = SmoothCrossEntropyRows;
     using typename Base::C;

@@ -39,65 +39,47 @@ FusedGrid fused_grid(const FusedRows& rows) {
 
 template <class C>
 struct FusedPair {
-    C h, product;
+    C first, second;
 };
 
-// Of the `across` threads of a row; all of them get the same bits. Every thread of the block calls it.
+// Adds up among `count` neighbouring lanes, a power of two.
 template <class C>
-BK_DEVICE FusedPair<C> add_across(FusedPair<C> mine, int across, FusedPair<C> (&exchange)[32]) {
-    for (int distance = 1; distance < min(across, 32); distance *= 2) {
+BK_DEVICE FusedPair<C> add_lanes_up(FusedPair<C> mine, int count) {
+    const auto add = [&](int distance) {
         const FusedPair<C> other = shuffle_xor(mine, distance);
-        mine = {mine.h + other.h, mine.product + other.product};
-    }
-    if (across <= 32) return mine;
-    const int lane = threadIdx.x % 32, warps = across / 32, first = threadIdx.x / across * warps;
-    if (lane == 0) exchange[threadIdx.x / 32] = mine;
-    __syncthreads();
-    mine = exchange[first + lane % warps];
-    for (int distance = 1; distance < warps; distance *= 2) {
-        const FusedPair<C> other = shuffle_xor(mine, distance);
-        mine = {mine.h + other.h, mine.product + other.product};
+        mine = {mine.first + other.first, mine.second + other.second};
+    };
+    if (count == 32) {
+#pragma unroll
+        for (int distance = 1; distance < 32; distance *= 2) add(distance);
+    } else {
+        for (int distance = 1; distance < count; distance *= 2) add(distance);
     }
     return mine;
 }
 
-// Of a row of n elements, by two sums: add_up() gives every thread of the row those of all.
+// Of the `across` threads of a row, a power of two; all of them get the same bits. Every thread of the block calls it.
 template <class C>
-struct FusedMoments {
-    C mean, variance;  // or 0 and the mean square
-};
-
-template <class T, int N, int V, class ElementOf, class AddUp>
-BK_DEVICE FusedMoments<compute_t<T>> fused_moments(bool is_centered, int n, const Vec<T, N> (&x)[V],
-                                                   const ElementOf& element_of, bool exists, const AddUp& add_up) {
-    using C = compute_t<T>;
-    const C count = static_cast<C>(n);
-    const auto each = [&](const auto& body) {
-#pragma unroll
-        for (int v = 0; v < V; ++v) {
-            if (!exists || element_of(v) >= n) continue;
-#pragma unroll
-            for (int i = 0; i < N; ++i) body(widen_lane(x[v], i));
-        }
-    };
-    C mean = 0;
-    if (is_centered) {
-        C sum = 0;
-        each([&](C value) { sum += value; });
-        mean = add_up({sum, C(0)}).h / count;
-    }
-    C squares = 0;
-    each([&](C value) { squares += (value - mean) * (value - mean); });
-    return {mean, add_up({squares, C(0)}).h / count};
+BK_DEVICE FusedPair<C> add_across(FusedPair<C> mine, int across, FusedPair<C> (&exchange)[32]) {
+    mine = add_lanes_up(mine, min(across, 32));
+    if (across <= 32) return mine;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = across / 32;
+    if (lane == 0) exchange[warp] = mine;
+    __syncthreads();
+    return add_lanes_up(exchange[(warp & -warps) | (lane & (warps - 1))], warps);
 }
 
-// What a thread has of a row, as it lies in memory.
+// What a thread has of a row, as it lies in memory. Words are what goes from one turn to the next: elements would be taken
+// apart as soon as they are loaded, and so waited for.
 template <class T, class S>
 struct FusedRow {
     static constexpr int N = kVectorLanes<T>, kVectors = kFusedColumns<T> / N;
     struct Vectors {
         Vec<T, N> dy[kVectors], x[kVectors];
-    } of;
+    };
+    struct Words {
+        uint4 dy[kVectors], x[kVectors];
+    } words;
     S center, statistic;
 };
 
@@ -106,8 +88,9 @@ struct FusedRow {
 template <class T>
 constexpr bool kFusedLoadsAhead = sizeof(T) == 2;
 
-// parts_beta may be null. Of a residual's gradient, which is added to dx, the loads are under way while threads add up.
-template <class T, class S, bool kIsOfSum>
+// Where kComputes the statistics are new ones: an instance of its own, as a thread has no registers for both. parts_beta may be
+// null. Of a residual's gradient, which is added to dx, the loads are under way while threads add up.
+template <class T, class S, bool kIsOfSum, bool kComputes>
 __global__ void __launch_bounds__(kFusedMostThreads)
     fused_rows_kernel(const FusedRows rows, const FusedOperands<T, S, kIsOfSum> operands, int across,
                       compute_t<T>* BK_RESTRICT parts_gamma, compute_t<T>* BK_RESTRICT parts_beta) {
@@ -119,7 +102,6 @@ __global__ void __launch_bounds__(kFusedMostThreads)
     const int column = threadIdx.x % across, group = threadIdx.x / across, groups = blockDim.x / across;
     const int n = static_cast<int>(rows.n);
     const auto element_of = [&](int v) { return (column + v * across) * N; };
-    const bool computes = kIsOfSum && operands.new_statistic != nullptr;
     const C offset = kIsOfSum && operands.gamma != nullptr ? operands.gamma_offset : C(0);
     Vec<T, N> weight[kVectors];
 #pragma unroll
@@ -128,17 +110,21 @@ __global__ void __launch_bounds__(kFusedMostThreads)
         for (int i = 0; i < N; ++i) weight[v].lane[i] = narrow<T>(C(1));
         if (operands.gamma != nullptr && element_of(v) < n) weight[v] = load<N>(operands.gamma + element_of(v));
     }
-    const auto load_row = [&](int64_t row) {
+    const int64_t step = int64_t{gridDim.x} * groups;
+    int64_t first = int64_t{blockIdx.x} * groups, row_ahead = first + group;
+    const auto load_row = [&] {
         Row given;
-        const bool exists = row < rows.rows;
+        const bool exists = row_ahead < rows.rows;
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
             const bool has = exists && element_of(v) < n;
-            given.of.dy[v] = load_if<N>(has, operands.dy + row * rows.step_dy + element_of(v));
-            given.of.x[v] = load_if<N>(has, operands.x + row * rows.step_x + element_of(v));
+            given.words.dy[v] = bit_cast<uint4>(load_if<N>(has, operands.dy + row_ahead * rows.step_dy + element_of(v)));
+            given.words.x[v] = bit_cast<uint4>(load_if<N>(has, operands.x + row_ahead * rows.step_x + element_of(v)));
         }
-        given.center = exists && operands.is_centered && !computes ? operands.mean[row * rows.step_saved] : narrow<S>(C(0));
-        given.statistic = exists && !computes ? operands.statistic[row * rows.step_saved] : narrow<S>(C(1));
+        given.center =
+            exists && operands.is_centered && !kComputes ? operands.mean[row_ahead * rows.step_saved] : narrow<S>(C(0));
+        given.statistic = exists && !kComputes ? operands.statistic[row_ahead * rows.step_saved] : narrow<S>(C(1));
+        row_ahead += step;
         return given;
     };
     C sum_gamma[kColumns] = {}, sum_beta[kColumns] = {};
@@ -148,53 +134,55 @@ __global__ void __launch_bounds__(kFusedMostThreads)
         turn ^= 1;
         return mine;
     };
-    const int64_t step = int64_t{gridDim.x} * groups;
-    int64_t first = int64_t{blockIdx.x} * groups;
+    const C share = C(1) / static_cast<C>(n);
     Row next;
-    if constexpr (kFusedLoadsAhead<T>) next = load_row(first + group);
+    if constexpr (kFusedLoadsAhead<T>) next = load_row();
     for (; first < rows.rows; first += step) {
         const int64_t row = first + group;
         const bool exists = row < rows.rows;
         Row given;
-        if constexpr (kFusedLoadsAhead<T>) {
-            given = next;
-            next = load_row(row + step);
-        } else {
-            given = load_row(row);
-        }
-        C center = widen(given.center), scale = widen(given.statistic);
-        if (computes) {
-            const FusedMoments<C> moments = fused_moments<T>(operands.is_centered, n, given.of.x, element_of, exists, add_up);
-            const C spread = math::sqrt<C>(moments.variance + operands.eps);
-            center = moments.mean;
-            scale = operands.is_centered ? C(1) / spread : spread;
-            if constexpr (kIsOfSum)
-                if (exists && column == 0) {
-                    if (operands.is_centered) operands.new_mean[row * rows.step_saved] = center;
-                    operands.new_statistic[row * rows.step_saved] = scale;
-                }
-        }
-        if (!operands.is_centered) scale = C(1) / scale;
-        struct Term {
-            C slope, h, xh;
-        };
-        const auto term = [&](const typename Row::Vectors& of, int v, int i) {
-            const C slope = widen_lane(of.dy[v], i), factor = widen_lane(weight[v], i) + offset;
-            return Term{slope, slope * factor, (widen_lane(of.x[v], i) - center) * scale};
-        };
-        FusedPair<C> sums{0, 0};
+        if constexpr (kFusedLoadsAhead<T>) given = next;
+        (kFusedLoadsAhead<T> ? next : given) = load_row();
+        const auto each_vector = [&](const auto& body) {
+            // Of two rows there are registers as they lie in memory, not in the compute type.
+            if constexpr (kFusedLoadsAhead<T>) {
+                given.words = made_anew(given.words);
 #pragma unroll
-        for (int v = 0; v < kVectors; ++v) {
-            if (!exists || element_of(v) >= n) continue;
+                for (int v = 0; v < kVectors; ++v) weight[v] = made_anew(weight[v]);
+            }
+            const auto of = bit_cast<typename Row::Vectors>(given.words);
+#pragma unroll
+            for (int v = 0; v < kVectors; ++v)
+                if (exists && element_of(v) < n) body(v, of.dy[v], of.x[v]);
+        };
+        const auto factor = [&](int v, int i) {
+            return kIsOfSum ? widen_lane(weight[v], i) + offset : widen_lane(weight[v], i);
+        };
+        C center = widen(given.center), scale = widen(given.statistic), level = 0;
+        if (!operands.is_centered) scale = C(1) / scale;
+        if (kComputes && operands.is_centered) {
+            FusedPair<C> sums{0, 0};
+            each_vector([&](int v, const Vec<T, N>& dy, const Vec<T, N>& x) {
+#pragma unroll
+                for (int i = 0; i < N; ++i) {
+                    sums.first += widen_lane(x, i);
+                    sums.second += widen_lane(dy, i) * factor(v, i);
+                }
+            });
+            sums = add_up(sums);
+            center = sums.first * share;
+            level = sums.second * share;
+        }
+        // Where the statistic is yet to come, scale is 1.
+        FusedPair<C> sums{0, 0};
+        each_vector([&](int v, const Vec<T, N>& dy, const Vec<T, N>& x) {
 #pragma unroll
             for (int i = 0; i < N; ++i) {
-                const Term of = term(given.of, v, i);
-                sum_gamma[v * N + i] += of.slope * of.xh;
-                sum_beta[v * N + i] += of.slope;
-                sums.h += of.h;
-                sums.product += of.h * of.xh;
+                const C h = widen_lane(dy, i) * factor(v, i), xh = (widen_lane(x, i) - center) * scale;
+                sums.first += kComputes ? xh * xh : h;
+                sums.second += h * xh;
             }
-        }
+        });
         [[maybe_unused]] Vec<T, N> extra[kIsOfSum ? kVectors : 1];
         const bool has_extra = kIsOfSum && operands.extra != nullptr;
         if (has_extra) {
@@ -204,22 +192,30 @@ __global__ void __launch_bounds__(kFusedMostThreads)
                     extra[kIsOfSum ? v : 0] = load<N>(operands.extra + row * rows.step_extra + element_of(v));
         }
         sums = add_up(sums);
-        const C level = operands.is_centered ? sums.h / static_cast<C>(n) : C(0), slope = sums.product / static_cast<C>(n);
-        // Of two rows there are registers as they lie in memory, not in the compute type.
-        typename Row::Vectors of = given.of;
-        if constexpr (kFusedLoadsAhead<T>) of = made_anew(of);
-#pragma unroll
-        for (int v = 0; v < kVectors; ++v) {
-            if (!exists || element_of(v) >= n) continue;
+        C slope = sums.second * share;
+        if constexpr (kComputes) {
+            const C spread = math::sqrt<C>(sums.first * share + operands.eps);
+            scale = C(1) / spread;
+            slope *= scale;
+            if (exists && column == 0) {
+                if (operands.is_centered) operands.new_mean[row * rows.step_saved] = center;
+                operands.new_statistic[row * rows.step_saved] = operands.is_centered ? scale : spread;
+            }
+        } else if (operands.is_centered) {
+            level = sums.first * share;
+        }
+        each_vector([&](int v, const Vec<T, N>& dy, const Vec<T, N>& x) {
             Vec<T, N> y;
 #pragma unroll
             for (int i = 0; i < N; ++i) {
-                const Term each = term(of, v, i);
-                const C dx = scale * (each.h - level - each.xh * slope);
+                const C given_slope = widen_lane(dy, i), xh = (widen_lane(x, i) - center) * scale;
+                sum_gamma[v * N + i] += given_slope * xh;
+                sum_beta[v * N + i] += given_slope;
+                const C dx = scale * (given_slope * factor(v, i) - level - xh * slope);
                 y.lane[i] = narrow<T>(has_extra ? widen(extra[kIsOfSum ? v : 0].lane[i]) + dx : dx);
             }
             store<N>(operands.dx + row * rows.step_dx + element_of(v), y);
-        }
+        });
     }
     const auto store_sums = [&](C* part, const C(&sum)[kColumns]) {
         if (part == nullptr) return;
@@ -283,8 +279,13 @@ Status fused_rows(const Launch& launch, const FusedRows& rows, const FusedOperan
     FusedParts<T> parts = carve_fused_parts<T>(&carver, rows);
     if (operands.dbeta == nullptr) parts.beta = nullptr;
     const Grid blocks{dim3(static_cast<unsigned>(grid.blocks)), dim3(static_cast<unsigned>(grid.threads))};
-    BK_TRY((launch_kernel(launch, blocks, fused_rows_kernel<T, S, kIsOfSum>, rows, operands, grid.across, parts.gamma,
-                          parts.beta)));
+    const auto launch_form = [&](auto kernel) {
+        return launch_kernel(launch, blocks, kernel, rows, operands, grid.across, parts.gamma, parts.beta);
+    };
+    if (kIsOfSum && operands.new_statistic != nullptr)
+        BK_TRY((launch_form(fused_rows_kernel<T, S, kIsOfSum, kIsOfSum>)));
+    else
+        BK_TRY((launch_form(fused_rows_kernel<T, S, kIsOfSum, false>)));
     return add_fused_parts(launch, grid.blocks, rows.n, static_cast<const compute_t<T>*>(parts.gamma),
                            static_cast<const compute_t<T>*>(parts.beta), operands.dgamma, operands.dbeta);
 }

@@ -47,7 +47,7 @@ struct GroupMoments {
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         const C of_a = static_cast<C>(a.terms), of_b = static_cast<C>(b.terms);
         const C difference = a.terms > 0 && b.terms > 0 ? b.mean - a.mean : C(0);
-        const C share = of_b / math::max(of_a + of_b, C(1));
+        const C share = a.terms == b.terms ? C(0.5) : of_b / math::max(of_a + of_b, C(1));
         return {(a.terms > 0 ? a.mean : b.mean) + difference * share, a.sum + b.sum,
                 a.squares + b.squares + difference * difference * (of_a * share), a.terms + b.terms};
     }

@@ -7,6 +7,7 @@
 
 #include "core/abi/launch.h"
 #include "core/async_copy.cuh"
+#include "core/prefetch.cuh"
 #include "core/reduce/reduce.h"
 #include "core/rows/row_exchange.cuh"
 #include "core/rows/row_map.h"
@@ -71,6 +72,8 @@ HeldGrid HeldGrid::of(const LineGroups& groups, int arrays) {
     // Three blocks of so many bytes share a multiprocessor: one loads while others store.
     constexpr int64_t kEnoughBytes = 68 << 10;
     constexpr int64_t kReservedBytes = 6 << 10, kBytesAgain = 96 << 10, kEnoughBlocks = 64, kMostTable = 8192;
+    // Of many blocks two that read a little again are as good, and better than one that holds all it reads.
+    constexpr int64_t kBytesAgainOfTwo = 32 << 10, kManyBlocks = 512;
     HeldGrid grid;
     grid.groups = groups;
     if (!may_hold_lines<T>(groups)) return grid;
@@ -91,9 +94,13 @@ HeldGrid HeldGrid::of(const LineGroups& groups, int arrays) {
     // Sums of lines are of gradients alone.
     const int64_t table = arrays == 1 ? 0 : int64_t{grid.lines_of_block} * grid.warps_of_line() * 2 * int{sizeof(compute_t<T>)};
     const int64_t each = int64_t{threads} * kVectorBytes * arrays;
-    const int64_t slots = int64_t{grid.steps} * grid.turns,
-                  most_held = (most_shared_bytes(arch) - kReservedBytes - table) / each;
-    const int64_t held = std::min(slots, std::max<int64_t>(most_held, 0));
+    const int64_t slots = int64_t{grid.steps} * grid.turns;
+    const auto held_in = [&](int64_t room) {
+        return std::min(slots, std::max<int64_t>((room - kReservedBytes - table) / each, 0));
+    };
+    const int64_t of_two = held_in(most_shared_bytes(arch) / 2);
+    const bool are_two = groups.groups * grid.blocks >= kManyBlocks && (slots - of_two) * each <= kBytesAgainOfTwo;
+    const int64_t held = are_two ? of_two : held_in(most_shared_bytes(arch));
     grid.held = static_cast<int>(held);
     grid.shared = static_cast<unsigned>(held * each + table);
     // With what the kernel has besides it may be more than all chips give a block: a launch asks for more where this is.
@@ -158,7 +165,11 @@ public:
         const uint64_t policy = cache_policy<false>();
         int stages = 0;
         each([&](int slot, int64_t place) {
-            if (slot >= grid_.held) return;
+            if (slot >= grid_.held) {
+                prefetch_line(get<0>(of_) + place);
+                if constexpr (kArrays > 1) prefetch_line(get<1>(of_) + place);
+                return;
+            }
             for (; (stages + 1) * of_stage() <= slot; ++stages) end_copy_group();
             start_copy<kVectorBytes>(at<0>(slot), get<0>(of_) + place, policy);
             if constexpr (kArrays > 1) start_copy<kVectorBytes>(at<1>(slot), get<1>(of_) + place, policy);

@@ -219,6 +219,7 @@ def shapes():
         "one_row": ((1, 77), 2), "no_columns_but_one": ((700, 1), 2), "tall": ((3001, 7), 2),
         "wide_rows": ((301, 64), 2),
         "long": ((2, 70001), 2), "huge": ((1, 300007), 2), "blocks": ((64, 1024), 2),
+        "rows_in_turns": ((2200, 512), 2),
     }.items()  # fmt: skip
 
 

@@ -187,12 +187,27 @@ inline int shared_by(int64_t n, int most) {
     return p;
 }
 
+// Parts of which `blocks` make whole waves, or nearly: the fewest of these. A wave is what a chip of 132 multiprocessors holds
+// at `resident` blocks each, a constant for the same reason as kReduceBlocks.
+inline int64_t parts_of_waves(int64_t blocks, int resident) {
+    constexpr int kMostWaves = 3;
+    int64_t parts = 1;
+    for (int waves = 1; waves <= kMostWaves; ++waves) {
+        const int64_t held = int64_t{132} * resident * waves;
+        parts = held / blocks;
+        if (5 * parts * blocks >= 4 * held) break;
+    }
+    return parts;
+}
+
 // Parts that each result of so many blocks is worth, where it takes `bytes` a block and a thread has `rounds` of its terms.
 // Blocks that are a quarter of the most keep the memory busy by themselves, and parts would cost them a launch and more starts.
-inline int64_t reduce_splits(int64_t blocks, int64_t most_blocks, int64_t bytes, int64_t rounds) {
+// Where it is known how many are `resident`, the others begin late: there are not more than whole waves of them.
+inline int64_t reduce_splits(int64_t blocks, int64_t most_blocks, int64_t bytes, int64_t rounds, int resident = 0) {
     if (4 * blocks >= most_blocks) return 1;
-    return std::max<int64_t>(
-        1, std::min({most_blocks / std::max<int64_t>(blocks, 1), bytes / kReduceBlockBytes, kReduceMostSplits, rounds}));
+    blocks = std::max<int64_t>(blocks, 1);
+    const int64_t parts = resident > 0 ? parts_of_waves(blocks, resident) : most_blocks / blocks;
+    return std::max<int64_t>(1, std::min({parts, bytes / kReduceBlockBytes, kReduceMostSplits, rounds}));
 }
 
 // Combines `splits` parts of each result, which lie one part of every result after another, and writes them to `out`.

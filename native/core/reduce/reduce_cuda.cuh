@@ -138,6 +138,7 @@ struct ReduceOperands {
     int lanes, inputs;
     unsigned present;
     int64_t term_bytes, most_blocks;
+    int resident;  // blocks of a multiprocessor, or 0 where that is not known
 
     bool has(int place) const { return place < inputs || (present >> (place - inputs) & 1) != 0; }
 };
@@ -260,7 +261,8 @@ BK_COLD ReduceLaunch<Places, Out> plan_reduce_launch(ReduceAxes<Places, Out> axe
     const int64_t blocks = ceil_div<int64_t>(results, kReduceThreads / made.deep);
     const int64_t bytes =
         plan.terms * operands.term_bytes * (plan.along_terms ? 1 : int64_t{made.lanes} * (kReduceThreads / made.deep));
-    made.splits = reduce_splits(blocks, operands.most_blocks, bytes, terms / (int64_t{made.deep} * kReduceRound));
+    made.splits =
+        reduce_splits(blocks, operands.most_blocks, bytes, terms / (int64_t{made.deep} * kReduceRound), operands.resident);
     made.part = std::max<int64_t>(ceil_div(terms, made.splits), 1);
     if (made.line > 0 && plan.reduced.rank > 1) made.part = ceil_div(made.part, made.line) * made.line;
     made.splits = std::max<int64_t>(ceil_div(terms, made.part), 1);
@@ -270,11 +272,14 @@ BK_COLD ReduceLaunch<Places, Out> plan_reduce_launch(ReduceAxes<Places, Out> axe
 template <class In, class Each>
 constexpr int kReduceLanes = kVectorBytes / (In::widest > Each::widest ? In::widest : Each::widest);
 
-template <class... In, class... Each>
+template <class R, class... In, class... Each>
 ReduceOperands reduce_operands(Inputs<In...>, Outputs<Each...>, bool aligned, unsigned present) {
-    return {aligned ? kReduceLanes<Inputs<In...>, Outputs<Each...>> : 1, sizeof...(In), present,
+    return {aligned ? kReduceLanes<Inputs<In...>, Outputs<Each...>> : 1,
+            sizeof...(In),
+            present,
             (int64_t{0} + ... + int64_t{sizeof(In)}) + (int64_t{0} + ... + int64_t{sizeof(Each)}),
-            kReduceBlocks<Outputs<Each...>>};
+            kReduceBlocks<Outputs<Each...>>,
+            sizeof...(Each) > 0 ? 0 : kReduceResident<R, Inputs<In...>, Outputs<Each...>>};
 }
 
 template <class Acc, int Places, int Out>
@@ -291,7 +296,7 @@ size_t reduce_each_workspace(const ReduceAxes<Places, Out>& axes) {
     for (const bool aligned : {false, true}) {
         Carver carver;
         carve_reduce_parts<typename R::Acc>(
-            &carver, plan_reduce_launch<R>(axes, reduce_operands(In{}, Each{}, aligned || kAlwaysVectors<R>, 0)),
+            &carver, plan_reduce_launch<R>(axes, reduce_operands<R>(In{}, Each{}, aligned || kAlwaysVectors<R>, 0)),
             axes.kept.numel());
         bytes = std::max(bytes, carver.bytes());
     }
@@ -325,8 +330,8 @@ Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof
     if (launch.workspace != nullptr) BK_TRY(find_workspace(launch, reduce_each_workspace<R, From, Also>(axes), &found));
     const bool aligned =
         all_aligned(in.pointer, kLanes, std::index_sequence_for<In...>{}) && all_aligned(each.pointer, kLanes, kEach);
-    ReduceLaunch<kPlaces, kOut> made =
-        plan_reduce_launch<R>(axes, reduce_operands(in, each, aligned || kAlwaysVectors<R>, present_of(each.pointer, kEach)));
+    ReduceLaunch<kPlaces, kOut> made = plan_reduce_launch<R>(
+        axes, reduce_operands<R>(in, each, aligned || kAlwaysVectors<R>, present_of(each.pointer, kEach)));
     const ReducePlan<kPlaces, kOut>& plan = made.plan;
     ReduceGrid<kPlaces, kOut> grid{};
     grid.kept = ReduceWalk<kPlaces + kOut>(plan.kept);

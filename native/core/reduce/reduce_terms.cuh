@@ -133,7 +133,7 @@ BK_DEVICE void add_line(const R& reducer, typename R::Acc (&acc)[N], const Pack<
 #pragma unroll
         for (int k = 0; k <= kPlaces; ++k) place[k] += step[k];
     }
-    settle_lanes<N>(reducer, acc, rest);
+    if (rest > 0) settle_lanes<N>(reducer, acc, rest);
 }
 
 template <int N, int k, class... In>
@@ -187,7 +187,7 @@ BK_DEVICE void add_line_beside(const R& reducer, typename R::Acc (&acc)[N], cons
 #pragma unroll
         for (int k = 0; k < kMoving; ++k) place[k] += step[k];
     }
-    settle_lanes<N>(reducer, acc, rest);
+    if (rest > 0) settle_lanes<N>(reducer, acc, rest);
 }
 
 // Terms [t, end) at steps of `deep` of several axes, whose places a walk finds.

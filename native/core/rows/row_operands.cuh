@@ -57,6 +57,13 @@ template <class F>
 constexpr bool
     kMapsOthers<F, std::void_t<decltype(std::declval<const F&>().are_others(std::declval<typename F::Row>(), 0, 0u))>> = true;
 
+// Row functions may have `static constexpr bool kComesBack`, which says, if true, that they read something for every row that
+// the L1 cache should keep: the inputs, which are read once, are loaded past it.
+template <class F, class = void>
+constexpr bool kComesBack = false;
+template <class F>
+constexpr bool kComesBack<F, std::void_t<decltype(F::kComesBack)>> = F::kComesBack;
+
 template <int Full, int Single, class X, class K, class P, class Y, class S>
 struct RowOperands;
 
@@ -181,9 +188,9 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         return j < 0 ? decltype(widen(*get<0>(x)))(0) : widen(get<0>(x)[signed_offset(at.of[0]) + offset[0]]);
     }
 
-    template <int N, int V, class T>
+    template <class F, int N, int V, class T>
     static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowTile<N, V>& where, int v) {
-        return load_if<N>(where.has_vector(v), row + where.position(v * N));
+        return load_if<N, kComesBack<F>>(where.has_vector(v), row + where.position(v * N));
     }
 
     template <int N, int V, class F, size_t... I>
@@ -193,7 +200,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         for (int v = 0; v < V; ++v) {
             if constexpr (kPadsInMemory<F>) (fill_vector<I, N>(f.pad(), cell[v]), ...);
             if (!kPadsInMemory<F> || where.has_vector(v))
-                ((get<I>(cell[v]) = load_vector(get<I>(x) + signed_offset(at.of[I]), where, v)), ...);
+                ((get<I>(cell[v]) = load_vector<F>(get<I>(x) + signed_offset(at.of[I]), where, v)), ...);
         }
     }
     template <int N, int V, class F>

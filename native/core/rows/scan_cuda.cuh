@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
 #include "core/pointwise/long_walk.h"
@@ -165,10 +166,18 @@ BK_DEVICE State extended(const S& scan, const State& earlier, int64_t i, C... x)
         return scan.join(earlier, scan.term(i, x...));
 }
 
+// A vector as words, while its elements wait for what comes before them: those of 16 bits would take a register each.
+template <class V>
+struct ScanWords {
+    uint32_t word[sizeof(V) / sizeof(uint32_t)];
+};
+template <class V>
+using ScanKept = std::conditional_t<sizeof(V) % sizeof(uint32_t) == 0, ScanWords<V>, V>;
+
 // What a thread has of a tile: its vectors, what comes before each in its row of threads, and what they all come to.
 template <int N, int U, class State, class... In>
 struct ScanTerms {
-    Pack<Vec<In, N>...> x[U];
+    Pack<ScanKept<Vec<In, N>>...> x[U];
     State before[U], sum;
 };
 
@@ -190,8 +199,9 @@ BK_DEVICE void join_terms(const S& scan, const Inputs<In...>& in, const int64_t*
         if (u < grid.vectors) {
             const int64_t place = places.first + u * places.stride;
             const int exist = existing<N, kWhole>(place, places.end);
-            terms->x[u] = pack(ordered_terms<N, S::kAhead == static_cast<int>(I), kWhole>(
-                get<I>(found[u]), get<I>(in.pointer) + offset[I], grid.step[kOut + I], place, exist, grid.length, is_dense)...);
+            terms->x[u] = pack(bit_cast<ScanKept<Vec<In, N>>>(ordered_terms<N, S::kAhead == static_cast<int>(I), kWhole>(
+                get<I>(found[u]), get<I>(in.pointer) + offset[I], grid.step[kOut + I], place, exist, grid.length,
+                is_dense))...);
         }
     constexpr int kTogether = sizeof...(In) > 1 ? 1 : U;  // vectors that lanes join at once: registers
 #pragma unroll
@@ -202,6 +212,7 @@ BK_DEVICE void join_terms(const S& scan, const Inputs<In...>& in, const int64_t*
             const int u = begin + j;
             const int64_t place = places.first + u * places.stride;
             const int exist = u < grid.vectors ? existing<N, kWhole>(place, places.end) : 0;
+            const Pack<Vec<In, N>...> x = pack(bit_cast<Vec<In, N>>(get<I>(terms->x[u]))...);
             through[j] = scan.identity();
 #pragma unroll
             for (int i = 0; i < N; ++i)
@@ -209,7 +220,7 @@ BK_DEVICE void join_terms(const S& scan, const Inputs<In...>& in, const int64_t*
                     const auto with = [&](auto... x) {
                         return i == 0 ? scan.term(place + i, x...) : extended(scan, through[j], place + i, x...);
                     };
-                    through[j] = with(widen(get<I>(terms->x[u]).lane[i])...);
+                    through[j] = with(widen_lane(get<I>(x), i)...);
                 }
         }
         if constexpr (U == 1) {  // lanes have rows of their own
@@ -248,11 +259,12 @@ BK_DEVICE void put_values(const S& scan, const Outputs<Out...>& out, const int64
         const int64_t place = places.first + u * places.stride;
         const int exist = existing<N, kWhole>(place, places.end);
         State last = grid.deep > 1 ? scan.join(base, terms.before[u]) : terms.before[u];
+        const Pack<Vec<In, N>...> x = pack(bit_cast<Vec<In, N>>(get<I>(terms.x[u]))...);
         Pack<Vec<Out, N>...> y;
 #pragma unroll
         for (int i = 0; i < N; ++i) {
-            const State through = extended(scan, last, place + i, widen(get<I>(terms.x[u]).lane[i])...);
-            put(y, i, scan.value(place + i, last, through, widen(get<I>(terms.x[u]).lane[i])...));
+            const State through = extended(scan, last, place + i, widen_lane(get<I>(x), i)...);
+            put(y, i, scan.value(place + i, last, through, widen_lane(get<I>(x), i)...));
             last = through;
         }
         (store_terms<N, kWhole>(get<O>(out.pointer) + offset[O], grid.step[O], place, exist, is_dense, at, grid.width,
@@ -349,14 +361,15 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     }
 }
 
-// Blocks of a multiprocessor: what several inputs have under way takes registers of its own.
-template <int U, class In>
-constexpr int kScanResident = In::count > 2              ? 2
-                              : In::count == 2 || U == 1 ? 3
-                                                         : 4;
+// Blocks of a multiprocessor: what several inputs have under way, or elements of 8 bytes across memory, takes registers of its
+// own. The others spill a few values rather than leave a fourth block out: blocks wait for each other most of the time.
+template <int U, class Out, class In>
+constexpr int kScanResident = In::count > 2                                                      ? 2
+                              : In::count == 2 || (U == 1 && (Out::count > 1 || In::widest > 4)) ? 3
+                                                                                                 : 4;
 
 template <int N, int U, class S, class Out, class In>
-__global__ void __launch_bounds__(kScanThreads, kScanResident<U, In>)
+__global__ void __launch_bounds__(kScanThreads, kScanResident<U, Out, In>)
     scan_kernel(S scan, Out out, In in, const __grid_constant__ ScanGrid<Out::count + In::count> grid,
                 ScanChain<typename S::State> chain) {
     scan_rows<N, U>(scan, out, in, grid, chain);
