@@ -1,5 +1,6 @@
 #pragma once
 
+#include "core/math/divide_by.h"
 #include "segment/gradient_rows.cuh"
 #include "segment/segment_counts.cuh"
 #include "segment/segment_mean_backward.h"
@@ -25,10 +26,10 @@ struct MeanGradient {
     }
     template <int N>
     BK_DEVICE Vec<T, N> compute(const Loaded<N>& x, const GradientPlace&) const {
-        const compute_t<T> count = static_cast<compute_t<T>>(x.count);
+        const DivideBy<T> mean(static_cast<compute_t<T>>(x.count));
         Vec<T, N> y;
 #pragma unroll
-        for (int i = 0; i < N; ++i) y.lane[i] = narrow<T>(widen(x.dy.lane[i]) / count);
+        for (int i = 0; i < N; ++i) y.lane[i] = narrow<T>(mean(widen_lane(x.dy, i)));
         return y;
     }
 };
