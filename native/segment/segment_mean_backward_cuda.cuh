@@ -34,13 +34,13 @@ struct MeanGradient {
     }
 };
 
-template <class T>
+template <bool kSorted, class T>
 Status segment_mean_backward(const Launch& launch, const SegmentShape& shape, const T* d_output, IdArray ids, T* d_input) {
     int32_t* const counts = find_counts(launch, shape);
     if (counts == nullptr)
         return launch_kernel(launch, count_tiles_grid(shape), gather_by_tiles_kernel<T>, shape, d_output, ids, d_input);
     BK_TRY(count_ids(launch, shape, ids, counts));
-    return gradient_rows(launch, shape, MeanGradient<T>{d_output, counts, shape.d}, ids, nullptr, d_input,
+    return gradient_rows(launch, shape, MeanGradient<T>{d_output, counts, shape.d}, ids, kSorted, nullptr, d_input,
                          is_aligned(d_output, kVectorBytes));
 }
 
