@@ -131,6 +131,9 @@ int main() {
     // Lines side by side, whose last bundle and last batch are short, in place of atomics; and in two tiles.
     for (const Problem& p : {Problem{259, 1028, 270, 0, false, kHot, 1}, Problem{700, 1028, 1100, 0, false, kUniform, 1}})
         right = right && is_right<ScatterSum<float>, float, int64_t>(p, false, false);
+    const Problem in_windows{1, 150000, 140000, 1, false, kHot, 64};  // a line of more than a cache keeps
+    right = right && is_right<ScatterSum<float>, float, int32_t>(in_windows, false, false) &&
+            is_right<ScatterMax<float>, float, int64_t>(in_windows, false, false);
     const Problem in_strips{40, 300, 15000, 0, false, kUniform, 1};  // lines of more cells than a cache keeps
     right = right && is_right<ScatterSum<float>, float, int32_t>(in_strips, false, false);
     right = right && is_right<ScatterSum<double>, double, int64_t>(in_tiles, false, false);
