@@ -14,9 +14,16 @@ namespace bk {
 // How a thread reaches its pairs: neighbours within one vector, a vector of each half, or two elements by themselves.
 enum class PairAccess { kJoined, kSplit, kSingle };
 
+// Vectors of 8 bytes where those of both halves have 16-bit elements: eight pairs take so many registers that half as many
+// threads are resident, and the angles of twice as many pairs are found for half as many rows.
+template <class T, PairAccess kAccess>
+constexpr int kPairLanes = kAccess == PairAccess::kSingle                    ? 1
+                           : kAccess == PairAccess::kSplit && sizeof(T) == 2 ? kVectorLanes<T> / 2
+                                                                             : kVectorLanes<T>;
+
 template <class T, PairAccess kAccess>
 struct PairVectors {
-    static constexpr int kLanes = kAccess == PairAccess::kSingle ? 1 : kVectorLanes<T>;
+    static constexpr int kLanes = kPairLanes<T, kAccess>;
     static constexpr int kPairs = kAccess == PairAccess::kJoined ? kLanes / 2 : kLanes;
     Vec<T, kLanes> first, second;  // joined pairs are in the first
 
@@ -143,9 +150,13 @@ BK_DEVICE void copy_rows(const RotaryShape& shape, const T* x, T* y, int64_t fir
     }
 }
 
-// Blocks of a multiprocessor that the compiler makes room for: joined pairs of 16 bits lack one register for the fourth.
+// Blocks of a multiprocessor that the compiler makes room for: joined pairs of 16 bits lack one register for the fourth,
+// vectors of both halves some for the third.
 template <class T, PairAccess kAccess>
-constexpr int kRotaryResident = kAccess == PairAccess::kJoined && sizeof(T) == 2 ? 4 : 1;
+constexpr int kRotaryResident = sizeof(T) != 2                   ? 1
+                                : kAccess == PairAccess::kJoined ? 4
+                                : kAccess == PairAccess::kSplit  ? 3
+                                                                 : 1;
 
 template <class Angles, class T, PairAccess kAccess>
 __global__ void __launch_bounds__(kRotaryThreads, kRotaryResident<T, kAccess>)
@@ -214,7 +225,8 @@ Status rotate(const Launch& launch, const RotaryShape& shape, const Angles& angl
     for (const RotaryStrides* s : {&shape.x, &shape.y})
         is_wide =
             is_wide && s->group % kLanes == 0 && s->outer % kLanes == 0 && s->inner % kLanes == 0 && s->place % kLanes == 0;
-    const int64_t pairs = shape.is_split ? kLanes : kLanes / 2;
+    const int64_t pairs =
+        shape.is_split ? PairVectors<T, PairAccess::kSplit>::kPairs : PairVectors<T, PairAccess::kJoined>::kPairs;
     if (!is_wide || shape.pairs % pairs != 0 || !angles.takes_vectors(pairs))
         return launch_rotation<PairAccess::kSingle>(launch, shape, angles, x, y);
     return shape.is_split ? launch_rotation<PairAccess::kSplit>(launch, shape, angles, x, y)

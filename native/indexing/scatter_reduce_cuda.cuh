@@ -61,10 +61,11 @@ Status divide_targets(const Launch& launch, const ScatterLayout& s, IdArray inde
 template <class T>
 Status scatter_fold(const Launch& launch, const ScatterLayout& layout, const ScatterRule& rule, const T* updates, IdArray index,
                     T* out) {
-    ScatterChoice<compute_t<T>> op{rule.reduction(), rule.includes_self(), false};
+    using Op = ScatterChoice<compute_t<T>>;
+    Op op{rule.reduction(), rule.includes_self(), false};
     bool found = false;
     BK_TRY(find_workspace(launch, scatter_fold_workspace<T>(layout, rule), &found));
-    const bool by_lines = ScatterLines::of<ScatterChoice<compute_t<T>>>(layout).are_there();
+    const bool by_lines = ScatterLines::of<Op>(layout).are_there() || ScatterColumns::of<Op, T>(layout).are_there();
     if (by_lines || (found && layout.lines() * layout.n <= kScatterSlab))
         return scatter_reduce(launch, layout, updates, index, out, op);
     if (rule.is_mean()) op.reduction = Reduction::kSum;

@@ -136,7 +136,7 @@ Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape,
                                buffers.first_rows, &buffers.parts));
     }
     return gradient_rows(launch, shape, ExtremeGradient<T>{operands.d_output, buffers.first_rows, shape.d}, operands.ids,
-                         nullptr, operands.d_input, is_aligned(operands.d_output, kVectorBytes));
+                         kSorted, nullptr, operands.d_input, is_aligned(operands.d_output, kVectorBytes));
 }
 
 }  // namespace bk

@@ -10,10 +10,10 @@
 
 namespace bk {
 
-template <class T>
+template <bool kSorted, class T>
 Status segment_mean_backward(const Launch& launch, const SegmentShape& shape, const T* d_output, IdArray ids, T* d_input);
 
-template <class T, class I>
+template <bool kSorted, class T, class I>
 struct SegmentMeanBackward {
     int32_t n;
     int32_t d;
@@ -28,7 +28,7 @@ struct SegmentMeanBackward {
             bool found = false;
             BK_TRY(find_workspace(launch, counts_bytes(shape()), &found));
         }
-        return segment_mean_backward(launch, shape(), d_output, IdArray(segment_ids), d_input);
+        return segment_mean_backward<kSorted>(launch, shape(), d_output, IdArray(segment_ids), d_input);
     }
 
 private:

@@ -5,7 +5,7 @@
 
 namespace bk {
 
-template <class T>
+template <bool, class T>
 Status segment_mean_backward(const Launch& launch, const SegmentShape& shape, const T* d_output, IdArray ids, T* d_input) {
     using C = compute_t<T>;
     const int64_t d = shape.d;

@@ -70,7 +70,7 @@ Status segment_prod_backward(const Launch& launch, const SegmentShape& shape, co
         ids = sorted_ids(sort);
     }
     const ProdGradient<T> gradient{operands.d_output, operands.input, operands.output, order, shape.d};
-    return gradient_rows(launch, shape, gradient, ids, order.rows, operands.d_input,
+    return gradient_rows(launch, shape, gradient, ids, order.is_sorted, order.rows, operands.d_input,
                          is_aligned(operands.d_output, kVectorBytes) && is_aligned(operands.input, kVectorBytes) &&
                              is_aligned(operands.output, kVectorBytes));
 }

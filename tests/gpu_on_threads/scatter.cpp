@@ -113,21 +113,27 @@ bool is_right(const Problem& p, bool has_workspace, bool product) {
 
 int main() {
     bool right = true;
-    const Problem shapes[] = {{300, 1, 40, 0, false, kHot, 1},   {1, 5000, 9, 1, false, kUniform, 1},
-                              {40, 8, 7, 0, true, kHot, 1},      {70, 33, 11, 0, false, kOne, 1},
-                              {33, 70, 11, 1, false, kHot, 1},   {20, 16, 5, 1, true, kUniform, 1},
-                              {40, 36, 7, 0, true, kOne, 3},     {1, 2048, 2, 1, false, kOne, 2},
-                              {1, 4097, 300, 1, false, kHot, 1}, {513, 262, 300, 1, false, kHot, 1}};
+    const Problem shapes[] = {
+        {300, 1, 40, 0, false, kHot, 1},    {1, 5000, 9, 1, false, kUniform, 1}, {40, 8, 7, 0, true, kHot, 1},
+        {70, 33, 11, 0, false, kOne, 1},    {33, 70, 11, 1, false, kHot, 1},     {20, 16, 5, 1, true, kUniform, 1},
+        {40, 36, 7, 0, true, kOne, 3},      {1, 2048, 2, 1, false, kOne, 2},     {1, 4097, 300, 1, false, kHot, 1},
+        {513, 262, 300, 1, false, kHot, 1}, {70, 700, 500, 0, false, kOne, 1}};
     const Problem in_tiles{512, 700, 5400, 1, false, kUniform, 1};  // lines whose targets one block has no room for
     for (const Problem& p : shapes)
         for (const bool has_workspace : {false, true}) {
             right = right && is_right<ScatterSum<float>, float, int32_t>(p, has_workspace, false);
-            if (p.rows == 70 || p.rows == 33 || (p.rows == 513 && has_workspace))
+            if (p.rows == 70 || p.rows == 33 || ((p.rows == 513 || p.columns == 700) && has_workspace))
                 right = right && is_right<ScatterSum<double>, double, int64_t>(p, has_workspace, false) &&
                         is_right<ScatterSum<uint64_t>, uint64_t, int32_t>(p, has_workspace, false) &&
                         is_right<ScatterMax<float>, float, int32_t>(p, has_workspace, false) &&
                         is_right<ScatterProduct<double>, double, int32_t>(p, has_workspace, true);
         }
+    // Lines side by side, whose last bundle and last batch are short, in place of atomics; and in two tiles.
+    for (const Problem& p : {Problem{259, 1028, 270, 0, false, kHot, 1}, Problem{700, 1028, 1100, 0, false, kUniform, 1}})
+        right = right && is_right<ScatterSum<float>, float, int64_t>(p, false, false);
+    const Problem in_windows{1, 150000, 140000, 1, false, kHot, 64};  // a line of more than a cache keeps
+    right = right && is_right<ScatterSum<float>, float, int32_t>(in_windows, false, false) &&
+            is_right<ScatterMax<float>, float, int64_t>(in_windows, false, false);
     const Problem in_strips{40, 300, 15000, 0, false, kUniform, 1};  // lines of more cells than a cache keeps
     right = right && is_right<ScatterSum<float>, float, int32_t>(in_strips, false, false);
     right = right && is_right<ScatterSum<double>, double, int64_t>(in_tiles, false, false);

@@ -201,12 +201,23 @@ Status launch_across(const Launch& launch, const Op& op, const ScatterLayout& s,
 
 // --- Along lines -----------------------------------------------------------------------------------------------------
 
+// What is read once leaves the cache to the cells that are added to.
+template <class Ids>
+BK_DEVICE int64_t load_index_once(Ids index, int64_t at) {
+    if constexpr (std::is_pointer_v<Ids>)
+        return static_cast<int64_t>(load_once<1>(index + at).lane[0]);
+    else
+        return index[at];
+}
+
+// Targets are taken by windows of them, which grid.y counts, one after another.
 template <class Op, class T, class Ids, class Index>
 __global__ void __launch_bounds__(kScatterThreads)
-    scatter_along_kernel(Walk<3, Index> lines, FastDiv<Index> n, int64_t total, ScatterAxis axis, const T* updates, Ids index,
-                         T* out, Op op) {
+    scatter_along_kernel(Walk<3, Index> lines, FastDiv<Index> n, int64_t total, int64_t window, ScatterAxis axis,
+                         const T* updates, Ids index, T* out, Op op) {
     using C = compute_t<T>;
     constexpr int kItems = 4;
+    const int64_t begin = blockIdx.y * window, end = begin + window;
     const int64_t first = int64_t{blockIdx.x} * (kScatterThreads * kItems) + threadIdx.x;
     int64_t target[kItems], base[kItems];
     T x[kItems];
@@ -218,13 +229,13 @@ __global__ void __launch_bounds__(kScatterThreads)
         const auto place = n(static_cast<Index>(first + u * kScatterThreads));
         const auto at = lines(place.quotient);
         const int64_t j = place.remainder;
-        target[u] = static_cast<int64_t>(index[signed_offset(at.of[ScatterLayout::kIndex]) + j * axis.index]);
-        x[u] = updates[signed_offset(at.of[ScatterLayout::kUpdates]) + j * axis.updates];
+        target[u] = load_index_once(index, signed_offset(at.of[ScatterLayout::kIndex]) + j * axis.index);
+        x[u] = load_once<1>(updates + signed_offset(at.of[ScatterLayout::kUpdates]) + j * axis.updates).lane[0];
         base[u] = signed_offset(at.of[ScatterLayout::kOut]);
     }
 #pragma unroll
     for (int u = 0; u < kItems; ++u) {
-        const bool valid = axis.keeps(target[u]);
+        const bool valid = target[u] >= begin && target[u] < end && axis.keeps(target[u]);
         const int64_t offset = valid ? base[u] + target[u] * axis.out : 0;
         C value[1] = {valid ? widen(x[u]) : op.identity()};
         // Lanes without a target have keys of their own.
@@ -236,11 +247,17 @@ __global__ void __launch_bounds__(kScatterThreads)
 
 template <class Index, class Op, class T, class Ids>
 Status launch_along(const Launch& launch, const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out) {
+    // A line whose cells no cache keeps has them read and written by the atomics, a sector each: which takes longer than to
+    // read the updates again, for some windows that a cache keeps.
+    constexpr int64_t kCached = 32 << 20, kMostWindows = 4;
+    const int64_t reach = magnitude(s.step[ScatterLayout::kOut]) * s.targets * static_cast<int64_t>(sizeof(T));
+    const int64_t needed = ceil_div(reach, kCached), windows = s.targets <= s.n && needed <= kMostWindows ? needed : 1;
     const int64_t total = s.lines() * s.n, blocks = ceil_div<int64_t>(total, kScatterThreads * 4);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld updates are too many for one launch", (long long)total);
-    return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kScatterThreads)},
+    return launch_kernel(launch,
+                         Grid{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(windows)), dim3(kScatterThreads)},
                          scatter_along_kernel<Op, T, Ids, Index>, Walk<3, Index>(s.cells), FastDiv<Index>(s.n), total,
-                         ScatterAxis(s, CellWords(s, out)), updates, index, out, op);
+                         ceil_div(s.targets, windows), ScatterAxis(s, CellWords(s, out)), updates, index, out, op);
 }
 
 // --- Choice ----------------------------------------------------------------------------------------------------------

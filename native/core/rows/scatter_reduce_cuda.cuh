@@ -1,5 +1,5 @@
-// In shared memory (scatter_lines.cuh), by atomics (scatter_atomic.cuh), or by sorting (target, update) pairs
-// and combining runs: of rows by add_runs.cuh, of elements by combine_elements.cuh. Updates are sorted a slab of at most
+// In shared memory (scatter_lines.cuh, scatter_columns.cuh), by atomics (scatter_atomic.cuh), or by sorting (target, update)
+// pairs and combining runs: of rows by add_runs.cuh, of elements by combine_elements.cuh. Updates are sorted a slab of at most
 // kScatterSlab at a time, and out is seen through windows whose places fit 31 bits; both are one for all but giant problems.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include "core/rows/add_runs.cuh"
 #include "core/rows/combine_elements.cuh"
 #include "core/rows/scatter_atomic.cuh"
+#include "core/rows/scatter_columns.cuh"
 #include "core/rows/scatter_lines.cuh"
 #include "core/rows/scatter_reduce.h"
 #include "core/rows/sort_pairs.h"
@@ -160,11 +161,11 @@ Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T
     bool found = false;
     BK_TRY(find_workspace(launch, scatter_reduce_workspace<Op, T>(layout), &found));
     if constexpr (std::is_constructible_v<IdArray, Ids>) {
-        const ScatterLines lines = ScatterLines::of<Op>(layout);
-        // Sums of lines that lie side by side are left to atomics where nobody asked for an order: of targets that repeat those
-        // take 1.9 ms of f32 where this takes 3.2 (an H200, 2^26 updates), of others 3.8 where this takes 3.1.
-        const bool takes_lines = !kIsScatterSum<Op> || lines.shift == 0 || found;
-        if (lines.are_there() && takes_lines) return scatter_lines(launch, op, lines, updates, IdArray(index), out);
+        if (const ScatterLines lines = ScatterLines::of<Op>(layout); lines.are_there())
+            return scatter_lines(launch, op, lines, updates, IdArray(index), out);
+        const ScatterColumns columns = ScatterColumns::of<Op, T>(layout);
+        const bool takes_columns = !kIsScatterSum<Op> || found || columns.beat_atomics();
+        if (columns.are_there() && takes_columns) return scatter_columns(launch, op, columns, updates, IdArray(index), out);
     }
     if (!found) return scatter_atomic(launch, op, layout, updates, index, out);
     const ScatterSort sort = ScatterSort::of<Op, T>(layout);

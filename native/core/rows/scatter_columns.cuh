@@ -1,0 +1,213 @@
+// Scatter along many lines that lie side by side: a block takes eight neighbouring lines, or the updates of these that go to
+// one tile of their targets, and collects them in shared memory. All its warps load a batch of updates and turn it; then each
+// warp has a line to itself, and adds 32 updates of it at once to the tile, equal ones combined before: no atomics and no
+// turns. While a batch is added the next one is on its way. Results are the same from launch to launch, and for tiles of any
+// size; out is read and written once, where there are updates.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/abi/launch.h"
+#include "core/rows/combine_equal.cuh"
+#include "core/rows/scatter_reduce.h"
+
+namespace bk {
+
+constexpr int kColumnLines = 8;  // side by side in a block: 32 bytes of indices
+constexpr int kColumnThreads = 32 * kColumnLines;
+constexpr int kColumnItems = 8;  // updates of a thread at once, 32 apart along a line
+constexpr int kColumnBatch = 32 * kColumnItems;
+constexpr int kColumnPitch = kColumnBatch + 4;  // of the turned batch, whose lines stand in different banks
+constexpr int kColumnTags = 1024;
+
+struct ScatterColumns {
+    int64_t outer, inner;                       // bundles that lie apart; lines side by side
+    int bundles;                                // of the lines side by side, of which the last may have fewer
+    int n, targets, dropped;                    // of a line
+    int tile, tiles;                            // targets of a block, blocks of a bundle
+    int64_t updates, index, out;                // from outer to outer
+    int64_t next_update, next_index, next_out;  // along a line
+
+    // Bytes beside the cells.
+    template <class T>
+    static constexpr int kBatchBytes =
+        kColumnLines * (kColumnPitch * static_cast<int>(sizeof(T) + sizeof(int16_t)) + kColumnTags);
+
+    // Cells from line to line: neighbouring lines have theirs 4 banks apart.
+    BK_HD int pitch() const { return tile + 4; }
+    template <class Op, class T>
+    unsigned shared_bytes() const {
+        return static_cast<unsigned>(kColumnLines * pitch() * static_cast<int>(sizeof(typename Op::Acc)) + kBatchBytes<T>);
+    }
+
+    template <class Op, class T>
+    static ScatterColumns of(const ScatterLayout& s) {
+        using L = ScatterLayout;
+        const Layout<3> cells = collapse(s.cells);
+        const int last = cells.rank - 1;
+        if (last < 0 || last > 1) return {};
+        for (int k = 0; k < 3; ++k)
+            if (cells.stride[k][last] != 1) return {};
+        if (cells.extent[last] < kColumnLines) return {};
+        // Two blocks share a multiprocessor, which keeps 1 KiB of each.
+        const int64_t shared = std::max<int64_t>(kSharedForAll, (most_shared_bytes(device_arch()) + 1024) / 2 - 1024);
+        const int64_t most =
+            (shared - kBatchBytes<T>) / (kColumnLines * static_cast<int64_t>(sizeof(typename Op::Acc))) / 32 * 32 - 32;
+        ScatterColumns lines{};
+        lines.inner = cells.extent[last];
+        lines.outer = last == 1 ? cells.extent[0] : 1;
+        const int64_t bundles = ceil_div<int64_t>(lines.inner, kColumnLines), tiles = ceil_div(s.targets, most);
+        // Shorter lines leave lanes idle, fewer of them the chip; of many tiles each reads all updates of a line.
+        const bool pays =
+            s.n >= 32 && s.n <= INT32_MAX - 4096 && s.targets <= 8 * s.n && tiles <= 16 && lines.outer * bundles * tiles >= 128;
+        if (!pays || lines.outer * bundles * tiles > INT32_MAX) return {};
+        lines.bundles = static_cast<int>(bundles);
+        lines.n = static_cast<int>(s.n);
+        lines.targets = static_cast<int>(s.targets);
+        lines.dropped = s.dropped >= 0 && s.dropped < s.targets ? static_cast<int>(s.dropped) : -1;
+        lines.tiles = static_cast<int>(tiles);
+        lines.tile = static_cast<int>(ceil_div<int64_t>(ceil_div(s.targets, tiles), 32)) * 32;
+        if (last == 1) {
+            lines.updates = cells.stride[L::kUpdates][0];
+            lines.index = cells.stride[L::kIndex][0];
+            lines.out = cells.stride[L::kOut][0];
+        }
+        lines.next_update = s.step[L::kUpdates];
+        lines.next_index = s.step[L::kIndex];
+        lines.next_out = s.step[L::kOut];
+        return lines;
+    }
+    bool are_there() const { return tiles > 0; }
+    int64_t blocks() const { return outer * bundles * tiles; }
+    // Whether it takes less than atomics do: every cell is read and written, every update read by every tile.
+    bool beat_atomics() const { return n >= kColumnBatch && targets <= 2 * int64_t{n} && tiles <= 4; }
+};
+
+// A thread's part of a batch on its way: updates, and their indices by words, of which the upper ones are 0 where there are
+// none.
+template <class T>
+struct ColumnBatch {
+    T x[kColumnItems];
+    int32_t low[kColumnItems], high[kColumnItems];
+
+    // `left` are to come from the thread's first on.
+    BK_DEVICE void load(const T* updates, int64_t next_update, IdArray index, int64_t next_index, int left) {
+        const int32_t* const words = static_cast<const int32_t*>(index.ids);
+        const int64_t next = index.is_wide ? 2 * next_index : next_index;
+#pragma unroll
+        for (int u = 0; u < kColumnItems; ++u) {
+            const bool is_there = u * 32 < left;
+            x[u] = load_if<1>(is_there, updates + u * 32 * next_update).lane[0];
+            const int32_t* const own = words + u * 32 * next;
+            low[u] = is_there ? own[0] : -1;
+            high[u] = is_there && index.is_wide ? own[1] : 0;
+        }
+    }
+};
+
+// Whether a cell is not what it was before the first update.
+template <class Op, class C>
+BK_DEVICE bool has_updates(const Op& op, C all) {
+    return all != op.identity();
+}
+template <class Op, class C>
+BK_DEVICE bool has_updates(const Op&, const Counted<C>& all) {
+    return all.count != 0;
+}
+
+template <class Op, class T>
+__global__ void __launch_bounds__(kColumnThreads, 2)
+    scatter_columns_kernel(ScatterColumns s, const T* updates, IdArray index, T* out, Op op) {
+    using C = compute_t<T>;
+    using Acc = typename Op::Acc;
+    BK_LAUNCH_SHARED(uint4, scratch);
+    const int pitch = s.pitch();
+    Acc* const all = reinterpret_cast<Acc*>(scratch);
+    T* const batch_x = reinterpret_cast<T*>(all + kColumnLines * pitch);
+    int16_t* const batch_target = reinterpret_cast<int16_t*>(batch_x + kColumnLines * kColumnPitch);
+    uint8_t* const tags = reinterpret_cast<uint8_t*>(batch_target + kColumnLines * kColumnPitch);
+    const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    const unsigned bundle = blockIdx.x / s.tiles, outer = bundle / s.bundles;
+    const int64_t beside = static_cast<int64_t>(bundle % s.bundles) * kColumnLines;
+    const int begin = static_cast<int>(blockIdx.x % s.tiles) * s.tile, count = min(s.tile, s.targets - begin);
+    // As threads load and store: neighbours have neighbouring lines.
+    const int line = thread % kColumnLines, place = thread / kColumnLines;
+    const bool has_line = line < s.inner - beside;
+    updates += outer * s.updates + beside + line + place * s.next_update;
+    index = index + (outer * s.index + beside + line + place * s.next_index);
+    out += outer * s.out + beside + line + begin * s.next_out;
+
+    const Acc nothing = collected(op, static_cast<C>(op.identity()), false);
+    for (int t = thread; t < kColumnLines * pitch; t += kColumnThreads) all[t] = nothing;
+    ColumnBatch<T> batch;
+    const auto load_batch = [&](int first) {
+        batch.load(updates + first * s.next_update, s.next_update, index + first * s.next_index, s.next_index,
+                   has_line ? s.n - first - place : 0);
+    };
+    load_batch(0);
+    for (int first = 0; first < s.n; first += kColumnBatch) {
+#pragma unroll
+        for (int u = 0; u < kColumnItems; ++u) {
+            const int at = line * kColumnPitch + place + u * 32;
+            const uint32_t target = static_cast<uint32_t>(batch.low[u]) - static_cast<uint32_t>(begin);
+            const int is_there =
+                int(batch.high[u] == 0) & int(target < static_cast<uint32_t>(count)) & int(batch.low[u] != s.dropped);
+            batch_x[at] = batch.x[u];
+            batch_target[at] = static_cast<int16_t>(is_there ? static_cast<int>(target) : -1);
+        }
+        __syncthreads();
+        if (first + kColumnBatch < s.n) load_batch(first + kColumnBatch);
+        Acc* const own = all + warp * pitch;
+        uint8_t* const own_tags = tags + warp * kColumnTags;
+        int target[kColumnItems];
+        bool may_meet[kColumnItems];
+#pragma unroll
+        for (int u = 0; u < kColumnItems; ++u) target[u] = batch_target[warp * kColumnPitch + u * 32 + lane];
+        // Of lanes with one target one leaves its tag, which the others find.
+#pragma unroll
+        for (int u = 0; u < kColumnItems; ++u) {
+            uint8_t* const tag = own_tags + (target[u] & (kColumnTags - 1));
+            if (target[u] >= 0) *tag = static_cast<uint8_t>(lane);
+            __syncwarp();
+            may_meet[u] = target[u] >= 0 && *tag != lane;
+            __syncwarp();
+        }
+#pragma unroll
+        for (int u = 0; u < kColumnItems; ++u) {
+            bool adds = target[u] >= 0;
+            Acc value = collected(op, adds ? widen(batch_x[warp * kColumnPitch + u * 32 + lane]) : C(0), adds);
+            if (__any_sync(0xffffffffu, may_meet[u]))  // lanes without a target have keys of their own
+                adds = combine_equal(op, adds ? target[u] : -1 - lane, adds, &value);
+            if (adds) own[target[u]] = combine_collected(op, own[target[u]], value);
+            __syncwarp();
+        }
+        __syncthreads();
+    }
+
+    constexpr int kCells = 4;
+    for (int first = place; first < count && has_line; first += 32 * kCells) {
+        T cell[kCells];
+        bool is_met[kCells];
+#pragma unroll
+        for (int u = 0; u < kCells; ++u) {
+            const int t = first + u * 32;
+            is_met[u] = t < count && has_updates(op, all[line * pitch + t]);
+            if (is_met[u]) cell[u] = out[t * s.next_out];
+        }
+#pragma unroll
+        for (int u = 0; u < kCells; ++u) {
+            const int t = first + u * 32;
+            if (is_met[u]) out[t * s.next_out] = narrow<T>(op.finish(widen(cell[u]), all[line * pitch + t]));
+        }
+    }
+}
+
+template <class Op, class T>
+Status scatter_columns(const Launch& launch, const Op& op, const ScatterColumns& s, const T* updates, IdArray index, T* out) {
+    return launch_kernel(launch,
+                         Grid{dim3(static_cast<unsigned>(s.blocks())), dim3(kColumnThreads), 1, s.shared_bytes<Op, T>()},
+                         scatter_columns_kernel<Op, T>, s, updates, index, out, op);
+}
+
+}  // namespace bk
