@@ -13,6 +13,7 @@
 #include "gemm/matmul_simt.cuh"
 #include "gemm/matmul_tensor.cuh"
 #include "gemm/matmul_thin.cuh"
+#include "gemm/matmul_thin_bytes.cuh"
 #include "gemm/matmul_turned.cuh"
 
 namespace bk {
@@ -129,6 +130,11 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
     }
     if constexpr (kHasThinKernels<T>) {
         if (p.m <= kThinRows) return matmul_thin(launch, p);
+    }
+    if constexpr (kHasThinBytes<T>) {
+        bool is_taken = false;
+        BK_TRY(matmul_thin_bytes(launch, p, &is_taken));
+        if (is_taken) return Status::kOk;
     }
     if (is_gated) return matmul_by_tiles(launch, p);
     if constexpr (kHasParts<T>)

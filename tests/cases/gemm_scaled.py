@@ -89,6 +89,9 @@ PROBLEMS = {
     "no_terms": lambda d: scaled(d, 6, 5, 0, numbers=(1.0, 2.0)),
     "no_terms_beta0": lambda d: scaled(d, 6, 5, 0, scaling=ROWS_AND_COLUMNS),
     "long": lambda d: scaled(d, 3, 40, 1500),
+    "few_rows": lambda d: scaled(d, 7, 150, 1001, gaps=(7, 23, 1), numbers=(0.75, -1.5)),
+    "some_rows": lambda d: scaled(d, 13, 150, 2330, scaling=ROWS_AND_COLUMNS, gaps=(6, 6, 0)),
+    "some_rows_blocks": lambda d: scaled(d, 16, 34, 4224, null=("bias",)),
     "special": lambda d: scaled(d, 24, 17, 140, values="special"),
     "large": lambda d: scaled(d, 150, 201, 517),
     **{

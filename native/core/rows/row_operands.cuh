@@ -8,6 +8,7 @@
 #include "core/pointwise/layout.h"
 #include "core/pointwise/long_walk.h"
 #include "core/pointwise/pointwise.h"
+#include "core/rows/past_l1.cuh"
 #include "core/types/pack.h"
 
 namespace bk {
@@ -190,7 +191,11 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     template <class F, int N, int V, class T>
     static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowTile<N, V>& where, int v) {
-        return load_if<N, kComesBack<F>>(where.has_vector(v), row + where.position(v * N));
+        const T* const from = row + where.position(v * N);
+        if constexpr (kComesBack<F>)
+            return load_if_past_l1<N>(where.has_vector(v), from);
+        else
+            return load_if<N>(where.has_vector(v), from);
     }
 
     template <int N, int V, class F, size_t... I>

@@ -69,22 +69,8 @@ struct WordOf<1> {
     using type = unsigned char;
 };
 
-// load() of data that a thread does not come back to: the L1 cache keeps other data in its place.
-BK_DEVICE uint4 load_past_l1(const uint4* pointer) {
-#if BK_ON_GPU
-    uint4 word;
-    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
-                 : "l"(pointer)
-                 : "memory");
-    return word;
-#else
-    return *pointer;
-#endif
-}
-
 // load() where `there`, else zeros: in words, which a predicate loads into registers that hold 0.
-template <int N, bool kPastL1 = false, class T>
+template <int N, class T>
 BK_DEVICE Vec<T, N> load_if(bool there, const T* pointer) {
     constexpr int kBytes = sizeof(Vec<T, N>), kWord = kBytes < kVectorBytes ? kBytes : kVectorBytes;
     using Word = typename WordOf<kWord>::type;
@@ -93,13 +79,7 @@ BK_DEVICE Vec<T, N> load_if(bool there, const T* pointer) {
     } words{};
     if (there) {
 #pragma unroll
-        for (int i = 0; i < kBytes / kWord; ++i) {
-            const Word* const from = reinterpret_cast<const Word*>(pointer) + i;
-            if constexpr (kPastL1 && kWord == kVectorBytes)
-                words.word[i] = load_past_l1(from);
-            else
-                words.word[i] = *from;
-        }
+        for (int i = 0; i < kBytes / kWord; ++i) words.word[i] = reinterpret_cast<const Word*>(pointer)[i];
     }
     return bit_cast<Vec<T, N>>(words);
 }

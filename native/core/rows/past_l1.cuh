@@ -1,0 +1,43 @@
+// Loads of data that a thread does not come back to: the L1 cache keeps other data in its place.
+#pragma once
+
+#include <cstdint>
+
+#include "core/platform.h"
+#include "core/types/vec.h"
+
+namespace bk {
+
+BK_DEVICE uint4 load_past_l1(const uint4* pointer) {
+#if BK_ON_GPU
+    uint4 word;
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(word.x), "=r"(word.y), "=r"(word.z), "=r"(word.w)
+                 : "l"(pointer)
+                 : "memory");
+    return word;
+#else
+    return *pointer;
+#endif
+}
+
+// As load_if(), of vectors of whole 16 bytes.
+template <int N, class T>
+BK_DEVICE Vec<T, N> load_if_past_l1(bool there, const T* pointer) {
+    using Whole = Vec<T, N>;
+    constexpr int kWords = sizeof(Whole) / sizeof(uint4);
+    if constexpr (kWords * sizeof(uint4) != sizeof(Whole)) {
+        return load_if<N>(there, pointer);
+    } else {
+        struct Words {
+            uint4 word[kWords];
+        } words{};
+        if (there) {
+#pragma unroll
+            for (int i = 0; i < kWords; ++i) words.word[i] = load_past_l1(reinterpret_cast<const uint4*>(pointer) + i);
+        }
+        return bit_cast<Whole>(words);
+    }
+}
+
+}  // namespace bk
