@@ -26,7 +26,7 @@ constexpr int kSteps = kHalfTerms / 16;
 constexpr int kWeightBytes = kTileColumns * kStageTerms / 2;
 
 template <int kRows>
-struct GroupTile {
+struct W4Tile {
     static constexpr int kHalfBytes = kRows * kSwizzleBytes, kRowBytes = 2 * kHalfBytes, kPitch = kRowBytes + kWeightBytes;
     static constexpr int kStages = kRows == 128 ? 5 : 8;
     static constexpr int kBandRows = 32, kBandPitch = 24;  // elements, of which 16 are used
@@ -34,7 +34,7 @@ struct GroupTile {
     static constexpr int kShared = kStages * (kPitch + 2 * 8) + kBandBytes + 1024;  // the stages are aligned to so many
 };
 
-struct GroupOperands {
+struct W4Operands {
     TensorMap rows, weights;  // of AWQ's weights; Marlin's lie in runs
     int blocks;               // of a cluster, 1 or 2
 };
@@ -73,8 +73,7 @@ struct MarlinColumns {
     static BK_DEVICE int run_bytes(const MarlinProduct& p, int64_t column) {
         return static_cast<int>(min(static_cast<int64_t>(kTileColumns), p.n - column)) * 8;
     }
-    static BK_DEVICE void copy(char* to, const MarlinProduct& p, const GroupOperands&, int64_t column, int k,
-                               uint64_t* barrier) {
+    static BK_DEVICE void copy(char* to, const MarlinProduct& p, const W4Operands&, int64_t column, int k, uint64_t* barrier) {
         const int bytes = run_bytes(p, column);
         const int32_t* from = p.weights + k / 16 * (2 * p.n) + 2 * column;
 #pragma unroll 1
@@ -134,7 +133,7 @@ struct AwqColumns {
     }
 
     static BK_DEVICE int bytes_of_stage(const AwqProduct&, int64_t, int) { return kWeightBytes; }
-    static BK_DEVICE void copy(char* to, const AwqProduct&, const GroupOperands& operands, int64_t column, int k,
+    static BK_DEVICE void copy(char* to, const AwqProduct&, const W4Operands& operands, int64_t column, int k,
                                uint64_t* barrier) {
         start_box_copy(to, operands.weights, k / 2, static_cast<int>(column), 0, barrier);
     }
@@ -142,9 +141,9 @@ struct AwqColumns {
 
 // Everything that one thread asks for of one tile; of the rows, in a cluster of two, the half of its rank.
 template <class Columns, int kRows, class P>
-BK_DEVICE void copy_stage(char* to, const P& p, const GroupOperands& operands, int64_t row, int64_t column, int k,
+BK_DEVICE void copy_stage(char* to, const P& p, const W4Operands& operands, int64_t row, int64_t column, int k,
                           uint64_t* barrier, int rank) {
-    using Tile = GroupTile<kRows>;
+    using Tile = W4Tile<kRows>;
     arrive_expecting(barrier, Tile::kRowBytes + Columns::bytes_of_stage(p, column, k));
     const int lines = kRows / operands.blocks, first = static_cast<int>(row) + rank * lines;
 #pragma unroll
@@ -172,7 +171,7 @@ BK_DEVICE void add_half(float (&sums)[kRows / 2], const Fragments& fragments, ui
 // Stores a warp's 16 columns of the tile, by 32 rows at a time that shared memory turns.
 template <int kRows>
 BK_DEVICE void store_columns(const float (&sums)[kRows / 2], f16* band, f16* d, int64_t rows, int64_t pitch, int lane) {
-    using Tile = GroupTile<kRows>;
+    using Tile = W4Tile<kRows>;
     constexpr int kEights = Tile::kBandRows / 8;
     const int g = lane / 4, t = lane % 4;
 #pragma unroll
@@ -196,8 +195,8 @@ BK_DEVICE void store_columns(const float (&sums)[kRows / 2], f16* band, f16* d, 
 
 template <class Columns, int kRows, class P>
 __global__ void __launch_bounds__((kGroups + 1) * kGroupThreads, 1)
-    w4_group_kernel(const __grid_constant__ P p, const __grid_constant__ GroupOperands operands, int64_t down, int64_t count) {
-    using Tile = GroupTile<kRows>;
+    w4_group_kernel(const __grid_constant__ P p, const __grid_constant__ W4Operands operands, int64_t down, int64_t count) {
+    using Tile = W4Tile<kRows>;
     BK_LAUNCH_SHARED(uint4, shared_words);
     char* const base = reinterpret_cast<char*>(shared_words);
     char* const stages = base + (1024 - shared_address(base) % 1024) % 1024;
@@ -278,9 +277,9 @@ __global__ void __launch_bounds__((kGroups + 1) * kGroupThreads, 1)
 
 template <class Columns, int kRows, class P>
 Status launch_groups(const Launch& launch, const P& p, bool* is_taken) {
-    using Tile = GroupTile<kRows>;
+    using Tile = W4Tile<kRows>;
     const int64_t down = ceil_div<int64_t>(p.m, kRows), across = ceil_div<int64_t>(p.n, kTileColumns);
-    GroupOperands operands;
+    W4Operands operands;
     operands.blocks = across % 2 == 0 ? 2 : 1;
     if (!make_tensor_map(&operands.rows, p.a, p.k, p.m, p.k, 1, p.m * p.k, kRows / operands.blocks)) return Status::kOk;
     operands.weights = operands.rows;

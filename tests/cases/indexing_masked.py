@@ -124,6 +124,7 @@ SELECTIONS = {  # numel, options
     "n4097": (4097, {}), "none": (5000, {"share": 0, "most": 7}), "all": (5000, {"share": 1}),
     "few": (40003, {"share": 0.001}), "fewer": (9000, {"most": 301}), "more": (9000, {"most": 6001}),
     "no_room": (9000, {"most": 0}), "special": (777, {"kind": "special"}), "large": (150001, {}),
+    "n16384": (16384, {}), "n16385": (16385, {}), "all_of_some": (40003, {"share": 1}),
 }  # fmt: skip
 
 

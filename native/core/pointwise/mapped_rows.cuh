@@ -1,6 +1,6 @@
-// The kernel of mapped copies whose rows are of whole vectors and as long as those of x: rolls, flips, triangles. A thread
-// takes 16 bytes of y, looks for the sources of the first and the last element, of those between where these do not say, and
-// has no more under way.
+// The kernel of mapped copies whose rows are of whole vectors and as long as those of x: rolls, flips, and triangles where y
+// has gaps. A thread takes 16 bytes of y, looks for the sources of the first and the last element, of those between where
+// these do not say, and has no more under way.
 #pragma once
 
 #include <cstdint>

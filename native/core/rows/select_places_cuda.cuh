@@ -11,8 +11,11 @@
 namespace bk {
 
 constexpr int kSelectWarps = kChainWarps, kSelectThreads = 32 * kSelectWarps;
-constexpr int kSelectItems = 32;  // places of a thread in a tile: 16 kept the chain of tiles, a hop of 12 ns each, busy alone
-constexpr int kSelectTile = kSelectThreads * kSelectItems;
+// Places of a thread in a tile: 16 kept the chain of tiles, a hop of 12 ns each, busy alone. More of them share the time that a
+// block waits, for memory and for the tiles before; of those with few to a vector the vectors are too many for the registers.
+constexpr int kLeastSelectItems = 32;
+template <class Truth>
+constexpr int kSelectItems = Truth::kLanes == 16 ? 64 : kLeastSelectItems;
 
 struct CountScan {
     using State = int64_t;
@@ -20,14 +23,16 @@ struct CountScan {
     BK_HD int64_t join(int64_t earlier, int64_t later) const { return earlier + later; }
 };
 
-// What some of a thread's places of a tile have, those from `from` on, all read before the first is put.
-template <class Write, class = void>
+// What some of a thread's places of a tile have, those from `from` on, all read before the first is put: half of the tile's
+// where they wait for no other tile, of elements that a register holds.
+template <class Write, int kItems, class = void>
 struct SelectedValues {};
 
-template <class Write>
-struct SelectedValues<Write, std::enable_if_t<kReads<Write>>> {
+template <class Write, int kItems>
+struct SelectedValues<Write, kItems, std::enable_if_t<kReads<Write>>> {
     using Value = typename Write::Value;
-    static constexpr int kHeld = sizeof(Value) > 4 ? 64 / sizeof(Value) : 16, kStep = kHeld * kSelectThreads;
+    static constexpr int kMost = kReadsPlaces<Write> ? kItems / 2 : 16;
+    static constexpr int kHeld = kMost / (sizeof(Value) > 4 ? sizeof(Value) / 4 : 1), kStep = kHeld * kSelectThreads;
     Value value[kHeld];
 
     BK_DEVICE void read(const Write& write, int64_t before, int64_t first, const uint16_t* found, int from, int total) {
@@ -50,8 +55,8 @@ template <class Truth, class Write>
 __global__ void __launch_bounds__(kSelectThreads, 4)
     select_kernel(const __grid_constant__ Truth truth, const __grid_constant__ Write write, int64_t places,
                   ScanChain<int64_t> chain) {
-    constexpr int N = Truth::kLanes, U = kSelectItems / N;
-    __shared__ uint16_t found[kSelectTile];
+    constexpr int N = Truth::kLanes, kItems = kSelectItems<Truth>, U = kItems / N, kTile = kSelectThreads * kItems;
+    __shared__ uint16_t found[kTile];
     __shared__ int of_warp[kSelectWarps];
     __shared__ uint32_t ticket;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -62,11 +67,11 @@ __global__ void __launch_bounds__(kSelectThreads, 4)
         tile = ticket;
     }
     for (;; ++tile) {
-        const int64_t first = tile * kSelectTile;
+        const int64_t first = tile * kTile;
         uint32_t bits[U];
 #pragma unroll
         for (int u = 0; u < U; ++u) {
-            const int64_t place = first + warp * (kSelectTile / kSelectWarps) + (u * 32 + lane) * N, rest = places - place;
+            const int64_t place = first + warp * (kTile / kSelectWarps) + (u * 32 + lane) * N, rest = places - place;
             bits[u] = rest > 0 ? truth(place, rest < N ? static_cast<int>(rest) : N) : 0;
         }
         int before[U], sum = 0;
@@ -92,13 +97,13 @@ __global__ void __launch_bounds__(kSelectThreads, 4)
         }
 #pragma unroll
         for (int u = 0; u < U; ++u) {
-            const int local = warp * (kSelectTile / kSelectWarps) + (u * 32 + lane) * N;
+            const int local = warp * (kTile / kSelectWarps) + (u * 32 + lane) * N;
             int at = base + before[u];
 #pragma unroll
             for (int k = 0; k < N; ++k)
                 if (bits[u] >> k & 1) found[at++] = static_cast<uint16_t>(local + k);
         }
-        [[maybe_unused]] SelectedValues<Write> values;
+        [[maybe_unused]] SelectedValues<Write, kItems> values;
         if constexpr (kReadsPlaces<Write>) {  // which wait for no other tile
             __syncthreads();
             values.read(write, 0, first, found, 0, total);
@@ -113,7 +118,7 @@ __global__ void __launch_bounds__(kSelectThreads, 4)
         } else {
             for (int k = static_cast<int>(threadIdx.x); k < total; k += kSelectThreads) write(carry + k, first + found[k]);
         }
-        const bool is_last = first + kSelectTile >= places;
+        const bool is_last = first + kTile >= places;
         if (is_last && threadIdx.x == 0) write.total(carry + total);
         if (is_last || chain.ticket != nullptr) return;
         carry += total;
@@ -121,14 +126,14 @@ __global__ void __launch_bounds__(kSelectThreads, 4)
     }
 }
 
-inline ScanChain<int64_t> carve_selection(Carver* carver, int64_t places) {
-    const int64_t tiles = ceil_div<int64_t>(places, kSelectTile);
+inline ScanChain<int64_t> carve_selection(Carver* carver, int64_t places, int items) {
+    const int64_t tiles = ceil_div<int64_t>(places, kSelectThreads * items);
     return tiles > 1 ? carve_chain<1, int64_t>(carver, 1, tiles) : ScanChain<int64_t>{};
 }
 
 inline size_t select_workspace(int64_t places) {
     Carver carver;
-    carve_selection(&carver, places);
+    carve_selection(&carver, places, kLeastSelectItems);
     return carver.bytes();
 }
 
@@ -138,9 +143,9 @@ Status select_places(const Launch& launch, int64_t places, const Truth& truth, c
     BK_TRY(find_workspace(launch, select_workspace(places), &found));
     ScanChain<int64_t> chain;
     unsigned blocks = 1;
-    if (found) {
+    if (found && places > kSelectThreads * kSelectItems<Truth>) {
         Carver carver(launch.workspace);
-        chain = carve_selection(&carver, places);
+        chain = carve_selection(&carver, places, kSelectItems<Truth>);
         blocks = static_cast<unsigned>(chain.pieces);
         BK_TRY(clear_chain(launch, chain));
     }
