@@ -93,15 +93,16 @@ struct ColumnBatch {
 
     // `left` are to come from the thread's first on.
     BK_DEVICE void load(const T* updates, int64_t next_update, IdArray index, int64_t next_index, int left) {
-        const int32_t* const words = static_cast<const int32_t*>(index.ids);
-        const int64_t next = index.is_wide ? 2 * next_index : next_index;
+        const int32_t* words = static_cast<const int32_t*>(index.ids);
+        const int64_t update_step = 32 * next_update, word_step = (index.is_wide ? 64 : 32) * next_index;
 #pragma unroll
         for (int u = 0; u < kColumnItems; ++u) {
             const bool is_there = u * 32 < left;
-            x[u] = load_if<1>(is_there, updates + u * 32 * next_update).lane[0];
-            const int32_t* const own = words + u * 32 * next;
-            low[u] = is_there ? own[0] : -1;
-            high[u] = is_there && index.is_wide ? own[1] : 0;
+            x[u] = load_if<1>(is_there, updates).lane[0];
+            low[u] = is_there ? words[0] : -1;
+            high[u] = is_there && index.is_wide ? words[1] : 0;
+            updates += update_step;
+            words += word_step;
         }
     }
 };
@@ -176,7 +177,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
 #pragma unroll
         for (int u = 0; u < kColumnItems; ++u) {
             bool adds = target[u] >= 0;
-            Acc value = collected(op, adds ? widen(batch_x[warp * kColumnPitch + u * 32 + lane]) : C(0), adds);
+            Acc value = collected(op, widen(batch_x[warp * kColumnPitch + u * 32 + lane]), adds);
             if (__any_sync(0xffffffffu, may_meet[u]))  // lanes without a target have keys of their own
                 adds = combine_equal(op, adds ? target[u] : -1 - lane, adds, &value);
             if (adds) own[target[u]] = combine_collected(op, own[target[u]], value);
