@@ -80,8 +80,6 @@ struct ScatterColumns {
     }
     bool are_there() const { return tiles > 0; }
     int64_t blocks() const { return outer * bundles * tiles; }
-    // Whether it takes less than atomics do: every cell is read and written, every update read by every tile.
-    bool beat_atomics() const { return n >= kColumnBatch && targets <= 2 * int64_t{n} && tiles <= 4; }
 };
 
 // A thread's part of a batch on its way: updates, and their indices by words, of which the upper ones are 0 where there are

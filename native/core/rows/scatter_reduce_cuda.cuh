@@ -164,7 +164,7 @@ Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T
         if (const ScatterLines lines = ScatterLines::of<Op>(layout); lines.are_there())
             return scatter_lines(launch, op, lines, updates, IdArray(index), out);
         const ScatterColumns columns = ScatterColumns::of<Op, T>(layout);
-        const bool takes_columns = !kIsScatterSum<Op> || found || columns.beat_atomics();
+        const bool takes_columns = !kIsScatterSum<Op> || found;  // sums by atomics take two thirds of the time
         if (columns.are_there() && takes_columns) return scatter_columns(launch, op, columns, updates, IdArray(index), out);
     }
     if (!found) return scatter_atomic(launch, op, layout, updates, index, out);

@@ -157,13 +157,13 @@ def large(backend):
     cube = (side, side, side)
     for layout, peers in (("rcr", by_columns), ("rrr", by_rows)):
         more = {"layout": layout, "peers": peers, "bounds": (own,)}
-        tf32 = more | {"peers": (by_tf32(torch_product(True)),) if layout == "rcr" else ()} | packed
+        tf32 = more | {"peers": (by_tf32(torch_product(True)),) if layout == "rcr" else (), "workspace": True}
         yield made(f"gemm tf32 {layout} {size}", f"gemm_t{{T}}_{layout}_sm80", *cube, ("f32",), **tf32)
         simt = more | packed | ({"numpy": (numpy_product(layout == "rcr"),)} if backend == "cpu" else {})
         yield made(f"gemm f32 {layout} {size}", f"gemm_{{T}}_simt_{layout}_sm80", *cube, ("f32",), **simt)
         yield made(f"gemm f64 {layout} {size}", f"gemm_{{T}}_{layout}_sm80", *cube, ("f64",), **more, **packed)
         integers = (torch_int,) if layout == "rcr" else ()
-        whole = more | {"peers": integers}
+        whole = more | {"peers": integers, "workspace": layout == "rrr"}
         yield made(f"gemm s8 {layout} {size}", f"gemm_s8_{layout}_sm80", *cube, ("i8",), **whole)
     yield made(
         f"gemm 3xtf32 {size}", "gemm_dense_{T}_3xtf32", *cube, ("f32",), dense=True, peers=by_columns,
@@ -172,6 +172,7 @@ def large(backend):
     if backend == "cuda":
         for layout in ("rcr", "rrr"):
             whole = {"layout": layout, "bounds": (own,), "peers": (torch_int,) if layout == "rcr" else ()}
+            whole["workspace"] = layout == "rrr"
             yield made(f"gemm s8 {layout} 8192^3", f"gemm_s8_{layout}_sm80", 8192, 8192, 8192, ("i8",), **whole)
     yield made(
         f"gemm s8 into i32 {size}", "gemm_dense_{T}_i32", *cube, ("i8",), dense=True, peers=(torch_int,), bounds=(own,)

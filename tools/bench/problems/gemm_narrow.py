@@ -167,7 +167,7 @@ def products(backend):
             size = (side, side, side)
             yield packed(
                 f"gemm fp8 {layout} {side}^3", f"gemm_fp8_e4m3_{layout}_sm89", *size, "fp8e4m3", 1, layout=layout,
-                numbers=2.0**-5, **peers,
+                numbers=2.0**-5, workspace=layout == "rrr", **peers,
             )  # fmt: skip
             yield packed(
                 f"gemm s4 {layout} {side}^3", f"gemm_s4_{layout}_sm89", *size, "s4", 2, layout=layout, numbers=2.0**-9
