@@ -304,73 +304,61 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int at = lane % grid.width, level = warp % grid.deep, slot = kSlots == 1 ? 0 : lane;
     uint32_t group = blockIdx.x, piece = 0;
-    const bool is_chained = chain.ticket != nullptr;
-    // A block takes one piece after another. It asks for the next ticket once it waits for nobody: who has it holds up others.
-    __shared__ uint32_t ticket;
-    uint32_t next_ticket = 0;
-    const auto take_ticket = [&] {
-        if (threadIdx.x == 0) next_ticket = atomicAdd(chain.ticket, 1u);
-    };
-    if (is_chained) take_ticket();
-    do {
-        if (is_chained) {
-            if (threadIdx.x == 0) ticket = next_ticket;
+    if (chain.ticket != nullptr) {
+        __shared__ uint32_t ticket;
+        if (threadIdx.x == 0) ticket = atomicAdd(chain.ticket, 1u);
+        __syncthreads();
+        group = ticket % chain.groups;
+        piece = ticket / chain.groups;
+        const uint32_t later = ticket + kScanAhead * multiprocessors();
+        if (later < gridDim.x) prefetch_piece<N, U>(in, grid, chain.groups, later, each_in);
+    }
+    const int block_rows = kScanWarps / grid.deep * (32 / grid.width);
+    const int64_t row = int64_t{group} * block_rows + warp / grid.deep * (32 / grid.width) + lane / grid.width;
+    const bool has_row = row < grid.rows, has_rows = (int64_t{group} + 1) * block_rows <= grid.rows;
+    int64_t offset[kOut + sizeof...(In)] = {};
+    if (has_row) grid.row(static_cast<uint32_t>(row), offset);
+    const int64_t begin = piece * grid.part;
+    const int64_t stop = begin + grid.part < grid.length ? begin + grid.part : grid.length;
+    const int64_t whole = stop - (S::kAhead >= 0 && stop == grid.length);  // what is ahead of these places exists
+    State carry = scan.identity();
+    const int64_t span = int64_t{grid.width} * N * grid.vectors;
+    int buffer = 0;
+    for (int64_t tile = begin; tile < stop; tile += span * grid.deep, buffer ^= 1) {
+        // Three inputs leave no registers for a second path.
+        const bool is_whole = kInputs < 3 && has_rows && (U == 1 || grid.is_dense) && tile + span * grid.deep <= whole;
+        const ScanPlaces places{tile + level * span + at * N, has_row ? stop : begin, grid.width * N};
+        ScanTerms<N, U, State, In...> terms;
+        terms.sum = grid.deep == 1 ? carry : scan.identity();
+        if (is_whole)
+            join_terms<true>(scan, in, offset + kOut, grid, places, at, &terms, each_in);
+        else
+            join_terms<false>(scan, in, offset + kOut, grid, places, at, &terms, each_in);
+        State base = scan.identity();
+        if (grid.deep > 1) {
+            if (kSlots > 1 || lane == 0) of_warp[buffer][warp][slot] = terms.sum;
             __syncthreads();
-            const uint32_t mine = ticket, all = chain.groups * static_cast<uint32_t>(chain.pieces);
-            if (mine >= all) return;
-            group = mine % chain.groups;
-            piece = mine / chain.groups;
-            const uint32_t later = mine + kScanAhead * multiprocessors();
-            if (later < all) prefetch_piece<N, U>(in, grid, chain.groups, later, each_in);
-        }
-        const int block_rows = kScanWarps / grid.deep * (32 / grid.width);
-        const int64_t row = int64_t{group} * block_rows + warp / grid.deep * (32 / grid.width) + lane / grid.width;
-        const bool has_row = row < grid.rows, has_rows = (int64_t{group} + 1) * block_rows <= grid.rows;
-        int64_t offset[kOut + sizeof...(In)] = {};
-        if (has_row) grid.row(static_cast<uint32_t>(row), offset);
-        const int64_t begin = piece * grid.part;
-        const int64_t stop = begin + grid.part < grid.length ? begin + grid.part : grid.length;
-        const int64_t whole = stop - (S::kAhead >= 0 && stop == grid.length);  // what is ahead of these places exists
-        State carry = scan.identity();
-        const int64_t span = int64_t{grid.width} * N * grid.vectors;
-        int buffer = 0;
-        for (int64_t tile = begin; tile < stop; tile += span * grid.deep, buffer ^= 1) {
-            // Three inputs leave no registers for a second path.
-            const bool is_whole = kInputs < 3 && has_rows && (U == 1 || grid.is_dense) && tile + span * grid.deep <= whole;
-            const ScanPlaces places{tile + level * span + at * N, has_row ? stop : begin, grid.width * N};
-            ScanTerms<N, U, State, In...> terms;
-            terms.sum = grid.deep == 1 ? carry : scan.identity();
-            if (is_whole)
-                join_terms<true>(scan, in, offset + kOut, grid, places, at, &terms, each_in);
-            else
-                join_terms<false>(scan, in, offset + kOut, grid, places, at, &terms, each_in);
-            State base = scan.identity();
-            if (grid.deep > 1) {
-                if (kSlots > 1 || lane == 0) of_warp[buffer][warp][slot] = terms.sum;
-                __syncthreads();
-                State mine = scan.identity(), all = scan.identity();
-                for (int w = 0; w < grid.deep; ++w) {
-                    if (w == level) mine = all;
-                    all = scan.join(all, of_warp[buffer][warp - level + w][slot]);
-                }
-                if (is_chained) {
-                    if constexpr (kSlots == 1)
-                        carry = find_before_in_row(scan, chain, group, static_cast<int>(piece), all);
-                    else
-                        carry = find_before_in_rows(scan, chain, group, static_cast<int>(piece), all, of_warp[buffer ^ 1]);
-                    take_ticket();
-                }
-                base = scan.join(carry, mine);
-                carry = scan.join(carry, all);
-            } else {
-                carry = terms.sum;
+            State mine = scan.identity(), all = scan.identity();
+            for (int w = 0; w < grid.deep; ++w) {
+                if (w == level) mine = all;
+                all = scan.join(all, of_warp[buffer][warp - level + w][slot]);
             }
-            if (is_whole)
-                put_values<true>(scan, out, offset, grid, places, at, base, terms, each_out, each_in);
-            else
-                put_values<false>(scan, out, offset, grid, places, at, base, terms, each_out, each_in);
+            if (chain.ticket != nullptr) {
+                if constexpr (kSlots == 1)
+                    carry = find_before_in_row(scan, chain, group, static_cast<int>(piece), all);
+                else
+                    carry = find_before_in_rows(scan, chain, group, static_cast<int>(piece), all, of_warp[buffer ^ 1]);
+            }
+            base = scan.join(carry, mine);
+            carry = scan.join(carry, all);
+        } else {
+            carry = terms.sum;
         }
-    } while (is_chained);
+        if (is_whole)
+            put_values<true>(scan, out, offset, grid, places, at, base, terms, each_out, each_in);
+        else
+            put_values<false>(scan, out, offset, grid, places, at, base, terms, each_out, each_in);
+    }
 }
 
 // Blocks of a multiprocessor: what several inputs have under way, or elements of 8 bytes across memory, takes registers of its
@@ -480,7 +468,7 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
         Carver carver(launch.workspace);
         chain = carve_pieces<State>(&carver, shape);
         grid.part = shape.tile;
-        blocks = std::min(blocks * shape.pieces, kScanBlocks);
+        blocks *= shape.pieces;
         BK_TRY(clear_chain(launch, chain));
     }
     const Grid all{dim3(static_cast<unsigned>(blocks)), dim3(kScanThreads)};
