@@ -211,7 +211,7 @@ template <class T>
 constexpr bool kHasTotals = kIsFp8<matmul_element_t<T>>;
 
 // Totals in f32 of sums over the 128 terms of a stage, a block of scales, which they have where they are by blocks; 128 columns
-// at a time. The groups take turns, so that one adds up its sums while the other's are made; scales are read a stage ahead.
+// at a time. The groups take turns, so that one adds up its sums while the other's are made.
 template <class T, int kColumns>
 BK_DEVICE void add_totals(float (&totals)[kColumns / 2], const Matmul<T>& p, char* tiles, uint64_t* full, uint64_t* empty,
                           StagePlace& at, int64_t steps, const MatmulPlace& place, int64_t row, int group, int lane,
@@ -220,23 +220,17 @@ BK_DEVICE void add_totals(float (&totals)[kColumns / 2], const Matmul<T>& p, cha
     constexpr int kPart = kScaleTerms, kParts = kColumns / kPart;
     static_assert(kSwizzleBytes == kScaleTerms && kColumns % kPart == 0, "a stage is of one block of terms");
     for (int v = 0; v < kColumns / 2; ++v) totals[v] = 0;
-    float of_row[2] = {1, 1}, of_part[kParts], next_of_row[2], next_of_part[kParts];
-    for (int part = 0; part < kParts; ++part) of_part[part] = 1;
-    const auto load_scales = [&](float (&rows)[2], float (&parts)[kParts], int64_t step) {
+#pragma unroll 1
+    for (int64_t step = 0; step < steps; ++step) {
+        float of_row[2] = {1, 1}, of_part[kParts];
+        for (int part = 0; part < kParts; ++part) of_part[part] = 1;
         if constexpr (kIsScaled<T>)
             if (p.epilogue.is_by_blocks()) {
                 for (int half = 0; half < 2; ++half)
-                    rows[half] = p.epilogue.scale_of_row(min(row + lane / 4 + 8 * half, place.end - 1), step);
+                    of_row[half] = p.epilogue.scale_of_row(min(row + lane / 4 + 8 * half, place.end - 1), step);
                 for (int part = 0; part < kParts; ++part)
-                    parts[part] = p.epilogue.scale_of_column(min(place.column + part * kPart, p.n - 1), step);
+                    of_part[part] = p.epilogue.scale_of_column(min(place.column + part * kPart, p.n - 1), step);
             }
-    };
-    if (steps > 0) load_scales(of_row, of_part, 0);
-#pragma unroll 1
-    for (int64_t step = 0; step < steps; ++step) {
-        for (int half = 0; half < 2; ++half) next_of_row[half] = of_row[half];
-        for (int part = 0; part < kParts; ++part) next_of_part[part] = of_part[part];
-        if (step + 1 < steps) load_scales(next_of_row, next_of_part, step + 1);
         const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(at.stage * Tile::kPitch);
         const uint32_t a = stage + static_cast<uint32_t>(group * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
         wait_for_phase(full + at.stage, at.parity);
@@ -256,8 +250,6 @@ BK_DEVICE void add_totals(float (&totals)[kColumns / 2], const Matmul<T>& p, cha
 #pragma unroll
             for (int v = 0; v < kPart / 2; ++v) totals[part * (kPart / 2) + v] += sums[v] * (of_row[v / 2 % 2] * of_part[part]);
         }
-        for (int half = 0; half < 2; ++half) of_row[half] = next_of_row[half];
-        for (int part = 0; part < kParts; ++part) of_part[part] = next_of_part[part];
         at.advance(Tile::kStages);
     }
 }

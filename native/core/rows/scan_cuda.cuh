@@ -361,11 +361,11 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     }
 }
 
-// Blocks of a multiprocessor: what several inputs have under way, or elements of 8 bytes across memory, takes registers of its
-// own. The others spill a few values rather than leave a fourth block out: blocks wait for each other most of the time.
+// Blocks of a multiprocessor: what several inputs have under way, or elements of more than 16 bits across memory, takes
+// registers of its own.
 template <int U, class Out, class In>
 constexpr int kScanResident = In::count > 2                                                      ? 2
-                              : In::count == 2 || (U == 1 && (Out::count > 1 || In::widest > 4)) ? 3
+                              : In::count == 2 || (U == 1 && (Out::count > 1 || In::widest > 2)) ? 3
                                                                                                  : 4;
 
 template <int N, int U, class S, class Out, class In>
