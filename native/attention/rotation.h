@@ -34,6 +34,7 @@ struct RotaryShape {
 // Angles by their cosines and sines, which lie pair by pair.
 template <class U>
 struct RotaryTables {
+    static constexpr bool kAreComputed = false;
     const U* cos;
     const U* sin;
     int64_t group, place;  // elements from one row of a table to the next
@@ -60,6 +61,7 @@ struct RotaryTables {
 // Angles of positions, in the arithmetic of C. Without an array of them a row's is its place.
 template <class C>
 struct RotaryPositions {
+    static constexpr bool kAreComputed = true;
     const int64_t* positions;
     int64_t group;  // from one group's positions to the next's
     RotaryFrequencies<kAngleWords<C>> frequencies;

@@ -11,15 +11,20 @@
 
 namespace bk {
 
-// How a thread reaches its pairs: neighbours within one vector, a vector of each half, or two elements by themselves.
-enum class PairAccess { kJoined, kSplit, kSingle };
+// How a thread reaches its pairs: neighbours within one vector, a vector of each half, half a vector of each, or two elements
+// by themselves.
+enum class PairAccess { kJoined, kSplit, kShort, kSingle };
 
-// Vectors of 8 bytes where those of both halves have 16-bit elements: eight pairs take so many registers that half as many
-// threads are resident, and the angles of twice as many pairs are found for half as many rows.
+// Halves of 16-bit elements whose angles are computed go by 8 bytes: eight pairs take so many registers that half as many
+// threads are resident, and the angles of twice as many pairs are found for half as many rows. Angles of tables are read by
+// whole vectors.
+template <class Angles, class T>
+constexpr PairAccess kHalvesAccess = sizeof(T) == 2 && Angles::kAreComputed ? PairAccess::kShort : PairAccess::kSplit;
+
 template <class T, PairAccess kAccess>
-constexpr int kPairLanes = kAccess == PairAccess::kSingle                    ? 1
-                           : kAccess == PairAccess::kSplit && sizeof(T) == 2 ? kVectorLanes<T> / 2
-                                                                             : kVectorLanes<T>;
+constexpr int kPairLanes = kAccess == PairAccess::kSingle  ? 1
+                           : kAccess == PairAccess::kShort ? kVectorLanes<T> / 2
+                                                           : kVectorLanes<T>;
 
 template <class T, PairAccess kAccess>
 struct PairVectors {
@@ -155,7 +160,7 @@ BK_DEVICE void copy_rows(const RotaryShape& shape, const T* x, T* y, int64_t fir
 template <class T, PairAccess kAccess>
 constexpr int kRotaryResident = sizeof(T) != 2                   ? 1
                                 : kAccess == PairAccess::kJoined ? 4
-                                : kAccess == PairAccess::kSplit  ? 3
+                                : kAccess == PairAccess::kShort  ? 3
                                                                  : 1;
 
 template <class Angles, class T, PairAccess kAccess>
@@ -225,11 +230,11 @@ Status rotate(const Launch& launch, const RotaryShape& shape, const Angles& angl
     for (const RotaryStrides* s : {&shape.x, &shape.y})
         is_wide =
             is_wide && s->group % kLanes == 0 && s->outer % kLanes == 0 && s->inner % kLanes == 0 && s->place % kLanes == 0;
-    const int64_t pairs =
-        shape.is_split ? PairVectors<T, PairAccess::kSplit>::kPairs : PairVectors<T, PairAccess::kJoined>::kPairs;
+    constexpr PairAccess kHalves = kHalvesAccess<Angles, T>;
+    const int64_t pairs = shape.is_split ? PairVectors<T, kHalves>::kPairs : PairVectors<T, PairAccess::kJoined>::kPairs;
     if (!is_wide || shape.pairs % pairs != 0 || !angles.takes_vectors(pairs))
         return launch_rotation<PairAccess::kSingle>(launch, shape, angles, x, y);
-    return shape.is_split ? launch_rotation<PairAccess::kSplit>(launch, shape, angles, x, y)
+    return shape.is_split ? launch_rotation<kHalves>(launch, shape, angles, x, y)
                           : launch_rotation<PairAccess::kJoined>(launch, shape, angles, x, y);
 }
 

@@ -20,6 +20,9 @@ Status fail(Status status, const char* format, ...) {
 size_t library_workspace() { return 0; }
 Status require_library() { return fail(Status::kUnsupported, "there is no cuBLASLt"); }
 bool matmul_by_library(const Launch&, const LibraryMatmul&, void*) { return false; }
+Status copy_strided(const Launch&, const CopyLayout&, int, const void*, void*) {
+    return fail(Status::kUnsupported, "there are no factors to turn");
+}
 
 }  // namespace bk
 
