@@ -9252,7 +9252,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rrr_sm80_workspace_size(
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9269,7 +9269,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rcr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9290,7 +9290,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rcr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9312,7 +9312,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rcr_sm80_workspace_size
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9329,7 +9329,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rrr_sm80_workspace_size(int32_t m
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9350,7 +9350,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_workspace_size(int3
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
  *   in    bias: T [n], may be NULL
- *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_bias_relu_tf32_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, const void* bias, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9654,7 +9654,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_epilogue_bf16_workspace_size(int32_t m
 /*
  * gemm_epilogue_t{T}  (T: f32)
  * gemm_epilogue_f32 whose factors are rounded to TF32 (10 bits behind the point, to nearest, ties away from zero).
- * cuBLASLt has no such product.
+ * cuBLASLt has products of batch 1, with a workspace.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   in    c: T [batch, m, n], may be NULL
@@ -9665,7 +9665,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_epilogue_bf16_workspace_size(int32_t m
  *   in    r: T [batch, m, n], may be NULL
  *   out   z: T [batch, m, n], may be NULL
  *   out   d: T [batch, m, n]
- *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_epilogue_tf32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, int32_t activation, int32_t backend, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, const void* c, int64_t ldc, int64_t stride_c, const void* bias, const void* row_bias, const void* row_scale, const void* column_scale, const void* r, int64_t ldr, int64_t stride_r, void* z, int64_t ldz, int64_t stride_z, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -9728,9 +9728,9 @@ BARACUDA_API size_t baracuda_kernels_gemm_gated_bf16_workspace_size(int32_t m, i
 
 /*
  * gemm_fp8_e4m3_rcr_sm89  (T: fp8e4m3)
- * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
- * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
- * read. d may be c, of equal pitch.
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32,
+ * on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and saturate, infinities
+ * too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
@@ -9745,8 +9745,9 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_workspace_size(int32
 /*
  * gemm_fp8_e4m3_rcr_sm89_bias  (T: fp8e4m3)
  * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
- * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
- * beta 0 neither is read. d may be c, of equal pitch.
+ * summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and
+ * saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal
+ * pitch.
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
@@ -9760,8 +9761,9 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_can_implement(
 /*
  * gemm_fp8_e4m3_rcr_sm89_bias_{F}  (T: fp8e4m3)
  * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Factors are
- * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
- * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are
+ * rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may
+ * be c, of equal pitch.
  *   relu  max(z, 0); NaN gives 0
  *   gelu  z times the normal distribution function of z, by erf
  *   silu  z / (1 + exp(-z))
@@ -9781,14 +9783,14 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_can_imple
 
 /*
  * gemm_fp8_e4m3_rrr_sm89  (T: fp8e4m3)
- * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
- * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
- * read. d may be c, of equal pitch.
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are multiplied exactly and summed in f32,
+ * on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and saturate, infinities
+ * too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9798,8 +9800,9 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_workspace_size(int32
 /*
  * gemm_fp8_e4m3_rrr_sm89_bias  (T: fp8e4m3)
  * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
- * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
- * beta 0 neither is read. d may be c, of equal pitch.
+ * summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and
+ * saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal
+ * pitch.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
@@ -9813,8 +9816,9 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_can_implement(
 /*
  * gemm_fp8_e4m3_rrr_sm89_bias_{F}  (T: fp8e4m3)
  * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Factors are
- * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
- * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are
+ * rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may
+ * be c, of equal pitch.
  *   relu  max(z, 0); NaN gives 0
  *   gelu  z times the normal distribution function of z, by erf
  *   silu  z / (1 + exp(-z))
@@ -9834,9 +9838,9 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_can_imple
 
 /*
  * gemm_fp8_e5m2_rcr_sm89  (T: fp8e5m2)
- * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
- * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
- * read. d may be c, of equal pitch.
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32,
+ * on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and saturate, infinities
+ * too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
@@ -9851,8 +9855,9 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_workspace_size(int32
 /*
  * gemm_fp8_e5m2_rcr_sm89_bias  (T: fp8e5m2)
  * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
- * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
- * beta 0 neither is read. d may be c, of equal pitch.
+ * summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and
+ * saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal
+ * pitch.
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
@@ -9866,8 +9871,9 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_can_implement(
 /*
  * gemm_fp8_e5m2_rcr_sm89_bias_{F}  (T: fp8e5m2)
  * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Factors are
- * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
- * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are
+ * rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may
+ * be c, of equal pitch.
  *   relu  max(z, 0); NaN gives 0
  *   gelu  z times the normal distribution function of z, by erf
  *   silu  z / (1 + exp(-z))
@@ -9887,14 +9893,14 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_can_imple
 
 /*
  * gemm_fp8_e5m2_rrr_sm89  (T: fp8e5m2)
- * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are multiplied exactly and summed in f32;
- * results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is
- * read. d may be c, of equal pitch.
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are multiplied exactly and summed in f32,
+ * on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and saturate, infinities
+ * too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -9904,8 +9910,9 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_workspace_size(int32
 /*
  * gemm_fp8_e5m2_rrr_sm89_bias  (T: fp8e5m2)
  * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
- * summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and is zeros then; with
- * beta 0 neither is read. d may be c, of equal pitch.
+ * summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and
+ * saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal
+ * pitch.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
@@ -9919,8 +9926,9 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_can_implement(
 /*
  * gemm_fp8_e5m2_rrr_sm89_bias_{F}  (T: fp8e5m2)
  * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Factors are
- * multiplied exactly and summed in f32; results are rounded once and saturate, infinities too. C may be NULL, and
- * is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
+ * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are
+ * rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may
+ * be c, of equal pitch.
  *   relu  max(z, 0); NaN gives 0
  *   gelu  z times the normal distribution function of z, by erf
  *   silu  z / (1 + exp(-z))
@@ -9946,7 +9954,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_silu_can_imple
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace optional: of few results and many terms, for parts of their sums
+ *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_fp8e4m3_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10086,7 +10094,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_i32bias_s8_rcr_sm80_workspac
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: on a GPU, of large products for factors turned along k
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10218,7 +10226,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_i32bias_u8_rcr_sm80_workspac
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
  *   out   d: T [m, n]
- *   workspace none is used
+ *   workspace optional: on a GPU, of large products for factors turned along k
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_run(int32_t m, int32_t n, int32_t k, const void* a, int64_t lda, const void* b, int64_t ldb, const void* c, int64_t ldc, void* d, int64_t ldd, float alpha, float beta, void* workspace, size_t workspace_bytes, void* stream);
@@ -10278,7 +10286,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_silu_i32_can_impleme
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   inout d: T [batch, m, n]
- *   workspace none is used
+ *   workspace optional: on a GPU, of large products for factors turned along k
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, float alpha, float beta, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10296,7 +10304,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_u8_workspace_size(int32_t m, int
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   out   d: i32 [batch, m, n]
- *   workspace none is used
+ *   workspace optional: on a GPU, of large products for factors turned along k
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_dense_i8_i32_run(int32_t m, int32_t n, int32_t k, int32_t batch, int32_t layout, const void* a, int64_t lda, int64_t stride_a, const void* b, int64_t ldb, int64_t stride_b, void* d, int64_t ldd, int64_t stride_d, void* workspace, size_t workspace_bytes, void* stream);
@@ -10686,17 +10694,18 @@ BARACUDA_API size_t baracuda_kernels_grouped_gemm_pointers_bf16_workspace_size(i
  * are ones, a bias of NULL is zeros. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
  * n]; 3: a is [k, m], b is [n, k]. Sums are of f32, and those over a block are scaled before they are added; of i8
  * up to 32768 terms, and blocks, are summed exactly on a GPU. Results are rounded once. backend: 0 the faster, 1
- * this library's kernels, 4 those of warp groups (sm_90: fp8, layout 1, operands and rows at multiples of 16
- * bytes, at least 64 of m, n and k and 64 tiles of 128 x 128; else status 3), where of 32 terms that are added at
- * a time to a sum each, and the sum, are cut off at 2^-13 of the largest, and sums over 128 terms are added up in
- * f32.
+ * this library's kernels, 2 cuBLASLt (e4m3 with scales of matrices or rows, layout 1, operands and rows at
+ * multiples of 16 bytes; else status 3), 3 cuBLASLt where it is the faster and status 3 elsewhere, 4 kernels of
+ * warp groups (sm_90: fp8, layout 1, operands and rows at multiples of 16 bytes, at least 64 of m, n and k and 64
+ * tiles of 128 x 128; else status 3). Both of the latter, which 0 chooses wherever it can, cut off what 32 terms
+ * at a time add to a sum at 2^-13 of the largest, and add up sums over 128 terms in f32.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    a_scale: f32 [a_scales], may be NULL
  *   in    b_scale: f32 [b_scales], may be NULL
  *   in    bias: U [n], may be NULL
  *   inout d: U [m, n]
- *   workspace optional: of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
+ *   workspace optional: for cuBLASLt; on a GPU, of large products for factors turned along k; of few results and many terms, for parts of their sums; on the CPU of large products, for packed factors
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gemm_scaled_fp8e4m3_f32_run(int32_t m, int32_t n, int32_t k, int32_t layout, int32_t scaling, int32_t backend, float alpha, float beta, const void* a, int64_t lda, const void* b, int64_t ldb, const void* a_scale, const void* b_scale, const void* bias, void* d, int64_t ldd, void* workspace, size_t workspace_bytes, void* stream);

@@ -15,7 +15,7 @@
 namespace bk {
 
 constexpr int kColumnLines = 8;  // side by side in a block: 32 bytes of indices
-constexpr int kColumnThreads = 32 * kColumnLines;
+constexpr int kScatterColumnThreads = 32 * kColumnLines;
 constexpr int kColumnItems = 8;  // updates of a thread at once, 32 apart along a line
 constexpr int kColumnBatch = 32 * kColumnItems;
 constexpr int kColumnPitch = kColumnBatch + 4;  // of the turned batch, whose lines stand in different banks
@@ -116,7 +116,7 @@ BK_DEVICE bool has_updates(const Op&, const Counted<C>& all) {
 }
 
 template <class Op, class T>
-__global__ void __launch_bounds__(kColumnThreads, 2)
+__global__ void __launch_bounds__(kScatterColumnThreads, 2)
     scatter_columns_kernel(ScatterColumns s, const T* updates, IdArray index, T* out, Op op) {
     using C = compute_t<T>;
     using Acc = typename Op::Acc;
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
     out += outer * s.out + beside + line + begin * s.next_out;
 
     const Acc nothing = collected(op, static_cast<C>(op.identity()), false);
-    for (int t = thread; t < kColumnLines * pitch; t += kColumnThreads) all[t] = nothing;
+    for (int t = thread; t < kColumnLines * pitch; t += kScatterColumnThreads) all[t] = nothing;
     ColumnBatch<T> batch;
     const auto load_batch = [&](int first) {
         batch.load(updates + first * s.next_update, s.next_update, index + first * s.next_index, s.next_index,
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kColumnThreads, 2)
 template <class Op, class T>
 Status scatter_columns(const Launch& launch, const Op& op, const ScatterColumns& s, const T* updates, IdArray index, T* out) {
     return launch_kernel(launch,
-                         Grid{dim3(static_cast<unsigned>(s.blocks())), dim3(kColumnThreads), 1, s.shared_bytes<Op, T>()},
+                         Grid{dim3(static_cast<unsigned>(s.blocks())), dim3(kScatterColumnThreads), 1, s.shared_bytes<Op, T>()},
                          scatter_columns_kernel<Op, T>, s, updates, index, out, op);
 }
 
