@@ -1,4 +1,5 @@
-// Runs of rows, whose terms lie on the stack.
+// Runs of rows, whose terms lie on the stack. Threads share segments of runs, whose number depends on that of the rows alone,
+// or the rows of each run where these are enough for more threads.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 namespace bk {
 
 constexpr int kTermsOfRun = 512;
+constexpr int kMostRunSegments = 128;
 
 template <class C>
 size_t row_terms_workspace(int64_t) {
@@ -27,16 +29,32 @@ template <class F, class T, class... In, class... RowIn>
 Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given, const F& f, const Inputs<In...>& x,
                      const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out) {
     using C = compute_t<T>;
-    C terms[kTermsOfRun], all = 0;
-    for (int64_t first = 0, done = 0; first < given.rows; first = done) {
-        const TermRows<sizeof...(In)> run = given.run(first, kTermsOfRun);
-        done = first + run.rows;
-        BK_TRY((row_terms<F, T>(launch, run, f, from_row(x, given, first, std::index_sequence_for<In...>{}),
-                                rows_from(row_inputs, first * given.row_step, std::index_sequence_for<RowIn...>{}), nullptr,
-                                terms)));
-        all += sum_run(terms, static_cast<int>(run.rows));
-    }
-    *out = narrow<T>(all * factor);
+    C part[kMostRunSegments];
+    const int64_t length = ceil_div<int64_t>(ceil_div<int64_t>(given.rows, kMostRunSegments), kTermsOfRun) * kTermsOfRun;
+    const int64_t segments = ceil_div(given.rows, length);
+    const auto sum_segments = [&](int64_t begin, int64_t end) {
+        constexpr std::index_sequence_for<In...> ins{};
+        constexpr std::index_sequence_for<RowIn...> row_ins{};
+        C terms[kTermsOfRun];
+        for (int64_t s = begin; s < end; ++s) {
+            part[s] = 0;
+            const int64_t last = std::min((s + 1) * length, given.rows);
+            for (int64_t first = s * length, done = 0; first < last; first = done) {
+                const TermRows<sizeof...(In)> run = given.run(first, std::min<int64_t>(kTermsOfRun, last - first));
+                done = first + run.rows;
+                // Nothing can fail on the CPU.
+                static_cast<void>(row_terms<F, T>(launch, run, f, from_row(x, given, first, ins),
+                                                  rows_from(row_inputs, first * given.row_step, row_ins), nullptr, terms));
+                part[s] += sum_run(terms, static_cast<int>(run.rows));
+            }
+        }
+    };
+    const int64_t grain = grain_for((int64_t{0} + ... + static_cast<int64_t>(sizeof(In))) * given.columns);
+    if (std::min(kTermsOfRun / grain, thread_count()) < segments / ceil_div(grain, length))
+        split_ranges(segments, ceil_div(grain, length), sum_segments);
+    else
+        sum_segments(0, segments);
+    *out = narrow<T>(sum_run(part, static_cast<int>(segments)) * factor);
     return Status::kOk;
 }
 
