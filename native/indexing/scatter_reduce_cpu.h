@@ -12,9 +12,10 @@
 
 namespace bk {
 
+// The same for all rules: cells of tiles that count, as those of means.
 template <class T>
 size_t scatter_fold_workspace(const ScatterLayout& layout, const ScatterRule&) {
-    return scatter_reduce_workspace<ScatterSum<compute_t<T>>, T>(layout);
+    return scatter_reduce_workspace<ScatterChoice<compute_t<T>>, T>(layout);
 }
 
 template <class C, class Body>

@@ -173,7 +173,7 @@ size_t scatter_reduce_workspace(const ScatterLayout& s) {
     if (groups.exist())
         groups.carve(&carver);
     else
-        ScatterTiling(s).carve<compute_t<T>>(&carver);
+        ScatterTiling(s).carve<TileCell<Op, compute_t<T>>>(&carver);
     return carver.bytes();
 }
 

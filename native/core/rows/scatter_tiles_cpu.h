@@ -3,8 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 
 #include "core/abi/launch.h"
@@ -50,6 +50,41 @@ BK_HD C finish_collected(const Op& op, C cell, C all, int64_t count) {
         return op.finish(cell, {all, static_cast<uint32_t>(count)});
 }
 
+// What is collected for a cell.
+template <class Op, class C>
+struct TileCell {
+    C all = C(0);
+    uint32_t count = 0;
+
+    BK_HD bool is_empty() const { return count == 0; }
+    BK_HD void add(const Op& op, C x) {
+        const C sum = op.combine(all, x);
+        all = math::select(is_empty(), x, sum);
+        ++count;
+    }
+    template <class T>
+    BK_HD void flush(const Op& op, T* y) {
+        const T before = *y, after = narrow<T>(finish_collected(op, widen(before), all, count));
+        y->bits = is_empty() ? before.bits : after.bits;
+        count = 0;
+    }
+};
+
+// A sum of -0 changes nothing, so that no count is needed.
+template <class C>
+struct TileCell<ScatterSum<C>, C> {
+    C sum = -C(0);
+
+    BK_HD bool is_empty() const { return (sum == C(0)) & bool(std::signbit(sum)); }
+    BK_HD void add(const ScatterSum<C>&, C x) { sum += x; }
+    template <class T>
+    BK_HD void flush(const ScatterSum<C>&, T* y) {
+        const T before = *y, after = narrow<T>(widen(before) + sum);
+        y->bits = is_empty() ? before.bits : after.bits;
+        sum = -C(0);
+    }
+};
+
 // Lines at a time and parts of the workspace, each for one thread; they follow from the layout alone.
 struct ScatterTiling {
     static constexpr int64_t kCells = 1 << 17, kLeastLines = 32, kMostLines = 1024, kMostParts = 16;
@@ -63,9 +98,9 @@ struct ScatterTiling {
         cells = lines * targets;
         parts = std::max<int64_t>(1, std::min({kMostParts, ceil_div(all, lines), kMostCells / cells}));
     }
-    template <class C>
-    Counted<C>* carve(Carver* carver) const {
-        return carver->take<Counted<C>>(parts * cells);
+    template <class Cell>
+    Cell* carve(Carver* carver) const {
+        return carver->take<Cell>(parts * cells);
     }
 };
 
@@ -109,68 +144,65 @@ BK_HD void prefetch_line(const T* updates, const I* index, int64_t first, int64_
     prefetch_row(index + first + kAhead, count);
 }
 
-// The tile's cells are counts of 0 before and after. Of a single line every cell is written, by a loop that does not branch.
-template <class Op, class T, class C, class Ids, class Lines>
-BK_HD void scatter_tile(const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out, const int64_t (&inner)[3],
-                        Lines lines, Counted<C>* tile) {
+// Every cell of the tile is empty before and after. Which are is what no processor can foresee, so that hardly a branch asks.
+template <class Op, class T, class Cell, class I, class Lines>
+BK_HD void scatter_tile(const Op& op, const ScatterLayout& s, const T* updates, const I* index, T* out,
+                        const int64_t (&inner)[3], Lines lines, Cell* tile) {
     using L = ScatterLayout;
-    const auto collect = [&](int64_t line, int64_t j) {
-        const int64_t i = index[line * inner[L::kIndex] + j * s.step[L::kIndex]];
-        if (!s.keeps(i)) return;
-        Counted<C>& all = tile[i * lines + line];
-        const C x = widen(updates[line * inner[L::kUpdates] + j * s.step[L::kUpdates]]);
-        all = {all.count == 0 ? x : op.combine(all.sum, x), all.count + 1};
-    };
-    const auto finish = [&](int64_t line, int64_t i) {
-        Counted<C>& all = tile[i * lines + line];
-        if (lines > 1 && all.count == 0) return;
-        T* const y = out + line * inner[L::kOut] + i * s.step[L::kOut];
-        const T before = *y, after = narrow<T>(finish_collected(op, widen(before), all.sum, all.count));
-        y->bits = all.count == 0 ? before.bits : after.bits;
-        all.count = 0;
+    const ScatterLayout layout = s;
+    const auto collect = [&](int64_t at, const T& x, int64_t line) {
+        if (layout.keeps(at)) tile[at * lines + line].add(op, widen(x));
     };
     if (lines == 1 && s.step[L::kUpdates] == 1 && s.step[L::kIndex] == 1) {
-        with_ids(index, [&](const auto* ids) {
-            const ScatterLayout layout = s;
-            for (int64_t j = 0; j < layout.n; ++j) {
-                if (j % 16 == 0) prefetch_line(updates, ids, j, 16);
-                const int64_t i = ids[j];
-                if (!layout.keeps(i)) continue;
-                Counted<C>& all = tile[i];
-                const C x = widen(updates[j]), sum = op.combine(all.sum, x);
-                all = {math::select(all.count == 0, x, sum), all.count + 1};  // which no processor can foresee
-            }
-        });
+        for (int64_t j = 0; j < layout.n; ++j) {
+            if (j % 16 == 0) prefetch_line(updates, index, j, 16);
+            collect(index[j], updates[j], 0);
+        }
     } else {
-        for (int64_t j = 0; j < s.n; ++j) {
-            if (lines > 1) prefetch_step(s, updates, index, j, lines);
-            for (int64_t line = 0; line < lines; ++line) collect(line, j);
+        const int64_t x_step = inner[L::kUpdates], id_step = inner[L::kIndex];
+        for (int64_t j = 0; j < layout.n; ++j) {
+            if (lines > 1) prefetch_step(layout, updates, index, j, lines);
+            const T* const x = updates + j * layout.step[L::kUpdates];
+            const I* const id = index + j * layout.step[L::kIndex];
+            for (int64_t line = 0; line < lines; ++line) collect(id[line * id_step], x[line * x_step], line);
         }
     }
-    for (int64_t i = 0; i < s.targets; ++i)
-        for (int64_t line = 0; line < lines; ++line) finish(line, i);
+    const int64_t y_step = inner[L::kOut];
+    for (int64_t i = 0; i < layout.targets; ++i) {
+        Cell* const cells = tile + i * lines;
+        T* const y = out + i * layout.step[L::kOut];
+        int used = lines == 1;  // of a single line every cell is written
+        for (int64_t line = 0; line < lines; ++line) used |= !cells[line].is_empty();
+        if (!used) continue;
+        if (y_step == 1)
+            for (int64_t line = 0; line < lines; ++line) cells[line].flush(op, y + line);
+        else
+            for (int64_t line = 0; line < lines; ++line) cells[line].flush(op, y + line * y_step);
+    }
 }
 
 template <class Op, class T, class Ids>
 Status scatter_tiled(const Op& op, const Launch& launch, const ScatterLayout& given, const T* updates, Ids index, T* out) {
-    using C = compute_t<T>;
+    using Cell = TileCell<Op, compute_t<T>>;
     ScatterLayout s = given;
     s.cells = collapse(given.cells);
     const ScatterTiling tiling(given);
     Carver carver(launch.workspace);
-    Counted<C>* const all = tiling.carve<C>(&carver);
+    Cell* const all = tiling.carve<Cell>(&carver);
     const int64_t lines = s.lines(), share = ceil_div(lines, tiling.parts);
     parallel_ranges(tiling.parts, 1, [&](int64_t begin, int64_t end) {
         for (int64_t part = begin; part < end; ++part) {
-            Counted<C>* const tile = all + part * tiling.cells;
-            memset(static_cast<void*>(tile), 0, sizeof(Counted<C>) * static_cast<size_t>(tiling.cells));
+            Cell* const tile = all + part * tiling.cells;
+            std::fill(tile, tile + tiling.cells, Cell{});
             for_scatter_runs(s.cells, part * share, std::min(lines, (part + 1) * share), [&](const ScatterRun& run) {
                 const int64_t most = magnitude(s.step[0]) <= magnitude(run.inner[0]) ? 1 : tiling.lines;
                 for (int64_t line = 0; line < run.count; line += most) {
                     const auto scatter = [&](auto count) {
-                        scatter_tile(op, s, updates + run.offset[0] + line * run.inner[0],
-                                     index + (run.offset[1] + line * run.inner[1]), out + run.offset[2] + line * run.inner[2],
-                                     run.inner, count, tile);
+                        with_ids(index, [&](const auto* ids) {
+                            scatter_tile(op, s, updates + run.offset[0] + line * run.inner[0],
+                                         ids + run.offset[1] + line * run.inner[1], out + run.offset[2] + line * run.inner[2],
+                                         run.inner, count, tile);
+                        });
                     };
                     if (most == 1)
                         scatter(std::integral_constant<int64_t, 1>{});
