@@ -57,6 +57,7 @@ Status sort_pairs(const Launch& launch, SortBuffers* buffers, int64_t count, uin
 }
 
 size_t library_workspace() { return 0; }
+bool has_library() { return false; }
 Status require_library() { return fail(Status::kUnsupported, "there is no cuBLASLt"); }
 
 bool matmul_by_library(const Launch&, const LibraryMatmul&, void*) { return false; }
