@@ -68,7 +68,7 @@ BK_HD int32_t bounded_sum(int64_t sum) {
 
 enum class Activation : int32_t { kNone, kRelu, kGelu, kSilu, kGeluTanh };
 // Whose kernels compute a product; kByRule: where the rule of gemm/matmul_library.cuh gives it to cuBLASLt, and no others.
-// kGroups: this library's by warp groups, also where no measurement has made them its choice.
+// kGroups: this library's by warp groups, and no others.
 enum class Backend : int32_t { kAny, kOwn, kLibrary, kByRule, kGroups };
 constexpr bool may_be_library(Backend backend) { return backend != Backend::kOwn && backend != Backend::kGroups; }
 enum class BiasType : int32_t { kElement, kF32, kI32 };

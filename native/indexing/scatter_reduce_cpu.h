@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// The same for all rules: cells of tiles that count, as those of means.
+// Every rule asks for cells of tiles that count, as those of means do.
 template <class T>
 size_t scatter_fold_workspace(const ScatterLayout& layout, const ScatterRule&) {
     return scatter_reduce_workspace<ScatterChoice<compute_t<T>>, T>(layout);

@@ -170,7 +170,7 @@ def cut(op):
 
 
 def run_by_groups(library, op, problem, case=None):
-    """Those that the library does not choose by itself, which other chips do not have."""
+    """By the kernels of warp groups alone, which other chips do not have."""
     problem.scalars["backend"] = GROUPS
     attribute = runtime.cudaDeviceAttr.cudaDevAttrComputeCapabilityMajor
     if cuda_check(runtime.cudaDeviceGetAttribute(attribute, cuda_check(runtime.cudaGetDevice()))) == 9:
