@@ -5,14 +5,14 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
-#include "core/pointwise/long_walk.h"
 #include "core/prefetch.cuh"
 #include "core/rows/scan.h"
 #include "core/rows/scan_chain.cuh"
+#include "core/rows/scan_staged.cuh"
+#include "core/rows/scan_terms.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -33,53 +33,13 @@ constexpr int64_t kScanManyThreads = int64_t{1} << 18;
 constexpr uint32_t kScanAhead = 2;  // pieces of a multiprocessor that are under way when the lines of a later one are asked for
 constexpr int kScanLeast = 2;       // threads of a row, whose vectors are a sector of memory
 
-template <int Operands>
-struct ScanGrid {
-    LongWalk<Operands> row;
-    int64_t step[Operands];
-    uint32_t rows;
-    int64_t length, part;  // part: terms of a row that a block scans
-    int width, deep;       // lanes and warps that share a row, powers of two; several warps only of whole ones
-    int vectors;           // of a thread in a tile
-    bool is_dense;         // vectors may be loaded and stored as such
-};
-
-// Of a whole tile all N terms of each vector exist, in all rows of the block: what asks for that is left out.
-template <int N, bool kWhole>
-BK_DEVICE int existing(int64_t place, int64_t end) {
-    return kWhole || end - place >= N ? N : end > place ? static_cast<int>(end - place) : 0;
-}
-
 // Whether N terms, of which `exist` do, are a vector of memory.
 template <int N, bool kIsAhead, class T>
 BK_DEVICE bool is_vector(int exist, bool is_dense) {
     return !kIsAhead && sizeof(Vec<T, N>) <= kVectorBytes && is_dense && exist == N;
 }
 
-// The lanes in the opposite order where `turned`. Halves of words are moved by words.
-template <int N, class T>
-BK_DEVICE Vec<T, N> turned_if(bool turned, const Vec<T, N>& x) {
-    if constexpr (sizeof(T) == 2 && N % 2 == 0) {
-        struct Words {
-            uint32_t word[N / 2];
-        };
-        const Words given = bit_cast<Words>(x);
-        Words result;
-#pragma unroll
-        for (int w = 0; w < N / 2; ++w) {
-            const uint32_t other = given.word[N / 2 - 1 - w];
-            result.word[w] = turned ? other >> 16 | other << 16 : given.word[w];
-        }
-        return bit_cast<Vec<T, N>>(result);
-    } else {
-        Vec<T, N> result;
-#pragma unroll
-        for (int i = 0; i < N; ++i) result.lane[i] = turned ? x.lane[N - 1 - i] : x.lane[i];
-        return result;
-    }
-}
-
-// That vector: what is done with its elements waits until the loads of all vectors are under way.
+// The vector of the terms from `place` on: what is done with its elements waits until the loads of all vectors are under way.
 template <int N, bool kIsAhead, class T>
 BK_DEVICE Vec<T, N> load_terms(const T* row, int64_t step, int64_t place, int exist, bool is_dense) {
     if constexpr (kIsAhead || sizeof(Vec<T, N>) > kVectorBytes)
@@ -148,23 +108,6 @@ struct ScanPlaces {
     int64_t first, end;
     int stride;
 };
-
-// Scans may have extend(earlier, i, x...), which is join(earlier, term(i, x...)) in fewer instructions.
-template <class S, class Void, class... C>
-constexpr bool kExtends = false;
-template <class S, class... C>
-constexpr bool kExtends<S,
-                        std::void_t<decltype(std::declval<const S&>().extend(std::declval<const typename S::State&>(),
-                                                                             int64_t{}, std::declval<C>()...))>,
-                        C...> = true;
-
-template <class S, class State = typename S::State, class... C>
-BK_DEVICE State extended(const S& scan, const State& earlier, int64_t i, C... x) {
-    if constexpr (kExtends<S, void, C...>)
-        return scan.extend(earlier, i, x...);
-    else
-        return scan.join(earlier, scan.term(i, x...));
-}
 
 // A vector as words, while its elements wait for what comes before them: those of 16 bits would take a register each.
 template <class V>
@@ -381,10 +324,11 @@ struct ScanShape {
     int64_t tile;        // terms of a row that its threads take at once
     int64_t row_blocks;  // blocks that all rows take
     int64_t pieces;      // of a row, with a workspace
+    bool is_staged;      // these are tiles of staged_scan()
 };
 
 // Axes are collapsed. `kLanes` elements fill a vector.
-template <int kLanes, int Operands>
+template <class S, int kLanes, int Operands>
 ScanShape plan_scan(const ScanAxes<Operands>& axes) {
     ScanShape shape{};
     shape.is_along = axes.runs_along();
@@ -404,6 +348,11 @@ ScanShape plan_scan(const ScanAxes<Operands>& axes) {
     shape.row_blocks = ceil_div<int64_t>(rows, int64_t{kScanWarps / shape.deep} * (32 / shape.width));
     const int64_t tiles = ceil_div(axes.length, shape.tile);
     shape.pieces = 2 * shape.row_blocks <= kScanBlocks && tiles * shape.row_blocks <= INT32_MAX ? tiles : 1;
+    if (kIsStaged<S, Operands> && shape.pieces > 1 && shape.deep == kScanWarps) {
+        const int64_t staged = staged_tiles<kLanes>(shape.row_blocks, axes.length, shape.is_along);
+        shape.is_staged = staged > 0;
+        if (shape.is_staged) shape.pieces = staged;
+    }
     return shape;
 }
 
@@ -418,27 +367,10 @@ ScanChain<State> carve_pieces(Carver* carver, const ScanShape& shape) {
 
 template <class T, class S, int Operands>
 size_t scan_parts_bytes(const ScanAxes<Operands>& axes) {
-    const ScanShape shape = plan_scan<kVectorLanes<T>>(axes);
+    const ScanShape shape = plan_scan<S, kVectorLanes<T>>(axes);
     Carver carver;
     carve_pieces<typename S::State>(&carver, shape);
     return carver.bytes();
-}
-
-// Whether an operand is dense along the axis, walked as the others are, and its vectors of N are aligned in each row.
-template <int N, class T, int Operands>
-bool has_vectors(const ScanAxes<Operands>& axes, int operand, const T* first) {
-    const bool turned = axes.step[0] < 0;
-    if (axes.step[operand] != (turned ? -1 : 1)) return false;
-    for (int d = 0; d < axes.rows.rank; ++d)
-        if (axes.rows.stride[operand][d] % N != 0) return false;
-    return is_aligned(turned ? first - (N - 1) : first, sizeof(T) * N);
-}
-
-template <int N, int kAhead, int Operands, class... Out, class... In, size_t... O, size_t... I>
-bool all_have_vectors(const ScanAxes<Operands>& axes, const Outputs<Out...>& out, const Inputs<In...>& in,
-                      std::index_sequence<O...>, std::index_sequence<I...>) {
-    return (has_vectors<N>(axes, O, get<O>(out.pointer)) && ...) &&
-           ((kAhead == static_cast<int>(I) || has_vectors<N>(axes, sizeof...(Out) + I, get<I>(in.pointer))) && ...);
 }
 
 // Fewer than 2^31 rows, axes collapsed.
@@ -447,7 +379,7 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
                       const Outputs<Out...>& out, const Inputs<In...>& in) {
     constexpr int N = kVectorBytes / Inputs<In...>::widest;
     using State = typename S::State;
-    const ScanShape shape = plan_scan<N>(axes);
+    const ScanShape shape = plan_scan<S, N>(axes);
     ScanGrid<sizeof...(Out) + sizeof...(In)> grid{};
     grid.row = LongWalk<sizeof...(Out) + sizeof...(In)>(axes.rows);
     std::copy(axes.step, axes.step + sizeof...(Out) + sizeof...(In), grid.step);
@@ -470,6 +402,9 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
         grid.part = shape.tile;
         blocks *= shape.pieces;
         BK_TRY(clear_chain(launch, chain));
+        if constexpr (kIsStaged<S, sizeof...(Out) + sizeof...(In)>)
+            if (shape.is_staged)
+                return staged_scan(launch, axes, scan, shape.is_along, grid, chain, get<0>(out.pointer), get<0>(in.pointer));
     }
     const Grid all{dim3(static_cast<unsigned>(blocks)), dim3(kScanThreads)};
     using To = Outputs<Out...>;
