@@ -1,4 +1,4 @@
-"""Scans of few long rows, whose tiles wait in shared memory (core/rows/scan_staged.cuh), with a part of a tile at the end."""
+"""Scans of few long rows, whose tiles wait in shared memory (core/rows/scan_staged.cuh), the last of them a part."""
 
 import pytest
 
