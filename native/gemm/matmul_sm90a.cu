@@ -1,8 +1,8 @@
 // Products of matrices by warp groups: wgmma over tiles that bulk tensor copies bring, several stages ahead. sm_90a alone.
 //
-// A block computes one tile of 128 rows after another: a warp asks for boxes of A and B, two groups of four warps have 64 rows
-// each, with all columns of the tile in registers. Two blocks of a cluster may have tiles below one another: each asks for half
-// of their columns of B, for both. Sums of a tile are added in the order of k.
+// A block computes one tile of 128 rows after another: a warp asks for boxes of A and B, another brings the scales of blocks,
+// two groups of four warps have 64 rows each, with all columns of the tile in registers. Two blocks of a cluster may have tiles
+// below one another: each asks for half of their columns of B, for both. Sums of a tile are added in the order of k.
 #include <algorithm>
 #include <cstdint>
 
@@ -20,6 +20,8 @@ namespace {
 
 constexpr int kGroupThreads = 128, kGroups = 2, kBlockThreads = (kGroups + 1) * kGroupThreads;
 constexpr int kStageBarriers = 2;
+// Of a stage, the scales of the rows of A and of blocks of columns.
+constexpr int kScalePitch = static_cast<int>(kGroupRows) + 4;
 
 template <class T, int kColumns>
 struct GroupTile {
@@ -28,9 +30,10 @@ struct GroupTile {
     static constexpr int kBytes = kABytes + kBBytes, kPitch = kHasRests ? 2 * kBytes : kBytes;
     static constexpr int kStages = kHasRests ? 2 : kColumns == 256 ? 4 : 6;
     static constexpr int kBandBytes = kGroups * kGroupThreads / 32 * 16 * kBandPitch * 4;
+    static constexpr int kScaleBytes = kIsScaled<T> ? kStages * kScalePitch * 4 : 0;
     static constexpr int kShared =
-        kStages * (kPitch + kStageBarriers * 8) + kBandBytes + 1024;  // the tiles are aligned to so many
-    static constexpr int kHalf = kColumns / 2;                        // columns of the box of B, and of the gate
+        kStages * (kPitch + kStageBarriers * 8) + kBandBytes + kScaleBytes + 1024;  // the tiles are aligned to so many
+    static constexpr int kHalf = kColumns / 2;                                      // columns of the box of B, and of the gate
 };
 
 // What the kernel is launched with beside the product: maps of A, B and the gate, how the operands lie, and the blocks of a
@@ -210,12 +213,38 @@ BK_DEVICE void add_terms(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full,
 template <class T>
 constexpr bool kHasTotals = kIsFp8<matmul_element_t<T>>;
 
+// Whether stages bring the scales of their terms.
+template <class T>
+BK_DEVICE bool has_scales_of_blocks(const Matmul<T>& p) {
+    if constexpr (kIsScaled<T>) return p.epilogue.is_by_blocks();
+    return false;
+}
+
+// The scales of the stages of one tile, by a warp, which loads those of a stage while it waits for its place.
+template <class T, int kColumns>
+BK_DEVICE void copy_scales(const Matmul<T>& p, const MatmulPlace& place, float* scales, uint64_t* full, uint64_t* empty,
+                           StagePlace& at, int64_t steps, int lane) {
+    constexpr int kRows = static_cast<int>(kGroupRows) / 32, kBlocks = kColumns / kScaleTerms;
+    for (int64_t step = 0; step < steps; ++step) {
+        float of_row[kRows], of_block = 0;
+        for (int i = 0; i < kRows; ++i)
+            of_row[i] = p.epilogue.scale_of_row(min(place.row + lane + 32 * i, place.end - 1), step);
+        if (lane < kBlocks) of_block = p.epilogue.scale_of_column(min(place.column + lane * kScaleTerms, p.n - 1), step);
+        wait_for_phase(empty + at.stage, at.parity ^ 1);
+        float* const to = scales + at.stage * kScalePitch;
+        for (int i = 0; i < kRows; ++i) to[lane + 32 * i] = of_row[i];
+        if (lane < kBlocks) to[kGroupRows + lane] = of_block;
+        __syncwarp();
+        if (lane == 0) arrive(full + at.stage);
+        at.advance(GroupTile<T, kColumns>::kStages);
+    }
+}
+
 // Totals in f32 of sums over the 128 terms of a stage, a block of scales, which they have where they are by blocks; 128 columns
 // at a time. The groups take turns, so that one adds up its sums while the other's are made.
 template <class T, int kColumns>
 BK_DEVICE void add_totals(float (&totals)[kColumns / 2], const Matmul<T>& p, char* tiles, uint64_t* full, uint64_t* empty,
-                          StagePlace& at, int64_t steps, const MatmulPlace& place, int64_t row, int group, int lane,
-                          int blocks) {
+                          const float* scales, StagePlace& at, int64_t steps, int group, int lane, int blocks) {
     using Tile = GroupTile<T, kColumns>;
     constexpr int kPart = kScaleTerms, kParts = kColumns / kPart;
     static_assert(kSwizzleBytes == kScaleTerms && kColumns % kPart == 0, "a stage is of one block of terms");
@@ -224,16 +253,15 @@ BK_DEVICE void add_totals(float (&totals)[kColumns / 2], const Matmul<T>& p, cha
     for (int64_t step = 0; step < steps; ++step) {
         float of_row[2] = {1, 1}, of_part[kParts];
         for (int part = 0; part < kParts; ++part) of_part[part] = 1;
-        if constexpr (kIsScaled<T>)
-            if (p.epilogue.is_by_blocks()) {
-                for (int half = 0; half < 2; ++half)
-                    of_row[half] = p.epilogue.scale_of_row(min(row + lane / 4 + 8 * half, place.end - 1), step);
-                for (int part = 0; part < kParts; ++part)
-                    of_part[part] = p.epilogue.scale_of_column(min(place.column + part * kPart, p.n - 1), step);
-            }
         const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(at.stage * Tile::kPitch);
         const uint32_t a = stage + static_cast<uint32_t>(group * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
         wait_for_phase(full + at.stage, at.parity);
+        if (has_scales_of_blocks(p)) {
+            const float* const of_stage = scales + at.stage * kScalePitch;
+            const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
+            for (int half = 0; half < 2; ++half) of_row[half] = of_stage[row + 8 * half];
+            for (int part = 0; part < kParts; ++part) of_part[part] = of_stage[kGroupRows + part];
+        }
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
             float sums[kPart / 2];
@@ -268,11 +296,12 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     auto* const full = reinterpret_cast<uint64_t*>(tiles + Tile::kStages * Tile::kPitch);
     uint64_t* const empty = full + Tile::kStages;
     auto* const bands = reinterpret_cast<matmul_scalar_t<T>*>(empty + Tile::kStages);
+    auto* const scales = reinterpret_cast<float*>(reinterpret_cast<char*>(bands) + Tile::kBandBytes);
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
     const int columns = static_cast<int>(columns_of(p, kColumns)), blocks = operands.blocks, rank = rank_in_cluster() % blocks;
     if (thread == 0) {
         for (int stage = 0; stage < Tile::kStages; ++stage) {
-            init_barrier(full + stage, 1);
+            init_barrier(full + stage, has_scales_of_blocks(p) ? 2 : 1);
             init_barrier(empty + stage, blocks * kGroups * kGroupThreads / 32);
         }
         publish_barriers();
@@ -282,7 +311,16 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
     StagePlace at;
     if (warp >= kGroups * kGroupThreads / 32) {
         give_registers<40>();
-        const bool copies = warp == kGroups * kGroupThreads / 32;
+        constexpr int kFirst = kGroups * kGroupThreads / 32;
+        const bool copies = warp == kFirst;
+        if constexpr (kIsScaled<T>)
+            if (warp == kFirst + 1 && has_scales_of_blocks(p)) {
+                for (int64_t index = blockIdx.x / blocks; index < count; index += gridDim.x / blocks) {
+                    const MatmulPlace place = find_group_place(p, index, down, across, columns, blocks, rank);
+                    if (place.end != 0)
+                        copy_scales<T, kColumns>(p, place, scales, full, empty, at, (place.terms + kDepth - 1) / kDepth, lane);
+                }
+            }
         for (int64_t index = blockIdx.x / blocks; copies && index < count; index += gridDim.x / blocks) {
             const MatmulPlace place = find_group_place(p, index, down, across, columns, blocks, rank);
             if (place.end == 0) continue;
@@ -316,7 +354,7 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
                 for (int v = 0; v < kColumns / 2; ++v) sums[v] = 0;
             const int64_t row = place.row + 16 * warp;
             if constexpr (kHasTotals<T>) {
-                add_totals<T, kColumns>(sums, p, tiles, full, empty, at, steps, place, row, group, lane, blocks);
+                add_totals<T, kColumns>(sums, p, tiles, full, empty, scales, at, steps, group, lane, blocks);
             } else if constexpr (sizeof(E) == 2) {
                 const int rest = p.grouped == Grouped::kTerms ? static_cast<int>(place.terms % kDepth) : 0;
                 const auto add = [&](auto a_is_wide, auto b_is_wide) {
