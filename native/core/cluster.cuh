@@ -3,9 +3,20 @@
 
 #include <cstdint>
 
+#include "core/abi/launch.h"
 #include "core/platform.h"
 
 namespace bk {
+
+// Whether this library has code for clusters of blocks, which a chip that has them then runs.
+constexpr bool kHasClusterCode = [] {
+    for (const int arch : {__CUDA_ARCH_LIST__})
+        if (arch >= 900) return true;
+    return false;
+}();
+
+// Blocks of the largest cluster that every chip with clusters runs; 1 where there are none.
+inline unsigned most_cluster_blocks() { return kHasClusterCode && device_arch() >= 90 ? 8 : 1; }
 
 BK_DEVICE int rank_in_cluster() {
     uint32_t rank;

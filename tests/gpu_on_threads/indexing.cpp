@@ -106,6 +106,25 @@ bool selects(int64_t count, int64_t every, int64_t shift, bool is_strided, bool 
     return end >= count || !fails("behind the last", end, table[static_cast<size_t>(end)], -1);
 }
 
+// Bytes that are not 0, of more than one turn of a cluster: without a workspace.
+bool masks(int64_t count, int64_t every) {
+    Numbers<uint8_t> mask(count);
+    for (int64_t i = 0; i < count; ++i) mask[i] = static_cast<uint8_t>(number(i) % every == 0);
+    Numbers<int32_t> x(count), selected(count), placed(count);
+    const Launch launch{nullptr, 0, nullptr};
+    int64_t counter = -5, found = 0;
+    if (MaskedSelect<int32_t>{count, count}.run(x.data(), mask.data(), selected.data(), &counter, launch) != Status::kOk ||
+        MaskedScatter<int32_t>{count, count}.run(x.data(), mask.data(), placed.data(), launch) != Status::kOk)
+        return false;
+    for (int64_t i = 0; i < count; ++i) {
+        const int64_t want = mask[i] != 0 ? x[found] : number(i);
+        if (fails("placed", i, placed[i], want) || (mask[i] != 0 && fails("selected", found, selected[found], x[i])))
+            return false;
+        found += mask[i] != 0;
+    }
+    return !fails("masked", count, counter, found);
+}
+
 template <class T, class I>
 bool is_one_hot(int64_t rows, int32_t classes) {
     Numbers<I> src(rows);
@@ -142,7 +161,8 @@ int main() {
             good = good && selects<double>(9999, 2, 0, is_strided, has_workspace);
             good = good && selects<int16_t>(300, 0, 0, is_strided, has_workspace);
         }
-    good = good && selects<float>(4096 * 70, 7, 0, false, true);
+    for (const bool has_workspace : {false, true}) good = good && selects<float>(4096 * 70, 7, 0, false, has_workspace);
+    for (const int64_t every : {1, 5}) good = good && masks(4096 * 66 + 5, every);
     for (const int32_t classes : {1, 3, 10, 31, 33, 100}) {
         good = good && is_one_hot<float, int32_t>(61, classes);
         good = good && is_one_hot<uint8_t, int64_t>(61, classes);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/abi/launch.h"
+#include "core/cluster.cuh"
 #include "core/pointwise/layout.h"
 #include "core/rows/row_columns.cuh"
 #include "core/rows/row_exchange.cuh"
@@ -27,13 +28,6 @@ constexpr int kMostRowThreads = 1024;
 constexpr int kRowThreads = 512;      // of a block that has rows to itself: two of them share a multiprocessor
 constexpr int kPassingThreads = 256;  // of a block that takes the tiles of a row one after another: four share a multiprocessor
 constexpr int64_t kRowTargetThreads = int64_t{1} << 17;  // about what fills a large chip; constant, as results are
-
-// Whether this library has code for clusters of blocks, which a chip that has them then runs.
-constexpr bool kHasClusterCode = [] {
-    for (const int arch : {__CUDA_ARCH_LIST__})
-        if (arch >= 900) return true;
-    return false;
-}();
 
 // What a launch does: a pass over rows; or, of rows in parts, the statistics of each part, then the map.
 enum class RowStage { kWhole, kSums, kMaps };

@@ -1,8 +1,9 @@
 // A term of each row, or their mean or sum: what a row function (core/rows/row_map.h) saves, twice, as one value of the
 // storage type and one of the compute type.
 //
-// A sum takes its terms unrounded and in an order that depends on their number alone. On a GPU they go through a workspace;
-// one that holds only a part of them takes more launches, and without one a block takes row after row.
+// A sum takes its terms unrounded and in an order that depends on their shape alone, on a GPU without a workspace also on
+// whether it has clusters of blocks. There terms go through the workspace; one that holds only a part of them takes more
+// launches, and without one the blocks of a single cluster, or a single block, take all rows.
 #pragma once
 
 #include <algorithm>

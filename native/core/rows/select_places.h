@@ -117,7 +117,7 @@ constexpr bool kReadsPlaces = false;
 template <class Write>
 constexpr bool kReadsPlaces<Write, std::enable_if_t<Write::reads_places>> = true;
 
-// Bytes with which many blocks look for places; without, one does.
+// Bytes with which all blocks of a chip look for places; without, those of one cluster do, or a single block.
 size_t select_workspace(int64_t places);
 
 template <class Truth, class Write>

@@ -71,6 +71,7 @@ inline Fiber fiber[kMostThreads];
 inline uint32_t heard[kMostThreads];  // words of the last exchange of each thread's warp
 inline Context scheduler;
 inline unsigned current, threads, alive, at_block, blocks_run;
+inline unsigned cluster;  // blocks of one
 inline void (*body)(void*);
 inline void* body_argument;
 inline void (*on_switch)(unsigned thread);

@@ -24,7 +24,13 @@
 #define __shared__ static
 #define __launch_bounds__(...)
 #define __grid_constant__
-#define __CUDA_ARCH_LIST__ 800  // blocks take turns, so that there are no clusters of them
+// Blocks take turns, so that there are clusters of them only where a program asks for these, whose kernels then run twice: in
+// the second round a block is told what the others said in the first.
+#if defined(BK_FIBER_CLUSTERS)
+#define __CUDA_ARCH_LIST__ 900
+#else
+#define __CUDA_ARCH_LIST__ 800
+#endif
 #define BK_LAUNCH_SHARED(type, name) static type name[fibers::kMostShared / sizeof(type)]
 
 struct uint2 {

@@ -19,7 +19,7 @@ struct Grid {
     unsigned shared = 0;
 };
 
-// The blocks of a grid, one after another.
+// The blocks of a grid, one after another; of clusters twice.
 inline void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     const std::lock_guard<std::mutex> alone(fibers::one_launch);
     static unsigned launches = 0;  // what does not depend on the order of threads has the same results from launch to launch
@@ -30,9 +30,11 @@ inline void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     gridDim = grid.blocks;
     blockDim = grid.threads;
     fibers::threads = blockDim.x * blockDim.y;
-    for (blockIdx.z = 0; blockIdx.z < gridDim.z; ++blockIdx.z)
-        for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y)
-            for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) fibers::run_block(reversed);
+    fibers::cluster = grid.cluster;
+    for (int round = grid.cluster > 1 ? 0 : 1; round < 2; ++round)
+        for (blockIdx.z = 0; blockIdx.z < gridDim.z; ++blockIdx.z)
+            for (blockIdx.y = 0; blockIdx.y < gridDim.y; ++blockIdx.y)
+                for (blockIdx.x = 0; blockIdx.x < gridDim.x; ++blockIdx.x) fibers::run_block(reversed);
 }
 
 inline Status submitted(device::Error error, const char* what) {
@@ -52,7 +54,10 @@ Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...
     return submitted(device::submit(launch.stream, [grid, call] { run_grid(grid, call); }), "kernel launch");
 }
 
-inline int device_arch() { return 80; }
+inline int device_arch() {
+    constexpr int arch = __CUDA_ARCH_LIST__;
+    return arch / 10;
+}
 constexpr unsigned kSharedForAll = 48 << 10;
 inline int64_t most_shared_bytes(int) { return 49152; }
 

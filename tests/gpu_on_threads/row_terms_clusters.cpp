@@ -1,0 +1,3 @@
+// Sums of losses without a workspace, by the blocks of a cluster.
+#define BK_FIBER_CLUSTERS
+#include "row_terms.cpp"
