@@ -11,7 +11,7 @@
 namespace bk {
 
 constexpr int kTermThreads = 256;
-constexpr int64_t kTermsOfBlock = 16384;
+constexpr int64_t kTermsOfBlock = 4096;
 
 // Of a block; thread 0 has it.
 template <class C>
