@@ -112,7 +112,8 @@ private:
     // Depends on the rows' numbers alone, whichever operands there are when it runs.
     size_t fused_workspace() const {
         FusedRows rows{};
-        return is_dense(true, &rows) ? fused_rows_workspace<T>(rows) : 0;
+        // Strides of a dsum that is not there may be anything.
+        return is_dense(true, &rows) || is_dense(false, &rows) ? fused_rows_workspace<T>(rows) : 0;
     }
 
     // Apart, so that its buffers and those of the rows are not on the stack together.

@@ -193,10 +193,15 @@ private:
 
     // Zeros where there is nothing.
     static BK_HD void load(Chunk& to, const T* from, int count) {
+        if (from == nullptr) {  // a loop, where memset would be a slow string instruction
+            BK_CHUNK_LOOP
+            for (int i = 0; i < kFusedChunk; ++i) to.at[i] = C(0);
+            return;
+        }
         Block<T, kFusedChunk> some;
-        if (from == nullptr || count < kFusedChunk) {
+        if (count < kFusedChunk) {
             memset(some.cell, 0, sizeof(some.cell));
-            if (from != nullptr) gather_run(some.cell, from, 1, count);
+            gather_run(some.cell, from, 1, count);
             from = some.cell;
         }
         if constexpr (std::is_same_v<T, f16>) {
