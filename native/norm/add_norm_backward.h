@@ -6,62 +6,13 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
+#include "norm/add_norm_row.h"
 #include "norm/fused_rows.h"
 #include "norm/group_moments.h"
 #include "norm/norm_columns.h"
-#include "norm/norm_row.h"
 #include "norm/row_shape.h"
 
 namespace bk {
-
-// dx = extra + scale * (h - mean of h - xh * mean of h * xh), h = dy * (gamma + offset) and xh = (x - mean) * scale.
-template <class T>
-struct AddNormBackward : RowDefaults {
-    static constexpr bool kOnePass = true;
-    using C = compute_t<T>;
-    using Acc = NormGradientSums<C>;
-    struct Row {
-        C mean, scale;
-        C level, slope;  // means of h and of h * xh
-    };
-    struct Held {
-        C h, xh, extra;
-    };
-
-    bool is_centered;  // dx has no mean, and the saved statistic is scale, not 1 / scale
-    bool has_gamma, has_extra;
-    C gamma_offset;
-
-    BK_HD Row start(C mean, C statistic) const {
-        return {is_centered ? mean : C(0), is_centered ? statistic : C(1) / statistic, 0, 0};
-    }
-    BK_HD Held hold(const Row& row, int64_t, C dy, C extra, C x, C gamma) const {
-        return {math::select(has_gamma, dy * (gamma + gamma_offset), dy), (x - row.mean) * row.scale,
-                math::select(has_extra, extra, C(0))};
-    }
-    BK_HD Held pad() const { return {0, 0, 0}; }
-    BK_HD Acc identity() const { return {0, 0}; }
-    template <class Where, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where&) const {
-        C h[N], product[N];
-        BK_HELD_LOOP
-        for (int i = 0; i < N; ++i) {
-            h[i] = held[i].h;
-            product[i] = held[i].h * held[i].xh;
-        }
-        return {sum_of(h), sum_of(product)};
-    }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.h + b.h, a.product + b.product}; }
-    BK_HD bool finish(Row& row, const Acc& all, int64_t n) const {
-        const C count = static_cast<C>(n);
-        row.level = is_centered ? all.h / count : C(0);
-        row.slope = all.product / count;
-        return false;
-    }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held) const {
-        return pack(held.extra + row.scale * (held.h - row.level - held.xh * row.slope));
-    }
-};
 
 // Of both. mean and dbeta are null in add_rms_norm.
 template <class T>
@@ -161,7 +112,8 @@ private:
     // Depends on the rows' numbers alone, whichever operands there are when it runs.
     size_t fused_workspace() const {
         FusedRows rows{};
-        return is_dense(true, &rows) ? fused_rows_workspace<T>(rows) : 0;
+        // Strides of a dsum that is not there may be anything.
+        return is_dense(true, &rows) || is_dense(false, &rows) ? fused_rows_workspace<T>(rows) : 0;
     }
 
     // Apart, so that its buffers and those of the rows are not on the stack together.

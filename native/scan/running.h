@@ -164,11 +164,20 @@ struct RunningLogSumExp {
         const State high = rises ? later : earlier, low = rises ? earlier : later;
         return {high.rest + (1 + low.rest) * decay<T>(descent(low.top, high.top)), high.top};
     }
+    struct Climb {
+        C low, top;
+    };
+    BK_HD Climb climb(C top, C x) const {
+        const bool rises = x > top;
+        return {rises ? top : x, rises ? x : top};
+    }
+    BK_HD C factor(const Climb& next) const { return decay<T>(descent(next.low, next.top)); }
+    BK_HD State climbed(const State& earlier, const Climb& next, sum_t<T> factor) const {
+        return {math::fma(earlier.rest, next.top > earlier.top ? factor : sum_t<T>(1), factor), next.top};
+    }
     BK_HD State extend(const State& earlier, int64_t, C x) const {
-        const bool rises = x > earlier.top;
-        const C top = rises ? x : earlier.top, low = rises ? earlier.top : x;
-        const sum_t<T> factor = decay<T>(descent(low, top));
-        return {math::fma(earlier.rest, rises ? factor : sum_t<T>(1), factor), top};
+        const Climb next = climb(earlier.top, x);
+        return climbed(earlier, next, factor(next));
     }
     BK_HD C value(int64_t, const State& before, const State& through, C) const {
         const State& found = exclusive ? before : through;

@@ -33,11 +33,11 @@ namespace bk {
 template <class Acc>
 constexpr int64_t kMostAccs =
     2560 / static_cast<int64_t>(sizeof(Acc)) < 1024 ? 2560 / static_cast<int64_t>(sizeof(Acc)) / 16 * 16 : 1024;
-constexpr int64_t kTermAccs = 128;     // at most, of one result
-constexpr int64_t kGatherSpan = 128;   // neighbours that do not lie side by side are copied
-constexpr int64_t kShortAccs = 16;     // of a result of few terms
-constexpr int64_t kLinesAtOnce = 8;    // that are added to Accs in registers
-constexpr int64_t kAskedBytes = 8192;  // between what is added and what memory is asked for
+constexpr int64_t kTermAccs = 128;      // at most, of one result
+constexpr int64_t kGatherSpan = 128;    // neighbours that do not lie side by side are copied
+constexpr int64_t kShortAccs = 16;      // of a result of few terms
+constexpr int64_t kLinesAtOnce = 8;     // that are added to Accs in registers
+constexpr int64_t kBytesAtOnce = 1024;  // of lines of one result, read here and there: of 4096 memory gives half as much
 // A long reduction with few results is split into as many parts, whatever the number of threads.
 constexpr int64_t kReduceParts = 64;
 constexpr int64_t kReducePartTerms = 4096;
@@ -60,6 +60,8 @@ template <class... In>
 struct TermsInMemory {
     static constexpr int kOperands = sizeof...(In);
     static constexpr int64_t kMost = 1024;
+    static constexpr int64_t kMostAlong =  // Accs of one result
+        std::max(kShortAccs, kBytesAtOnce / kLinesAtOnce / std::max({static_cast<int64_t>(sizeof(In))...}));
     using Values = std::index_sequence_for<In...>;
     template <class T>
     struct alignas(64) Buffer {
@@ -147,19 +149,6 @@ BK_HD void add_span(const R& reducer, Accs& accs, int64_t count, int64_t index, 
         if (is_dense) return add_lines_beside(reducer, accs, count, x, kAlone, std::index_sequence<0>{});
     }
     add_span(reducer, accs, count, index, step, x, each);
-}
-
-// `count` terms that come later: what hardware asks for ends with a page. Inlined at once, for GCC takes a call that does no
-// more than this for one without effect.
-template <class T>
-__attribute__((always_inline)) inline void ask_for(const T* x, int64_t count) {
-    constexpr int64_t kBytes = static_cast<int64_t>(sizeof(T));
-    for (int64_t i = 0; i < count; i += 64 / kBytes) __builtin_prefetch(x + kAskedBytes / kBytes + i);
-}
-template <class... In, size_t... I>
-__attribute__((always_inline)) inline void ask_for(int64_t count, int moving, const Pack<const In*...>& x,
-                                                   std::index_sequence<I...>) {
-    ((int{I} < moving ? ask_for(get<I>(x), count) : void()), ...);
 }
 
 // add_span of kLinesAtOnce lines, which lie `line` apart in each input and whose indices do in its last entry. Each Acc is
@@ -278,7 +267,6 @@ BK_HD int64_t collect(const R& reducer, const ReduceSpans<kIn>& spans, Accs& acc
                 if (spans.are_dense && stop - t >= whole && run + kLinesAtOnce <= kReduceRun) {
                     const auto from = reader.read(offset, offset[kIn], used, stop - t);
                     if (used > started) start_span(reducer, accs, std::exchange(started, used), used, from, each);
-                    if (spans.along_terms) ask_for(whole, kMovingOf<R>, from, each);
                     add_lines(reducer, accs, used, offset[kIn], spans.index_step, from, next, each,
                               std::make_index_sequence<kLinesAtOnce>{});
                     if ((run += kLinesAtOnce) == kReduceRun) settle_span(reducer, accs, used, std::exchange(run, 0));
@@ -429,7 +417,8 @@ BK_HD typename R::Acc reduce_line(const R& reducer, int64_t n, const In*... in) 
     int64_t step[kIn + 1] = {};
     for (int k = 0; k < kIn; ++k) step[k] = terms.step[k] = k < kMovingOf<R> ? 1 : 0;
     line.append(n, step);
-    ReduceSpans<kIn> spans{true, true, accs_along(kAccs, n, true), n, 0, {}, Walk<kIn + 1, uint64_t>(line)};
+    ReduceSpans<kIn> spans{
+        true, true, accs_along(std::min(kAccs, terms.kMostAlong), n, true), n, 0, {}, Walk<kIn + 1, uint64_t>(line)};
     for (int k = 0; k < kIn; ++k) spans.stride[k] = step[k];
     AccArrays<typename R::Acc, kAccs> accs, all;
     typename TermsInMemory<In...>::Reader reader(terms);
@@ -467,7 +456,9 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
     Layout<kIn + kOut> outer = plan.kept;
     int64_t width = 1, block = 1, blocks = 1, parts = 1;
     if (spans.along_terms) {
-        spans.accs = accs_along(kAccs, spans.line, spans.are_dense);
+        int64_t most = kAccs;
+        if constexpr (Terms::Reader::kInMemory) most = std::min(most, Terms::kMostAlong);
+        spans.accs = accs_along(most, spans.line, spans.are_dense);
     } else {
         width = plan.kept.extent[inner];
         outer.rank = inner;

@@ -384,9 +384,11 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     }
 
     // Rows [begin, end); or, where `part` is there, segments [begin, end) of row `shared`: their sums or, with kMaps, the map.
+    // Where `in_output`, sums leave in the output what they hold, and the map finds it there.
     struct Shared {
         int64_t row;
         int work;
+        bool in_output;
         Row known;
         Acc* part;
     };
@@ -399,7 +401,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         const int64_t chunks = ceil_div<int64_t>(n, kRowChunk);
         const bool keeps = !F::kOnlyMaps && chunks <= kMostGroups;
         const int most = shared != nullptr || rows.rank == 0 ? 1 : F::kOnlyMaps ? kMostRows : keeps ? rows_together(chunks) : 1;
-        const bool in_output = !keeps && shared == nullptr && holds_in_output();
+        const bool in_output = shared != nullptr ? shared->in_output : !keeps && holds_in_output();
         int count = 1;
         for (int64_t i = begin; i < end; i += count) {
             if (most > 1) count = lot_rows(i, end, most);
@@ -411,7 +413,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             int work = shared != nullptr ? shared->work : kFirstWork;
             bool again = F::kOnePass;
             for (;;) {
-                const bool puts = in_output && (again || work == kMaps);
+                const bool puts = in_output && (again || shared != nullptr || work == kMaps);
                 for (int r = 0; r < count; ++r) all[r] = f.identity();
                 for (int64_t at_segment = first; at_segment < last; at_segment += length) {
                     visit(work, lot, row, at_segment, std::min(at_segment + length, last), group, keeps, puts ? chunk : nullptr,
@@ -462,7 +464,9 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         for (int64_t r = 0; r < (shares ? row_count : 1); ++r) {
             Acc part[kMostSegments];
             const At at = outer(static_cast<uint64_t>(r));
-            Shared shared{r, kFirstWork, shares ? start(at) : none.known, part};
+            Shared shared{r, kFirstWork, false, shares ? start(at) : none.known, part};
+            // Segments of a row have no place for the statistics of its chunks: those that the map needs are made again.
+            const bool in_output = F::kMapsAlone && shares && holds_in_output();
             for (;;) {
                 parallel_rows(shares ? segments : row_count, shares ? 1 : grain_for(row_bytes),
                               [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr); });
@@ -471,7 +475,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
                 const bool again = f.finish(shared.known, all, n);
                 if (!again && kOut == 0) break;
-                if (!again) shared.work = kLoads | kMaps | (leaves_elements() ? 0 : kSums);
+                shared.in_output = in_output;
+                if (!again) shared.work = kMaps | (in_output ? 0 : kLoads | (leaves_elements() ? 0 : kSums));
             }
             if (shares) save(at, f.saved(shared.known), std::index_sequence_for<Saved...>{});
         }

@@ -8,6 +8,11 @@
 //   auto value(int64_t i, State before, State through, C... x) const
 //                                                    the result at place i, or a Pack of results: `before` is that of the
 //                                                    terms before it, `through` that of these and its own
+// A scan of one input, whose results need no more than the states, may climb; the CPU takes blocks of terms by steps, then:
+//   struct Climb { C low, top; }                     State has the `top`, too: the largest term so far
+//   Climb climb(C top, C x) const                    the next top, and what lies below it
+//   C factor(Climb) const                            waits for no other term
+//   State climbed(State earlier, Climb, C factor) const      is join(earlier, term(i, x))
 // Of one input, `S::kAhead` where it is not negative, the element of the next place is taken, and beyond the last place 1.
 //
 // Places count from the first term: a scan from the other end is one of a turned axis. Terms are joined in an order that

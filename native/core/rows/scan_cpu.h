@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/math/math.h"
+#include "core/reduce/reduce_accs_cpu.h"
 #include "core/rows/scan.h"
 #include "core/types/vec.h"
 
@@ -17,6 +18,7 @@ constexpr int64_t kMostScanChunks = 256;
 constexpr int64_t kScanRows = 128;   // side by side
 constexpr int kScanAtOnce = 4;       // rows or chunks, each of which waits for its own sums
 constexpr int64_t kScanBlock = 128;  // terms that are widened together
+constexpr int64_t kClimbBlock = 64;  // terms of a scan that climbs
 
 template <class T, class S, int Operands>
 size_t scan_parts_bytes(const ScanAxes<Operands>&) {
@@ -32,17 +34,17 @@ BK_HD T term_at(const T* row, int64_t step, int64_t place, int64_t length) {
         return row[place * step];
 }
 
-// `parts` times kScanBlock terms, in the type in which they are joined.
-template <class T, int kParts>
+// `parts` times kBlock terms, in the type in which they are joined.
+template <class T, int kParts, int64_t kBlock = kScanBlock>
 struct alignas(64) WideTerms {
-    compute_t<T> cell[kParts * kScanBlock];
+    compute_t<T> cell[kParts * kBlock];
 
     BK_HD void load(int part, const T* from, int64_t step, int64_t count) {
-        compute_t<T>* const to = cell + part * kScanBlock;
+        compute_t<T>* const to = cell + part * kBlock;
         in_steps(step, count, [=](int64_t k, int64_t at) { to[k] = widen(from[at]); });
     }
     BK_HD void store(int part, T* to, int64_t step, int64_t count) const {
-        const compute_t<T>* const from = cell + part * kScanBlock;
+        const compute_t<T>* const from = cell + part * kBlock;
         in_steps(step, count, [=](int64_t k, int64_t at) { to[at] = narrow<T>(from[k]); });
     }
 
@@ -69,6 +71,11 @@ template <class Operands, class = void>
 constexpr bool kHasHalves = false;
 template <class... T>
 constexpr bool kHasHalves<Inputs<T...>> = (math::kIsHalf<T> || ...);
+
+template <class S, class = void>
+constexpr bool kClimbs = false;
+template <class S>
+constexpr bool kClimbs<S, std::void_t<typename S::Climb>> = true;
 
 template <class S, class Out, class In>
 struct RowScan {
@@ -116,7 +123,9 @@ struct RowScan {
     BK_HD void scan_parts(Part* given, std::integer_sequence<int, P...> parts, int64_t count, bool is_wanted,
                           Indices... indices) const {
         ((given[P].sum = scan.identity(), given[P].previous = given[P].before), ...);
-        if constexpr (kHasHalves<In> && S::kAhead < 0)
+        if constexpr (kClimbs<S>)
+            climb_parts(given, parts, count, is_wanted);
+        else if constexpr (kHasHalves<In> && S::kAhead < 0)
             scan_widened(given, parts, count, is_wanted, indices...);
         else
             scan_run(given, parts, count, is_wanted, indices...);
@@ -149,6 +158,59 @@ struct RowScan {
                  ...);
         }
         for (int p = 0; p < kParts; ++p) given[p].sum = block[p].sum;
+    }
+
+    // Terms of a scan that climbs (core/rows/scan.h), a block at a time: what waits for the term before is a loop of little
+    // else, and the rest are vectors.
+    template <int... P>
+    BK_HD void climb_parts(Part* given, std::integer_sequence<int, P...>, int64_t count, bool is_wanted) const {
+        constexpr int kParts = sizeof...(P);
+        using Climb = typename S::Climb;
+        WideTerms<TypeOf<0, In>, kParts, kClimbBlock> cells;  // terms, then factors, then results
+        AccArrays<Climb, kParts * kClimbBlock> climbs;
+        AccArrays<State, kParts * kClimbBlock> states;
+        auto* const cell = cells.cell;
+        auto sums = pack(given[P].sum...);
+        for (int64_t done = 0; done < count; done += kClimbBlock) {
+            const int64_t run = std::min(kClimbBlock, count - done);
+            (cells.load(P, place<1>(get<0>(in.pointer), given[P], given[P].first + done), axes.step[1], run), ...);
+            auto tops = pack(get<P>(sums).top...);
+            const auto climb = [&](auto& top, int64_t at) BK_INLINED {
+                const Climb next = scan.climb(top, cell[at]);
+                top = next.top;
+                climbs.store(at, next);
+            };
+            for (int64_t k = 0; k < run; ++k) (climb(get<P>(tops), P * kClimbBlock + k), ...);
+            const auto find_factors = [&](int64_t start) BK_INLINED {
+                BK_VECTOR_LOOP
+                for (int64_t at = start; at < start + run; ++at) cell[at] = scan.factor(climbs.load(at));
+            };
+            (find_factors(P * kClimbBlock), ...);
+            const auto extend = [&](State& sum, int64_t at) BK_INLINED {
+                sum = scan.climbed(sum, climbs.load(at), cell[at]);
+                states.store(at, sum);
+            };
+            for (int64_t k = 0; k < run; ++k) (extend(get<P>(sums), P * kClimbBlock + k), ...);
+            if (!is_wanted) continue;
+            (climb_results(given[P], P * kClimbBlock, done, run, states, cell), ...);
+            (cells.store(P, place<0>(get<0>(out.pointer), given[P], given[P].first + done), axes.step[0], run), ...);
+        }
+        ((given[P].sum = get<P>(sums)), ...);
+    }
+
+    template <class States, class C>
+    BK_HD void climb_results(Part& part, int64_t start, int64_t done, int64_t run, States& states, C* cell) const {
+        const State before = part.before;
+        if (part.first != 0) {
+            BK_VECTOR_LOOP
+            for (int64_t at = start; at < start + run; ++at) states.store(at, scan.join(before, states.load(at)));
+        }
+        const int64_t first = part.first + done;
+        cell[start] = scan.value(first, part.previous, states.load(start), C(0));
+        BK_VECTOR_LOOP
+        for (int64_t k = 1; k < run; ++k)
+            cell[start + k] = scan.value(first + k, states.load(start + k - 1), states.load(start + k), C(0));
+        part.previous = states.load(start + run - 1);
     }
 
     // The terms [first, last) of a row, joined.
