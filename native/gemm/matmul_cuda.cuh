@@ -26,11 +26,11 @@ struct LibraryWorkspace {
 
     // Of a product that is for the library.
     template <class T>
-    static LibraryWorkspace of(int64_t m, int64_t n, int64_t k, int64_t sum_bytes, void* base) {
+    static LibraryWorkspace of(int64_t m, int64_t n, int64_t k, bool has_sums, void* base) {
         Carver carver(base);
         LibraryWorkspace made;
         made.own = carver.take<char>(static_cast<int64_t>(library_workspace()));
-        if (sum_bytes > 0) made.sums = carver.take<char>(sum_bytes);
+        if (has_sums) made.sums = carver.take<char>(kSumBytes);
         if (kIsRounded<T>) {
             made.a = carver.take<float>(rounded_numel(m, k));
             made.b = carver.take<float>(rounded_numel(n, k));
@@ -46,8 +46,9 @@ size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has
     if (backend == Backend::kGroups) return 0;
     const bool for_library = may_be_library(backend) && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
                              (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated));
+    const bool bands = has_bands<T>(has_steps, is_gated);
     return std::max(
-        for_library ? LibraryWorkspace::of<T>(m, n, k, sum_bytes<T>(m, n, has_steps, is_gated), nullptr).bytes : 0,
+        for_library ? LibraryWorkspace::of<T>(m, n, k, bands, nullptr).bytes : 0,
         is_gated ? 0 : std::max(parts_workspace<T>(m, n, k, batch), TurnedFactors<T>(m, n, k, batch, along, nullptr).bytes));
 }
 
@@ -58,14 +59,14 @@ Status matmul_if_library(const Launch& launch, const Matmul<T>& p, bool has_work
     if (!fits_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated)) return Status::kOk;
     LibraryMatmul problem;
     if (!library_matmul(p, &problem)) return Status::kOk;
-    const int64_t bytes = sum_bytes<T>(p.m, p.n, has_steps, is_gated);
+    const bool bands = has_bands<T>(has_steps, is_gated);
     const LibraryWorkspace workspace =
-        LibraryWorkspace::of<T>(p.m, p.n, p.k, bytes, has_workspace ? launch.workspace : nullptr);
+        LibraryWorkspace::of<T>(p.m, p.n, p.k, bands, has_workspace ? launch.workspace : nullptr);
     if constexpr (kIsRounded<T>) {
         if (!has_workspace || !has_library()) return Status::kOk;
         BK_TRY(round_factors(launch, &problem, workspace.a, workspace.b));
     }
-    if (bytes > 0) return finish_bands(launch, p, problem, workspace.own, workspace.sums, done, bytes);
+    if (bands) return finish_bands(launch, p, problem, workspace.own, workspace.sums, done);
     if (has_steps) return finish_in_place(launch, p, problem, workspace.own, done);
     if (matmul_by_library(launch, problem, workspace.own)) *done = p.m;
     return Status::kOk;

@@ -27,7 +27,7 @@ namespace bk {
 // for operands that are not aligned to 16 bytes, these products are ours, and wherever warp groups can have them: bias, gelu
 // and residual of 8192^3 take cuBLASLt's way 1.12 times as long.
 constexpr int64_t kLeastLibrarySide = 64, kLeastLibraryTerms = int64_t(1) << 27, kLeastRoundedSide = 2048;
-constexpr int64_t kSumBytes = int64_t(128) << 20, kBandRows = 128;  // bands are of multiples of so many rows
+constexpr int64_t kSumBytes = int64_t(64) << 20, kBandRows = 128;  // bands are of multiples of so many rows
 
 template <class T>
 constexpr bool kLibraryHasType =
@@ -37,27 +37,6 @@ constexpr bool kLibraryHasType =
 template <class T>
 constexpr bool has_bands(bool has_steps, bool is_gated) {
     return is_gated || (sizeof(matmul_element_t<T>) == 2 && has_steps);
-}
-
-// Bytes of sums in a row of a band.
-template <class T>
-constexpr int64_t sum_row_bytes(int64_t n, bool is_gated) {
-    return n * static_cast<int64_t>(sizeof(matmul_scalar_t<T>)) * (is_gated ? 2 : 1);
-}
-
-// Rows of a band, at most `most`: bands of whole waves, or nearly, of tiles of 128 x 128.
-inline int64_t rows_of_band(int64_t m, int64_t n, int64_t most) {
-    constexpr int64_t kTries = 16;
-    const int64_t down = ceil_div(m, kBandRows), across = ceil_div(n, kBandRows), first = std::min(down, most / kBandRows);
-    const auto waves = [&](int64_t tiles) { return ceil_div(tiles * across, kMultiprocessors); };
-    int64_t best = first, fewest = INT64_MAX;
-    for (int64_t tiles = first; tiles > std::max<int64_t>(first - kTries, 0); --tiles) {
-        const int64_t all = down / tiles * waves(tiles) + waves(down % tiles);
-        if (all >= fewest) continue;
-        fewest = all;
-        best = tiles;
-    }
-    return best * kBandRows;
 }
 
 template <class T>
@@ -76,7 +55,8 @@ bool fits_library(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps
     if (!kLibraryHasType<T> || std::min({m, n, k, batch}) <= 0) return false;
     if ((has_steps || kIsRounded<T>) && batch != 1) return false;
     if (kIsRounded<T> && is_gated) return false;
-    return !has_bands<T>(has_steps, is_gated) || sum_row_bytes<T>(n, is_gated) <= kSumBytes / kBandRows;
+    return !has_bands<T>(has_steps, is_gated) ||
+           n <= kSumBytes / static_cast<int64_t>(sizeof(matmul_scalar_t<T>)) / (is_gated ? 2 : 1) / kBandRows;
 }
 
 template <class T>
@@ -194,21 +174,16 @@ Status finish_in_place(const Launch& launch, const Matmul<T>& p, LibraryMatmul p
     return finish(launch, rest, PartsOf<T>{reinterpret_cast<S*>(e.d)}, e.d_at.row, p.m, p.n);
 }
 
-// Of all bands' sums, as many as are in the workspace at a time; 0 where they do not pass through it.
-template <class T>
-int64_t sum_bytes(int64_t m, int64_t n, bool has_steps, bool is_gated) {
-    if (!has_bands<T>(has_steps, is_gated)) return 0;
-    return std::min(kSumBytes, ceil_div(m, kBandRows) * kBandRows * sum_row_bytes<T>(n, is_gated));
-}
-
-// By cuBLASLt into `sums`, of `bytes`, a band of rows at a time, with steps of ours. *done says of how many rows.
+// By cuBLASLt into `sums`, of `sum_bytes`, a band of rows at a time, with steps of ours. *done says of how many rows.
 template <class T>
 Status finish_bands(const Launch& launch, const Matmul<T>& p, LibraryMatmul problem, void* workspace, void* sums, int64_t* done,
-                    int64_t bytes) {
+                    int64_t sum_bytes = kSumBytes) {
     using S = matmul_scalar_t<T>;
     if (sums == nullptr || p.n % (kLibraryAlignment / static_cast<int64_t>(sizeof(S))) != 0) return Status::kOk;
     const S one = 1, zero = 0;
-    const int64_t band = rows_of_band(p.m, p.n, bytes / sum_row_bytes<T>(p.n, p.gate != nullptr));
+    const int64_t row_bytes = p.n * static_cast<int64_t>(sizeof(S)) * (p.gate == nullptr ? 1 : 2);
+    const int64_t most = sum_bytes / row_bytes / kBandRows * kBandRows, bands = ceil_div(p.m, most);
+    const int64_t band = ceil_div(ceil_div(p.m, bands), kBandRows) * kBandRows;
     S* const gates = p.gate == nullptr ? nullptr : static_cast<S*>(sums) + band * p.n;
     problem.d_type = std::is_same_v<S, double> ? LibraryType::kF64 : LibraryType::kF32;
     problem.bias = nullptr;
