@@ -13,18 +13,17 @@ namespace bk {
 constexpr int kTermThreads = 256;
 constexpr int64_t kTermsOfBlock = 4096;
 
-// Of a block; thread 0 has it.
+// Of a block; every thread has it.
 template <class C>
 BK_DEVICE C sum_threads(C mine) {
     __shared__ C part[kTermThreads];
     part[threadIdx.x] = mine;
-    for (int half = kTermThreads / 2; half > 0; half /= 2) {
-        __syncthreads();
-        if (static_cast<int>(threadIdx.x) < half) part[threadIdx.x] += part[threadIdx.x + half];
-    }
-    const C all = threadIdx.x == 0 ? part[0] : C(0);  // written by itself
     __syncthreads();
-    return all;
+    for (int half = kTermThreads / 2; half > 0; half /= 2) {
+        if (static_cast<int>(threadIdx.x) < half) part[threadIdx.x] += part[threadIdx.x + half];
+        __syncthreads();
+    }
+    return part[0];
 }
 
 // Terms that lie `step` apart, `each` of them to a block, whose sum takes the place of its first one. With one block the sum
