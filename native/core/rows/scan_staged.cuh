@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedResident)
     const int count = static_cast<int>(min(grid.length - begin, int64_t{Stage::kTerms}));
     T* const to = out + offset[0] + begin * grid.step[0];
     const T* const from = in + offset[1] + begin * grid.step[1];
-    // Where the vector of a row and of the terms from `term` on is; across memory that row is `beside` the lane's.
+    // Where the vector of the terms from `term` on is, across memory of rows from `row` on, from where the lane's row begins.
     const auto at = [&](int64_t step, int term, int row) {
         return stage.is_turned ? -int64_t{term + N - 1} : term * step + (kIsAlong ? 0 : row - lane);
     };
