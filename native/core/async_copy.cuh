@@ -39,6 +39,12 @@ BK_DEVICE void start_copy_16(void* to, const void* from, int bytes) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(bytes) : "memory");
 }
 
+// 4 bytes, or zeros for them.
+BK_DEVICE void start_copy_4(void* to, const void* from, bool is_there) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(to)), "l"(from), "r"(is_there ? 4 : 0)
+                 : "memory");
+}
+
 BK_DEVICE void end_copy_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
 // All but the last kPending groups have arrived, the caller's own.

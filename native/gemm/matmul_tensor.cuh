@@ -413,8 +413,8 @@ __global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
     if (place.end == 0) return;
     const TileSource<E> a{first_term(p.a, p.a_at, p.a_at.column, place), place.end, place.terms, p.a_at.row, p.a_at.column};
     const TileSource<E> b{first_term(p.b, p.b_at, p.b_at.row, place), place.width, place.terms, p.b_at.column, p.b_at.row};
-    const TileFeed<E, kSide, kFeedA> feed_a(a, place.row, thread);
-    const TileFeed<E, kSide, kFeedB, kMayBeGated<T>> feed_b(b, place.column, thread, p.gate);
+    TileFeed<E, kSide, kFeedA> feed_a(a, place.row, thread);
+    TileFeed<E, kSide, kFeedB, kMayBeGated<T>> feed_b(b, place.column, thread, p.gate);
     const int64_t tiles = (place.terms + kDepth - 1) / kDepth;
     const auto fill = [&](int64_t tile) {
         char* const stage = shared + tile % kStages * (2 * kBytes);

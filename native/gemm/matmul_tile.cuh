@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/matmul/tensor_core.cuh"
 #include "gemm/matmul.h"
@@ -17,8 +18,8 @@ constexpr int kMatmulSteps = 2;   // of 32 bytes
 constexpr int kMatmulThreads = 128;
 constexpr int kChunk = 16;
 
-// How an operand comes to shared memory: deep or wide by copies of 16 bytes, or element by element, whatever its strides and
-// alignment, into a deep tile.
+// How an operand comes to shared memory: deep or wide by copies of 16 bytes, or, whatever its strides and alignment, into a
+// deep tile: by copies where it is deep, turned by fours where it is wide and of bytes, else element by element.
 enum class Feed { kDeep, kWide, kElements };
 
 // One operand of one problem, `rows` of A's or columns of B's; [r, k] is at r * row + k * column elements.
@@ -53,6 +54,16 @@ BK_DEVICE int wide_place(int k, int chunk) {
     return k * kRows * static_cast<int>(sizeof(E)) + (chunk ^ turn) * kChunk;
 }
 
+// Four words of four bytes each, turned: byte i of word j becomes byte j of word i.
+BK_DEVICE void turn_bytes(uint32_t (&word)[4]) {
+    const uint32_t low = __byte_perm(word[0], word[1], 0x5140), low_other = __byte_perm(word[2], word[3], 0x5140);
+    const uint32_t high = __byte_perm(word[0], word[1], 0x7362), high_other = __byte_perm(word[2], word[3], 0x7362);
+    word[0] = __byte_perm(low, low_other, 0x5410);
+    word[1] = __byte_perm(low, low_other, 0x7632);
+    word[2] = __byte_perm(high, high_other, 0x5410);
+    word[3] = __byte_perm(high, high_other, 0x7632);
+}
+
 BK_DEVICE int bytes_left(int64_t elements, int size) {
     return elements <= 0 ? 0 : elements * size < kChunk ? static_cast<int>(elements) * size : kChunk;
 }
@@ -67,6 +78,8 @@ class TileFeed {
     static constexpr int kChunks = kFeed == Feed::kWide ? kRows * kSize / kChunk : kMatmulDepth / kChunk;  // of a line
     static constexpr int kCopies = kRows * kMatmulDepth / kChunk / kMatmulThreads;
     static constexpr int kLines = kMatmulThreads / kChunks;  // lines of the tile that are filled at once
+    static constexpr bool kMayTurn = kFeed == Feed::kElements && kSize == 1 && kInByte<E> == 1 && !kMayHaveGate;
+    static constexpr int kTurnedRows = 8;  // of a thread at once, by four terms
 
 public:
     BK_DEVICE TileFeed(const TileSource<E>& source, int64_t first, int thread, const E* gate = nullptr)
@@ -86,12 +99,28 @@ public:
                 left_ = upper_left_;
             }
         }
+        if constexpr (kFeed == Feed::kElements) {
+            const auto address = reinterpret_cast<uintptr_t>(source.data);
+            const bool is_deep = source.column == 1 && (kInByte<E> == 1 || source.row != 0);
+            if (is_deep && address % kChunk == 0 && source.row * kSize % kChunk == 0 && gate == nullptr)
+                way_ = Way::kCopied;
+            else if (kMayTurn && source.row == 1 && address % kTurnedRows == 0 && source.column % kTurnedRows == 0)
+                way_ = Way::kTurned;
+            if constexpr (kMayTurn)
+                if (way_ == Way::kTurned) load_turned(0);
+        }
     }
 
-    // Tile number `tile` along k.
-    BK_DEVICE void fill(char* to, int64_t tile) const {
+    // Tile number `tile` along k; these are asked for one after another.
+    BK_DEVICE void fill(char* to, int64_t tile) {
         const int64_t k0 = tile * kDepth;
-        if constexpr (kFeed == Feed::kElements) {
+        if (kFeed == Feed::kElements && way_ != Way::kCopied) {
+            if constexpr (kMayTurn)
+                if (way_ == Way::kTurned) {
+                    store_turned(to);
+                    load_turned(k0 + kDepth);
+                    return;
+                }
             fill_elements(to, k0);
         } else {
 #pragma unroll
@@ -99,7 +128,7 @@ public:
                 const int line = line_ + i * kLines;
                 int bytes;
                 const E* from;
-                if constexpr (kFeed == Feed::kDeep) {
+                if constexpr (kFeed != Feed::kWide) {
                     const bool is_upper = kMayHaveGate && i >= kCopies / 2;
                     const int64_t k = k0 + chunk_ * kLanes;
                     bytes = line < (is_upper ? upper_left_ : left_) ? bytes_left(source_.depth - k, kSize) : 0;
@@ -110,13 +139,60 @@ public:
                     bytes = k < source_.depth ? bytes_left(left_ - r, kSize) : 0;
                     from = data_ + k * source_.column + r;
                 }
-                const int place = kFeed == Feed::kDeep ? deep_place(line, chunk_) : wide_place<E, kRows>(line, chunk_);
+                const int place = kFeed != Feed::kWide ? deep_place(line, chunk_) : wide_place<E, kRows>(line, chunk_);
                 start_copy_16(to + place, bytes == 0 ? source_.data : from, bytes);
             }
         }
     }
 
 private:
+    enum class Way { kOneByOne, kCopied, kTurned };  // to fill a tile by elements
+
+    // A thread takes four terms of eight rows, which are neighbours in memory. Lanes take 32 of these rows, of 32 terms. What a
+    // tile has of them is on its way since the tile before, or the start.
+    static constexpr int kUnits = kRows / kTurnedRows * (kMatmulDepth / 4) / kMatmulThreads;
+    BK_DEVICE void place_turned(int unit, int* row, int* four) const {
+        const int thread = line_ * kChunks + chunk_, index = unit * kMatmulThreads + thread, high = index / 32;
+        *row = (index % 4 + high % (kRows / 32) * 4) * kTurnedRows;
+        *four = index / 4 % 8 + high / (kRows / 32) * 8;
+    }
+    BK_DEVICE void load_turned(int64_t k0) {
+#pragma unroll
+        for (int unit = 0; unit < kUnits; ++unit) {
+            int row, four;
+            place_turned(unit, &row, &four);
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                const int64_t k = k0 + four * 4 + j;
+                const E* const from = data_ + row + k * source_.column;
+                uint2 bytes = make_uint2(0, 0);
+                if (k < source_.depth && left_ - row >= kTurnedRows) {
+                    bytes = *reinterpret_cast<const uint2*>(from);
+                } else if (k < source_.depth) {
+                    for (int i = 0; i < left_ - row; ++i)
+                        (i < 4 ? bytes.x : bytes.y) |= uint32_t{bit_cast<uint8_t>(from[i])} << i % 4 * 8;
+                }
+                ahead_.word[unit][0][j] = bytes.x;
+                ahead_.word[unit][1][j] = bytes.y;
+            }
+        }
+    }
+    BK_DEVICE void store_turned(char* to) {
+#pragma unroll
+        for (int unit = 0; unit < kUnits; ++unit) {
+            int row, four;
+            place_turned(unit, &row, &four);
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                uint32_t (&word)[4] = ahead_.word[unit][half];
+                turn_bytes(word);
+#pragma unroll
+                for (int i = 0; i < 4; ++i)
+                    *reinterpret_cast<uint32_t*>(to + deep_place(row + half * 4 + i, four / 4) + four % 4 * 4) = word[i];
+            }
+        }
+    }
+
     // Neighbouring threads take neighbours in memory.
     BK_DEVICE void fill_elements(char* to, int64_t k0) const {
         const bool is_wide = kInByte<E> > 1 ? source_.row == 0 : source_.row == 1;
@@ -147,6 +223,12 @@ private:
     int left_, upper_left_ = 0;  // rows from there on
     int line_, chunk_;
     const E* gate_;
+    Way way_ = Way::kOneByOne;
+    struct Words {
+        uint32_t word[kUnits][2][4];
+    };
+    struct NoWords {};
+    std::conditional_t<kMayTurn, Words, NoWords> ahead_;
 };
 
 template <class E>

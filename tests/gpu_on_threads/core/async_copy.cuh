@@ -62,6 +62,7 @@ void start_copy(void* to, const void* from, uint64_t) {
 }
 
 inline void start_copy_16(void* to, const void* from, int bytes) { start_copy_of(to, from, bytes, 16); }
+inline void start_copy_4(void* to, const void* from, bool is_there) { start_copy_of(to, from, is_there ? 4 : 0, 4); }
 
 inline void end_copy_group() {
     own_copies().groups.push_back(own_copies().open);

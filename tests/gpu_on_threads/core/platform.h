@@ -155,6 +155,13 @@ inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, unsigned bits) {
     return static_cast<uint32_t>((static_cast<uint64_t>(high) << 32 | low) >> (bits & 31));
 }
 inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
+// Of the eight bytes of two words those that the nibbles of `chosen` number.
+inline unsigned int __byte_perm(unsigned int low, unsigned int high, unsigned int chosen) {
+    const unsigned long long bytes = static_cast<unsigned long long>(high) << 32 | low;
+    unsigned int made = 0;
+    for (int i = 0; i < 4; ++i) made |= static_cast<unsigned int>(bytes >> (chosen >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return made;
+}
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __clz(int bits) { return bits == 0 ? 32 : __builtin_clz(static_cast<unsigned>(bits)); }
 
