@@ -43,6 +43,10 @@ struct ScatterColumns {
 
     template <class Op, class T>
     static ScatterColumns of(const ScatterLayout& s) {
+        return with(s, sizeof(typename Op::Acc), kBatchBytes<T>, 2);
+    }
+    // Of a block with `beside` bytes of shared memory beside its cells, of which `blocks` share a multiprocessor.
+    static ScatterColumns with(const ScatterLayout& s, int64_t cell_bytes, int64_t beside, int64_t blocks) {
         using L = ScatterLayout;
         const Layout<3> cells = collapse(s.cells);
         const int last = cells.rank - 1;
@@ -50,10 +54,9 @@ struct ScatterColumns {
         for (int k = 0; k < 3; ++k)
             if (cells.stride[k][last] != 1) return {};
         if (cells.extent[last] < kColumnLines) return {};
-        // Two blocks share a multiprocessor, which keeps 1 KiB of each.
-        const int64_t shared = std::max<int64_t>(kSharedForAll, (most_shared_bytes(device_arch()) + 1024) / 2 - 1024);
-        const int64_t most =
-            (shared - kBatchBytes<T>) / (kColumnLines * static_cast<int64_t>(sizeof(typename Op::Acc))) / 32 * 32 - 32;
+        // The multiprocessor keeps 1 KiB of each.
+        const int64_t shared = std::max<int64_t>(kSharedForAll, (most_shared_bytes(device_arch()) + 1024) / blocks - 1024);
+        const int64_t most = (shared - beside) / (kColumnLines * cell_bytes) / 32 * 32 - 32;
         ScatterColumns lines{};
         lines.inner = cells.extent[last];
         lines.outer = last == 1 ? cells.extent[0] : 1;
@@ -82,26 +85,33 @@ struct ScatterColumns {
     int64_t blocks() const { return outer * bundles * tiles; }
 };
 
-// A thread's part of a batch on its way: updates, and their indices by words, of which the upper ones are 0 where there are
-// none.
-template <class T>
+// A thread's part of a batch on its way: kItems updates, kRows apart along its line, and their indices by words, of which the
+// upper ones are 0 where there are none.
+template <class T, int kItems, int kRows>
 struct ColumnBatch {
-    T x[kColumnItems];
-    int32_t low[kColumnItems], high[kColumnItems];
+    T x[kItems];
+    int32_t low[kItems], high[kItems];
 
     // `left` are to come from the thread's first on.
     BK_DEVICE void load(const T* updates, int64_t next_update, IdArray index, int64_t next_index, int left) {
         const int32_t* words = static_cast<const int32_t*>(index.ids);
-        const int64_t update_step = 32 * next_update, word_step = (index.is_wide ? 64 : 32) * next_index;
+        const int64_t update_step = kRows * next_update, word_step = (index.is_wide ? 2 * kRows : kRows) * next_index;
 #pragma unroll
-        for (int u = 0; u < kColumnItems; ++u) {
-            const bool is_there = u * 32 < left;
+        for (int u = 0; u < kItems; ++u) {
+            const bool is_there = u * kRows < left;
             x[u] = load_if<1>(is_there, updates).lane[0];
             low[u] = is_there ? words[0] : -1;
             high[u] = is_there && index.is_wide ? words[1] : 0;
             updates += update_step;
             words += word_step;
         }
+    }
+
+    // The cell of a tile of `count` targets from `begin` on; -1: none of them.
+    BK_DEVICE int target(int u, int begin, int count, int dropped) const {
+        const uint32_t at = static_cast<uint32_t>(low[u]) - static_cast<uint32_t>(begin);
+        const bool is_there = int(high[u] == 0) & int(at < static_cast<uint32_t>(count)) & int(low[u] != dropped);
+        return is_there ? static_cast<int>(at) : -1;
     }
 };
 
@@ -113,6 +123,27 @@ BK_DEVICE bool has_updates(const Op& op, C all) {
 template <class Op, class C>
 BK_DEVICE bool has_updates(const Op&, const Counted<C>& all) {
     return all.count != 0;
+}
+
+// Cells of a line of out that updates go to, of every kRows one from number `place` on.
+template <int kRows, class Op, class T>
+BK_DEVICE void finish_column(const Op& op, const typename Op::Acc* all, int place, int count, T* out, int64_t next_out) {
+    constexpr int kCells = 4;
+    for (int first = place; first < count; first += kRows * kCells) {
+        T cell[kCells];
+        bool is_met[kCells];
+#pragma unroll
+        for (int u = 0; u < kCells; ++u) {
+            const int t = first + u * kRows;
+            is_met[u] = t < count && has_updates(op, all[t]);
+            if (is_met[u]) cell[u] = out[t * next_out];
+        }
+#pragma unroll
+        for (int u = 0; u < kCells; ++u) {
+            const int t = first + u * kRows;
+            if (is_met[u]) out[t * next_out] = narrow<T>(op.finish(widen(cell[u]), all[t]));
+        }
+    }
 }
 
 template <class Op, class T>
@@ -139,7 +170,7 @@ __global__ void __launch_bounds__(kScatterColumnThreads, 2)
 
     const Acc nothing = collected(op, static_cast<C>(op.identity()), false);
     for (int t = thread; t < kColumnLines * pitch; t += kScatterColumnThreads) all[t] = nothing;
-    ColumnBatch<T> batch;
+    ColumnBatch<T, kColumnItems, 32> batch;
     const auto load_batch = [&](int first) {
         batch.load(updates + first * s.next_update, s.next_update, index + first * s.next_index, s.next_index,
                    has_line ? s.n - first - place : 0);
@@ -149,11 +180,8 @@ __global__ void __launch_bounds__(kScatterColumnThreads, 2)
 #pragma unroll
         for (int u = 0; u < kColumnItems; ++u) {
             const int at = line * kColumnPitch + place + u * 32;
-            const uint32_t target = static_cast<uint32_t>(batch.low[u]) - static_cast<uint32_t>(begin);
-            const int is_there =
-                int(batch.high[u] == 0) & int(target < static_cast<uint32_t>(count)) & int(batch.low[u] != s.dropped);
             batch_x[at] = batch.x[u];
-            batch_target[at] = static_cast<int16_t>(is_there ? static_cast<int>(target) : -1);
+            batch_target[at] = static_cast<int16_t>(batch.target(u, begin, count, s.dropped));
         }
         __syncthreads();
         if (first + kColumnBatch < s.n) load_batch(first + kColumnBatch);
@@ -184,22 +212,7 @@ __global__ void __launch_bounds__(kScatterColumnThreads, 2)
         __syncthreads();
     }
 
-    constexpr int kCells = 4;
-    for (int first = place; first < count && has_line; first += 32 * kCells) {
-        T cell[kCells];
-        bool is_met[kCells];
-#pragma unroll
-        for (int u = 0; u < kCells; ++u) {
-            const int t = first + u * 32;
-            is_met[u] = t < count && has_updates(op, all[line * pitch + t]);
-            if (is_met[u]) cell[u] = out[t * s.next_out];
-        }
-#pragma unroll
-        for (int u = 0; u < kCells; ++u) {
-            const int t = first + u * 32;
-            if (is_met[u]) out[t * s.next_out] = narrow<T>(op.finish(widen(cell[u]), all[line * pitch + t]));
-        }
-    }
+    if (has_line) finish_column<32>(op, all + line * pitch, place, count, out, s.next_out);
 }
 
 template <class Op, class T>

@@ -3,7 +3,8 @@
 // Indices outside [0, targets), and `dropped`, combine nothing. Rows by index are the case of an index that stands still
 // along the row. Without a workspace a GPU combines by atomics, each result rounded to T; with one, equal targets are
 // brought together by a stable sort and combined in a fixed order in the compute type, rounded once. Many long lines that
-// are dense or lie side by side are collected in shared memory, with or without a workspace: in a fixed order, rounded once.
+// are dense or lie side by side are collected in shared memory and rounded once, with or without a workspace: in a fixed order,
+// but for sums of lines side by side without one.
 #pragma once
 
 #include <algorithm>

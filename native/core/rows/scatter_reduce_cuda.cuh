@@ -1,6 +1,7 @@
-// In shared memory (scatter_lines.cuh, scatter_columns.cuh), by atomics (scatter_atomic.cuh), or by sorting (target, update)
-// pairs and combining runs: of rows by add_runs.cuh, of elements by combine_elements.cuh. Updates are sorted a slab of at most
-// kScatterSlab at a time, and out is seen through windows whose places fit 31 bits; both are one for all but giant problems.
+// In shared memory (scatter_lines.cuh, scatter_columns.cuh, scatter_column_sums.cuh), by atomics (scatter_atomic.cuh), or by
+// sorting (target, update) pairs and combining runs: of rows by add_runs.cuh, of elements by combine_elements.cuh. Updates are
+// sorted a slab of at most kScatterSlab at a time, and out is seen through windows whose places fit 31 bits; both are one for
+// all but giant problems.
 #pragma once
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "core/rows/add_runs.cuh"
 #include "core/rows/combine_elements.cuh"
 #include "core/rows/scatter_atomic.cuh"
+#include "core/rows/scatter_column_sums.cuh"
 #include "core/rows/scatter_columns.cuh"
 #include "core/rows/scatter_lines.cuh"
 #include "core/rows/scatter_reduce.h"
@@ -163,9 +165,14 @@ Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T
     if constexpr (std::is_constructible_v<IdArray, Ids>) {
         if (const ScatterLines lines = ScatterLines::of<Op>(layout); lines.are_there())
             return scatter_lines(launch, op, lines, updates, IdArray(index), out);
-        const ScatterColumns columns = ScatterColumns::of<Op, T>(layout);
-        const bool takes_columns = !kIsScatterSum<Op> || found;  // sums by atomics take two thirds of the time
-        if (columns.are_there() && takes_columns) return scatter_columns(launch, op, columns, updates, IdArray(index), out);
+        bool has_order = true;
+        if constexpr (kIsScatterSum<Op>) {
+            has_order = found;
+            const ScatterColumns sums = has_order ? ScatterColumns{} : column_sums_of<T>(layout);
+            if (sums.are_there()) return scatter_column_sums(launch, sums, updates, IdArray(index), out);
+        }
+        const ScatterColumns columns = has_order ? ScatterColumns::of<Op, T>(layout) : ScatterColumns{};
+        if (columns.are_there()) return scatter_columns(launch, op, columns, updates, IdArray(index), out);
     }
     if (!found) return scatter_atomic(launch, op, layout, updates, index, out);
     const ScatterSort sort = ScatterSort::of<Op, T>(layout);
