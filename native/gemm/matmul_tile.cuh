@@ -165,7 +165,7 @@ private:
             for (int j = 0; j < 4; ++j) {
                 const int64_t k = k0 + four * 4 + j;
                 const E* const from = data_ + row + k * source_.column;
-                uint2 bytes = make_uint2(0, 0);
+                uint2 bytes{0, 0};
                 if (k < source_.depth && left_ - row >= kTurnedRows) {
                     bytes = *reinterpret_cast<const uint2*>(from);
                 } else if (k < source_.depth) {

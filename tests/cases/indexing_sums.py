@@ -123,7 +123,7 @@ def problems(row):
     add("many_columns", (70, 1030), 0, 411, "mixed")
     add("columns_in_tiles", (300, 512), 0, 1270)
     add("columns_of_blocks", (3, 60, 360), 1, 100, "hot")
-    add("columns_at_once", (257, 1028), 0, 260, "hot")
+    add("columns_at_once", (515, 1028), 0, 260, "hot")
     return table
 
 

@@ -91,7 +91,7 @@ Status launch(const P& p, Kernel kernel) {
     if constexpr (kHasThinKernels<T>)
         if (kernel == Kernel::kThin) return matmul(Launch{}, p);
     if constexpr (std::is_same_v<T, float>) {
-        return matmul_by_fma(Launch{}, p);
+        return kernel == Kernel::kSide128 ? launch_fma_by_feed<128>(Launch{}, p, {}) : launch_fma_by_feed<64>(Launch{}, p, {});
     } else {
         if constexpr (!std::is_same_v<T, double>)
             if (kernel == Kernel::kSide128) return launch_by_feed<T, 128>(Launch{}, p);
@@ -165,6 +165,7 @@ bool test_tiles(const char* name) {
     for (int layout = 0; layout < 4; ++layout) {
         right &= test<T>(name, Kernel::kSide64, layout, {66, 16, 68, lanes, 0, 2});
         right &= test<T>(name, Kernel::kSide64, layout, {33, 47, 61, 1, 1});
+        right &= test<T>(name, Kernel::kSide64, layout, {88, 56, 152, 8});
         right &= test<T>(name, Kernel::kSide64, layout, {5, 6, 0});
         right &= test<T>(name, Kernel::kSide128, layout, {136, 56, 37, 3, 0, 1, true, false});
     }

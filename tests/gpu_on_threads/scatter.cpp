@@ -128,9 +128,12 @@ int main() {
                         is_right<ScatterMax<float>, float, int32_t>(p, has_workspace, false) &&
                         is_right<ScatterProduct<double>, double, int32_t>(p, has_workspace, true);
         }
-    // Lines side by side, whose last bundle and last batch are short, in place of atomics; and in two tiles.
+    // Lines side by side, whose last bundle and last batch are short, in one tile and in several.
     for (const Problem& p : {Problem{259, 1028, 270, 0, false, kHot, 1}, Problem{700, 1028, 1100, 0, false, kUniform, 1}})
-        right = right && is_right<ScatterSum<float>, float, int64_t>(p, false, false);
+        right = right && is_right<ScatterSum<float>, float, int64_t>(p, true, false);
+    for (const Problem& p : {Problem{519, 1028, 270, 0, false, kHot, 1}, Problem{700, 1028, 5300, 0, false, kUniform, 1}})
+        right = right && is_right<ScatterSum<float>, float, int64_t>(p, false, false) &&
+                is_right<ScatterSum<uint64_t>, uint64_t, int32_t>(p, false, false);
     const Problem in_windows{1, 150000, 140000, 1, false, kHot, 64};  // a line of more than a cache keeps
     right = right && is_right<ScatterSum<float>, float, int32_t>(in_windows, false, false) &&
             is_right<ScatterMax<float>, float, int64_t>(in_windows, false, false);
