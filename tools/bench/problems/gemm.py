@@ -8,7 +8,7 @@ from tools.bench.record import Bench, Bound, Operand
 LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # as C numbers how A and B lie
 _HALVES = ("bf16", "f16")
 _GELU_TANH = 4  # as C numbers activations
-_GROUPS = 4  # the backend of warp groups
+_OWN, _GROUPS = 1, 4  # backends: the library's own kernels, and of these those of warp groups
 _EPILOGUE = "another epilogue of a kernel that is measured: bias and activation are run-time choices"
 UNMEASURED = {
     **{
@@ -237,6 +237,11 @@ def epilogues(backend):
         yield with_epilogue(name.format(""), *size, ("r",), by_tf32(torch_added), **more)
         more["backend"] = _GROUPS
         yield with_epilogue(name.format("by warp groups "), *size, ("r",), by_tf32(torch_added), **more)
+        for m, n, k in (size, (1024, 1024, 1024)):
+            yield with_epilogue(
+                f"gemm f32 by own kernels {m}x{n}x{k}", m, n, k, (), torch_product(True), dtypes=("f32",), backend=_OWN,
+                bound=0.85,
+            )  # fmt: skip
         for m, n, k in (*sizes, size):
             yield with_epilogue(
                 f"gemm by warp groups {m}x{n}x{k}", m, n, k, (), torch_product(True), backend=_GROUPS,
