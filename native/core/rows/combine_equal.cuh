@@ -31,4 +31,26 @@ BK_DEVICE bool combine_equal(const Op& op, Key key, bool valid, V* value) {
     return valid && __ffs(static_cast<int>(equal)) - 1 == lane;
 }
 
+// The same where `may_meet` has told of lanes whose keys others have, too: of all of one key but one, and of others at most by
+// mistake. A turn for each such key takes less than to match all keys, where they are few. `nothing` changes no value that it
+// is combined with.
+template <class Op, class Key, class V>
+BK_DEVICE bool combine_met(const Op& op, Key key, bool valid, bool may_meet, const V& nothing, V* value) {
+    const int lane = threadIdx.x % 32;
+    bool is_first = valid;
+    for (unsigned left = __ballot_sync(0xffffffffu, may_meet); left != 0;) {
+        const Key next = __shfl_sync(0xffffffffu, key, __ffs(static_cast<int>(left)) - 1);
+        const bool is_equal = valid && key == next;
+        const unsigned equal = __ballot_sync(0xffffffffu, is_equal);
+        left &= ~equal;
+        if ((equal & (equal - 1)) == 0) continue;
+        V all = is_equal ? *value : nothing;
+        for (int distance = 16; distance > 0; distance /= 2) all = combine_collected(op, all, shuffle_xor(all, distance));
+        if (!is_equal) continue;
+        *value = all;
+        is_first = __ffs(static_cast<int>(equal)) - 1 == lane;
+    }
+    return is_first;
+}
+
 }  // namespace bk

@@ -204,8 +204,7 @@ __global__ void __launch_bounds__(kScatterColumnThreads, 2)
         for (int u = 0; u < kColumnItems; ++u) {
             bool adds = target[u] >= 0;
             Acc value = collected(op, widen(batch_x[warp * kColumnPitch + u * 32 + lane]), adds);
-            if (__any_sync(0xffffffffu, may_meet[u]))  // lanes without a target have keys of their own
-                adds = combine_equal(op, adds ? target[u] : -1 - lane, adds, &value);
+            adds = combine_met(op, target[u], adds, may_meet[u], nothing, &value);
             if (adds) own[target[u]] = combine_collected(op, own[target[u]], value);
             __syncwarp();
         }

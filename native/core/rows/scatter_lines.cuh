@@ -1,7 +1,8 @@
 // Scatter along lines that are many and long, and dense: a block takes a line, or the updates of it that go to one tile of its
-// targets, and collects them in shared memory. Its warps load batches of updates and combine equal ones of 32 at once; then
-// they add them to the tile in turns, in the order of the batches. Results are the same from launch to launch, and for any
-// number of warps; out is read and written once, where there are updates. Lines side by side are scatter_columns.cuh's.
+// targets, and collects them in shared memory. Its warps load batches of updates and combine equal ones of 32 at once, where
+// there are any; then they add them to the tile in turns, in the order of the batches. Results are the same from launch to
+// launch, and for any number of warps; out is read and written once, where there are updates. Lines side by side are
+// scatter_columns.cuh's.
 #pragma once
 
 #include <algorithm>
@@ -81,7 +82,7 @@ struct LineTargets {
 
 // Cells of out that updates go to, `kCells` vectors a thread at once.
 template <int N, class Op, class T>
-BK_DEVICE void finish_targets(const Op& op, const typename Op::Acc* all, const uint8_t* is_met, int count, T* out) {
+BK_DEVICE void finish_targets(const Op& op, const typename Op::Acc* all, const uint8_t* tags, int count, T* out) {
     constexpr int kCells = N >= 8 ? 2 : 4;
     const int step = static_cast<int>(blockDim.x) * N;
     for (int first = static_cast<int>(threadIdx.x) * N; first < count; first += kCells * step) {
@@ -96,7 +97,7 @@ BK_DEVICE void finish_targets(const Op& op, const typename Op::Acc* all, const u
             bool any = false;
 #pragma unroll
             for (int lane = 0; lane < N; ++lane) {
-                if (is_met[at + lane] == 0) continue;
+                if (tags[at + lane] == 0) continue;
                 any = true;
                 cell[u].lane[lane] = narrow<T>(op.finish(widen(cell[u].lane[lane]), all[at + lane]));
             }
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
     constexpr int N = kVectorLanes<T>;
     BK_LAUNCH_SHARED(uint4, scratch);
     Acc* const all = reinterpret_cast<Acc*>(scratch);
-    uint8_t* const is_met = reinterpret_cast<uint8_t*>(all + s.tile);
+    uint8_t* const tags = reinterpret_cast<uint8_t*>(all + s.tile);  // of cells that updates go to: 1 + a lane that has one
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     const int warps = static_cast<int>(blockDim.x) / 32;
     const unsigned line = blockIdx.x / s.tiles;
@@ -122,8 +123,10 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
     updates += line * s.updates;
     index = index + line * s.index;
     out += line * s.out + begin;
+    const Acc nothing = collected(op, static_cast<C>(op.identity()), false);
+    for (int t = static_cast<int>(threadIdx.x); t < s.tile; t += static_cast<int>(blockDim.x)) all[t] = nothing;
     for (int t = static_cast<int>(threadIdx.x); t < s.tile / 4; t += static_cast<int>(blockDim.x))
-        reinterpret_cast<uint32_t*>(is_met)[t] = 0;
+        reinterpret_cast<uint32_t*>(tags)[t] = 0;
     __syncthreads();
     for (int first = 0; first < s.n; first += warps * kLineBatch) {
         const int mine = first + warp * kLineBatch + lane, left = s.n - mine;
@@ -137,24 +140,27 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
         else
             targets.find(static_cast<const int32_t*>(ids.ids), left, target);
         Acc value[kLineItems];
+        bool may_meet[kLineItems];
+        // Of lanes with one target at most one finds its tag, whatever other warps leave there.
+#pragma unroll
+        for (int u = 0; u < kLineItems; ++u) {
+            if (target[u] >= 0) tags[target[u]] = static_cast<uint8_t>(1 + lane);
+            __syncwarp();
+            may_meet[u] = target[u] >= 0 && tags[target[u]] != 1 + lane;
+            __syncwarp();
+        }
 #pragma unroll
         for (int u = 0; u < kLineItems; ++u) {
             const bool is_there = target[u] >= 0;
             value[u] = collected(op, is_there ? widen(x[u]) : C(0), is_there);
-            if (!__any_sync(0xffffffffu, is_there)) continue;
-            // Lanes without a target have keys of their own.
-            if (!combine_equal(op, is_there ? target[u] : -1 - lane, is_there, &value[u])) target[u] = -1;
+            if (!combine_met(op, target[u], is_there, may_meet[u], nothing, &value[u])) target[u] = -1;
         }
         for (int turn = 0; turn < warps; ++turn) {
             if (turn == warp) {
 #pragma unroll
                 for (int u = 0; u < kLineItems; ++u) {
                     const int at = target[u];
-                    if (at >= 0) {
-                        const Acc before = all[at];  // of no meaning where there is none
-                        all[at] = is_met[at] != 0 ? combine_collected(op, before, value[u]) : value[u];
-                        is_met[at] = 1;
-                    }
+                    if (at >= 0) all[at] = combine_collected(op, all[at], value[u]);
                     __syncwarp();
                 }
             }
@@ -162,9 +168,9 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
         }
     }
     if (has_vectors)
-        finish_targets<N>(op, all, is_met, end - begin, out);
+        finish_targets<N>(op, all, tags, end - begin, out);
     else
-        finish_targets<1>(op, all, is_met, end - begin, out);
+        finish_targets<1>(op, all, tags, end - begin, out);
 }
 
 template <class Op, class T>
