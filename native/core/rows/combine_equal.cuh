@@ -31,6 +31,17 @@ BK_DEVICE bool combine_equal(const Op& op, Key key, bool valid, V* value) {
     return valid && __ffs(static_cast<int>(equal)) - 1 == lane;
 }
 
+// Lanes that have a place leave their tags there, which are not 0, and look whose have stayed: of lanes with one place all but
+// one are told that they may meet there, whatever other warps leave.
+BK_DEVICE bool may_meet_at(uint8_t* place, bool has_place) {
+    const uint8_t tag = static_cast<uint8_t>(1 + threadIdx.x % 32);
+    if (has_place) *place = tag;
+    __syncwarp();
+    const bool may_meet = has_place && *place != tag;
+    __syncwarp();
+    return may_meet;
+}
+
 // The same where `may_meet` has told of lanes whose keys others have, too: of all of one key but one, and of others at most by
 // mistake. A turn for each such key takes less than to match all keys, where they are few. `nothing` changes no value that it
 // is combined with.

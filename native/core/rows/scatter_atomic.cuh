@@ -216,7 +216,9 @@ __global__ void __launch_bounds__(kScatterThreads)
     scatter_along_kernel(Walk<3, Index> lines, FastDiv<Index> n, int64_t total, int64_t window, ScatterAxis axis,
                          const T* updates, Ids index, T* out, Op op) {
     using C = compute_t<T>;
-    constexpr int kItems = 4;
+    constexpr int kItems = 4, kTags = 1024;
+    __shared__ uint8_t all_tags[kScatterThreads / 32][kTags];
+    uint8_t* const tags = all_tags[threadIdx.x / 32];
     const int64_t begin = blockIdx.y * window, end = begin + window;
     const int64_t first = int64_t{blockIdx.x} * (kScatterThreads * kItems) + threadIdx.x;
     int64_t target[kItems], base[kItems];
@@ -238,9 +240,10 @@ __global__ void __launch_bounds__(kScatterThreads)
         const bool valid = target[u] >= begin && target[u] < end && axis.keeps(target[u]);
         const int64_t offset = valid ? base[u] + target[u] * axis.out : 0;
         C value[1] = {valid ? widen(x[u]) : op.identity()};
-        // Lanes without a target have keys of their own.
-        const auto address = reinterpret_cast<unsigned long long>(out + offset);
-        if (combine_equal(op, valid ? address : threadIdx.x % 32, valid, &value[0]))
+        const auto address = reinterpret_cast<uintptr_t>(out + offset);
+        const bool may_meet = may_meet_at(tags + address / sizeof(T) % kTags, valid);
+        if (combine_met(op, static_cast<unsigned long long>(address), valid, may_meet, static_cast<C>(op.identity()),
+                        &value[0]))
             atomic_combine<Op, 1>(op, out + offset, value, axis.words);
     }
 }

@@ -115,16 +115,6 @@ struct ColumnBatch {
     }
 };
 
-// Whether a cell is not what it was before the first update.
-template <class Op, class C>
-BK_DEVICE bool has_updates(const Op& op, C all) {
-    return all != op.identity();
-}
-template <class Op, class C>
-BK_DEVICE bool has_updates(const Op&, const Counted<C>& all) {
-    return all.count != 0;
-}
-
 // Cells of a line of out that updates go to, of every kRows one from number `place` on.
 template <int kRows, class Op, class T>
 BK_DEVICE void finish_column(const Op& op, const typename Op::Acc* all, int place, int count, T* out, int64_t next_out) {
@@ -191,15 +181,9 @@ __global__ void __launch_bounds__(kScatterColumnThreads, 2)
         bool may_meet[kColumnItems];
 #pragma unroll
         for (int u = 0; u < kColumnItems; ++u) target[u] = batch_target[warp * kColumnPitch + u * 32 + lane];
-        // Of lanes with one target one leaves its tag, which the others find.
 #pragma unroll
-        for (int u = 0; u < kColumnItems; ++u) {
-            uint8_t* const tag = own_tags + (target[u] & (kColumnTags - 1));
-            if (target[u] >= 0) *tag = static_cast<uint8_t>(lane);
-            __syncwarp();
-            may_meet[u] = target[u] >= 0 && *tag != lane;
-            __syncwarp();
-        }
+        for (int u = 0; u < kColumnItems; ++u)
+            may_meet[u] = may_meet_at(own_tags + (target[u] & (kColumnTags - 1)), target[u] >= 0);
 #pragma unroll
         for (int u = 0; u < kColumnItems; ++u) {
             bool adds = target[u] >= 0;

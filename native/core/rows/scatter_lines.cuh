@@ -14,6 +14,9 @@
 
 namespace bk {
 
+constexpr int kLineWarps = 8;    // at most
+constexpr int kLineTags = 1024;  // of a warp
+
 struct ScatterLines {
     int64_t outer;                // lines
     int n, targets, dropped;      // of a line
@@ -22,7 +25,7 @@ struct ScatterLines {
 
     // The tile is whole vectors; the shared memory of a block is at most 48 KiB.
     template <class Acc>
-    static constexpr int kMostCells = 49152 / static_cast<int>(sizeof(Acc) + 1) / 256 * 256;
+    static constexpr int kMostCells = (49152 - kLineWarps * kLineTags) / static_cast<int>(sizeof(Acc)) / 256 * 256;
 
     template <class Op>
     static ScatterLines of(const ScatterLayout& s) {
@@ -55,7 +58,6 @@ struct ScatterLines {
     }
 };
 
-constexpr int kLineWarps = 8;  // at most
 constexpr int kLineItems = 8;  // updates of a lane at once, 32 apart
 constexpr int kLineBatch = 32 * kLineItems;
 // Blocks that share the registers of a multiprocessor.
@@ -82,7 +84,7 @@ struct LineTargets {
 
 // Cells of out that updates go to, `kCells` vectors a thread at once.
 template <int N, class Op, class T>
-BK_DEVICE void finish_targets(const Op& op, const typename Op::Acc* all, const uint8_t* tags, int count, T* out) {
+BK_DEVICE void finish_targets(const Op& op, const typename Op::Acc* all, int count, T* out) {
     constexpr int kCells = N >= 8 ? 2 : 4;
     const int step = static_cast<int>(blockDim.x) * N;
     for (int first = static_cast<int>(threadIdx.x) * N; first < count; first += kCells * step) {
@@ -97,7 +99,7 @@ BK_DEVICE void finish_targets(const Op& op, const typename Op::Acc* all, const u
             bool any = false;
 #pragma unroll
             for (int lane = 0; lane < N; ++lane) {
-                if (tags[at + lane] == 0) continue;
+                if (!has_updates(op, all[at + lane])) continue;
                 any = true;
                 cell[u].lane[lane] = narrow<T>(op.finish(widen(cell[u].lane[lane]), all[at + lane]));
             }
@@ -114,9 +116,9 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
     constexpr int N = kVectorLanes<T>;
     BK_LAUNCH_SHARED(uint4, scratch);
     Acc* const all = reinterpret_cast<Acc*>(scratch);
-    uint8_t* const tags = reinterpret_cast<uint8_t*>(all + s.tile);  // of cells that updates go to: 1 + a lane that has one
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     const int warps = static_cast<int>(blockDim.x) / 32;
+    uint8_t* const tags = reinterpret_cast<uint8_t*>(all + s.tile) + warp * kLineTags;
     const unsigned line = blockIdx.x / s.tiles;
     const int begin = static_cast<int>(blockIdx.x % s.tiles) * s.tile, end = min(begin + s.tile, s.targets);
     const LineTargets targets{begin, end, s.dropped};
@@ -125,8 +127,6 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
     out += line * s.out + begin;
     const Acc nothing = collected(op, static_cast<C>(op.identity()), false);
     for (int t = static_cast<int>(threadIdx.x); t < s.tile; t += static_cast<int>(blockDim.x)) all[t] = nothing;
-    for (int t = static_cast<int>(threadIdx.x); t < s.tile / 4; t += static_cast<int>(blockDim.x))
-        reinterpret_cast<uint32_t*>(tags)[t] = 0;
     __syncthreads();
     for (int first = 0; first < s.n; first += warps * kLineBatch) {
         const int mine = first + warp * kLineBatch + lane, left = s.n - mine;
@@ -141,14 +141,8 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
             targets.find(static_cast<const int32_t*>(ids.ids), left, target);
         Acc value[kLineItems];
         bool may_meet[kLineItems];
-        // Of lanes with one target at most one finds its tag, whatever other warps leave there.
 #pragma unroll
-        for (int u = 0; u < kLineItems; ++u) {
-            if (target[u] >= 0) tags[target[u]] = static_cast<uint8_t>(1 + lane);
-            __syncwarp();
-            may_meet[u] = target[u] >= 0 && tags[target[u]] != 1 + lane;
-            __syncwarp();
-        }
+        for (int u = 0; u < kLineItems; ++u) may_meet[u] = may_meet_at(tags + (target[u] & (kLineTags - 1)), target[u] >= 0);
 #pragma unroll
         for (int u = 0; u < kLineItems; ++u) {
             const bool is_there = target[u] >= 0;
@@ -168,17 +162,17 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
         }
     }
     if (has_vectors)
-        finish_targets<N>(op, all, tags, end - begin, out);
+        finish_targets<N>(op, all, end - begin, out);
     else
-        finish_targets<1>(op, all, tags, end - begin, out);
+        finish_targets<1>(op, all, end - begin, out);
 }
 
 template <class Op, class T>
 Status scatter_lines(const Launch& launch, const Op& op, const ScatterLines& s, const T* updates, IdArray index, T* out) {
     constexpr int N = kVectorLanes<T>;
     const bool has_vectors = is_aligned(out, sizeof(T) * N) && s.has_vectors<N>();
-    const unsigned shared = static_cast<unsigned>(s.tile * (sizeof(typename Op::Acc) + 1));
     const int warps = std::min(kLineWarps, static_cast<int>(ceil_div(s.n, kLineBatch)));
+    const unsigned shared = static_cast<unsigned>(s.tile * static_cast<int>(sizeof(typename Op::Acc)) + warps * kLineTags);
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(s.blocks())), dim3(32u * warps), 1, shared},
                          scatter_lines_kernel<Op, T>, s, updates, index, out, op, has_vectors);
 }

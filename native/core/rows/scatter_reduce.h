@@ -108,6 +108,15 @@ BK_HD typename Op::Acc collected(const Op&, C x, bool is_update) {
     else
         return {x, is_update};
 }
+// Whether a collection is not what it is before the first update.
+template <class Op, class C>
+BK_HD bool has_updates(const Op& op, C all) {
+    return all != op.identity();
+}
+template <class Op, class C>
+BK_HD bool has_updates(const Op&, const Counted<C>& all) {
+    return all.count != 0;
+}
 template <class Op, class C>
 BK_HD C combine_collected(const Op& op, C a, C b) {
     return op.combine(a, b);
