@@ -38,9 +38,8 @@ def test_dtypes(library, op):
     check(library, op, (BATCH + 3, 1100), 0, 411, "hot")
 
 
-@pytest.mark.parametrize("kind", ["special", "infinite"])
-def test_kinds(library, kind):
-    check(library, "scatter_add_f32", (BATCH, 1100), 0, 1000, "mixed", kind=kind)
+def test_infinities_and_nan(library):
+    check(library, "scatter_add_f32", (BATCH, 1100), 0, 1000, "mixed", kind="special")
 
 
 def test_gaps(library):
