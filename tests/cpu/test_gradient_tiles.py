@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from cases import indexing_reduce
+from cases import indexing_reduce, segment
 from cases.indexing_sums import added
 from harness.on_threads import check_on_threads
 
@@ -24,3 +24,16 @@ def gradients(draw, shape, axis, extent, reduce, own):
 @pytest.mark.parametrize("op", ["scatter_reduce_backward_f32", "scatter_reduce_backward_i64idx_bf16"])
 def test_scattered(library, set_threads, op, shape, axis, extent, reduce, own):
     check_on_threads(library, set_threads, op, gradients, shape, axis, extent, reduce, own)
+
+
+# Rows, columns and segments: tiles of 1024 segments and of a few, columns in blocks, runs of ids that end early.
+ROWS = [(3001, 1, 2500), (15, 3, 4), (403, 130, 40), (61, 600, 5)]
+
+
+@pytest.mark.parametrize("ids", ["uniform", "mixed"])
+@pytest.mark.parametrize("kind", ["ties", "holes"])
+@pytest.mark.parametrize("shape", ROWS, ids=str)
+@pytest.mark.parametrize("of", ["max_backward_f32", "min_backward_i64idx_bf16", "prod_backward_f32"])
+def test_segments(library, set_threads, of, shape, kind, ids):
+    op, saves = f"unsorted_segment_{of}", "prod" in of
+    check_on_threads(library, set_threads, op, segment.of_input, *shape, ids, kind, ordered=False, saves=saves)
