@@ -1,10 +1,12 @@
-// Updates are counted in memory, by atomic additions of integers, whose order does not matter.
+// Updates are counted a tile of cells at a time; in a workspace where lines are fewer than threads, by atomic additions of
+// integers, whose order does not matter.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
+#include "indexing/scatter_gradient_tiles_cpu.h"
 #include "indexing/scatter_reduce_backward.h"
 
 namespace bk {
@@ -47,6 +49,10 @@ Status scatter_gradients(const Launch& launch, const ScatterGradientLayout& layo
                          T* dupdates) {
     uint64_t* counts = nullptr;
     BK_TRY(find_scatter_counts(launch, layout, gradient, &counts));
+    if (counts_updates(layout, gradient) && (counts == nullptr || layout.update_lines.numel() >= thread_count())) {
+        scatter_gradients_by_tiles(layout, gradient, dx, dupdates, counts);
+        return Status::kOk;
+    }
     const bool small = layout.updates.fits_32bit() && layout.cells.fits_32bit() && layout.updates.numel() < INT32_MAX - 1024 &&
                        layout.count < INT32_MAX - 1024;
     if (small)

@@ -1,8 +1,11 @@
 // A segment at a time: its first rows with the extreme are found in registers, then its rows are written. Unsorted rows are
-// grouped first; without a workspace for that, all ids are read for each tile of segments.
+// grouped first; without a workspace for that, all ids are read for each tile of segments, and all is 0 before.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "segment/segment_extreme_backward.h"
 #include "segment/segment_rows_cpu.h"
@@ -64,43 +67,71 @@ void clear_rows_of_none(const SegmentShape& shape, const ExtremeOperands<T>& ope
     });
 }
 
+// body(k, id - from) for those of n ids that are of `count` from `from` on. Most runs of ids have none, which vectors tell.
+template <class I, class Body>
+BK_HD void for_ids_within(const I* ids, int64_t n, int64_t from, int64_t count, const Body& body) {
+    constexpr int64_t kRun = 16;
+    using Place = std::make_unsigned_t<I>;
+    const auto place = [=](int64_t k) { return static_cast<Place>(ids[k]) - static_cast<Place>(from); };
+    const auto limit = static_cast<Place>(count);
+    const auto visit = [&](int64_t first, int64_t last) {
+        for (int64_t k = first; k < last; ++k)
+            if (place(k) < limit) body(k, static_cast<int64_t>(place(k)));
+    };
+    int64_t first = 0;
+    for (; first + kRun <= n; first += kRun) {
+        int any = 0;
+        for (int64_t k = first; k < first + kRun; ++k) any |= place(k) < limit;
+        if (any != 0) visit(first, first + kRun);
+    }
+    visit(first, n);
+}
+
+// Tiles of segments and columns, whose extremes so far are on the stack. As wide as may be: the fewer segments, the more ids
+// are passed over.
 template <class T>
 void extreme_by_tiles(const SegmentShape& shape, const Order<T>& order, const ExtremeOperands<T>& operands) {
-    constexpr int64_t kSegments = 64, kColumns = 16;
-    const int64_t d = shape.d, segments = shape.num_segments;
-    parallel_chunks(ceil_div(segments, kSegments), 1, [&](int64_t begin, int64_t end) {
-        compute_t<T> key[kSegments][kColumns];
-        row_number_t<T> first[kSegments][kColumns];
-        bool has_rows[kSegments];
-        for (int64_t tile = begin; tile < end; ++tile)
-            for (int64_t c = 0; c < d; c += kColumns) {
-                const int64_t from = tile * kSegments, to = std::min(from + kSegments, segments);
-                const int64_t width = std::min(kColumns, d - c);
-                memset(has_rows, 0, sizeof(has_rows));
-                for (int64_t k = 0; k < shape.n; ++k) {
-                    const int64_t id = operands.ids[k], s = id - from;
-                    if (id < from || id >= to) continue;
-                    const T* const x = operands.input + k * d + c;
+    using Key = compute_t<T>;
+    using Row = row_number_t<T>;
+    constexpr int64_t kCells = 16384 / static_cast<int64_t>(sizeof(Key) + sizeof(Row)), kMostColumns = 512,
+                      kMostSegments = 1024;
+    const int64_t d = shape.d, n = shape.n, segments = shape.num_segments;
+    const int64_t columns = std::min(d, kMostColumns), blocks = ceil_div(d, columns);
+    const int64_t in_tile = std::min(kMostSegments, kCells / columns);
+    parallel_ranges(n, grain_for(d * static_cast<int64_t>(sizeof(T))), [&](int64_t begin, int64_t end) {
+        memset(operands.d_input + begin * d, 0, sizeof(T) * static_cast<size_t>((end - begin) * d));
+    });
+    parallel_chunks(ceil_div(segments, in_tile) * blocks, 1, [&](int64_t begin, int64_t end) {
+        Key keys[kCells];
+        Row rows[kCells];
+        bool has_rows[kMostSegments];
+        for (int64_t tile = begin; tile < end; ++tile) {
+            const int64_t c = tile % blocks * columns, width = std::min(columns, d - c);
+            const int64_t from = tile / blocks * in_tile, count = std::min(in_tile, segments - from);
+            memset(has_rows, 0, sizeof(has_rows));
+            const auto see = [&](int64_t k, int64_t s) {
+                const T* const x = operands.input + k * d + c;
+                Key* const key = keys + s * columns;
+                Row* const first = rows + s * columns;
+                if (has_rows[s]) {
+                    for (int64_t i = 0; i < width; ++i) keep_first(order, key[i], first[i], x[i], k);
+                } else {
                     for (int64_t i = 0; i < width; ++i) {
-                        if (has_rows[s]) {
-                            keep_first(order, key[s][i], first[s][i], x[i], k);
-                        } else {
-                            key[s][i] = order.key(widen(x[i]));
-                            first[s][i] = static_cast<row_number_t<T>>(k);
-                        }
+                        key[i] = order.key(widen(x[i]));
+                        first[i] = static_cast<Row>(k);
                     }
                     has_rows[s] = true;
                 }
-                for (int64_t k = 0; k < shape.n; ++k) {
-                    const int64_t id = operands.ids[k];
-                    if (id < from || id >= to) continue;
-                    for (int64_t i = 0; i < width; ++i) {
-                        const bool is_first = first[id - from][i] == static_cast<row_number_t<T>>(k);
-                        operands.d_input[k * d + c + i] =
-                            is_first ? operands.d_output[id * d + c + i] : narrow<T>(compute_t<T>(0));
-                    }
-                }
-            }
+            };
+            if (operands.ids.is_wide)
+                for_ids_within(static_cast<const int64_t*>(operands.ids.ids), n, from, count, see);
+            else
+                for_ids_within(static_cast<const int32_t*>(operands.ids.ids), n, from, count, see);
+            for (int64_t s = 0; s < count; ++s)
+                for (int64_t i = 0; has_rows[s] && i < width; ++i)
+                    operands.d_input[static_cast<int64_t>(rows[s * columns + i]) * d + c + i] =
+                        operands.d_output[(from + s) * d + c + i];
+        }
     });
 }
 
@@ -115,10 +146,11 @@ Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape,
     } else {
         bool grouped = false;
         BK_TRY(find_workspace(launch, segment_extreme_backward_workspace<kSorted, T>(shape), &grouped));
-        if (grouped)
-            for_each_grouped_segment(launch, shape, operands.ids, sizeof(T), gradient);
-        else
+        if (!grouped) {
             extreme_by_tiles(shape, order, operands);
+            return Status::kOk;
+        }
+        for_each_grouped_segment(launch, shape, operands.ids, sizeof(T), gradient);
     }
     clear_rows_of_none(shape, operands);
     return Status::kOk;

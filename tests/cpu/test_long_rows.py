@@ -1,40 +1,18 @@
 """Rows on the CPU whose passes are joined: exponentials of a row that threads share, blocks of a logarithm of sums, and
 gradients of norms that read memory once. Right, and of the same bits for any number of threads."""
 
-import itertools
-
 import numpy as np
 import pytest
 
 import baracuda as bk
-import tolerances
-from cases import CASES, Draw, norm_add, norm_rows, scan, softmax
-from harness import OPS, launch
-from harness.outcomes import check_outcome
-
-THREADS = (1, 2, 3)
-
-
-def check(library, set_threads, op, make, *arguments, **options):
-    """make(draw, *arguments, **options) is the problem."""
-    row, slots = OPS[op]
-    case = CASES[row.name]
-    problem = make(Draw(slots, f"{op} {arguments}"), *arguments, **options)
-    expected = case.reference(problem)
-    found = {}
-    for threads, workspace in itertools.product(THREADS, (None, "full") if row.workspace else (None,)):
-        set_threads(threads)
-        outcome = launch(library, op, problem, workspace=workspace)
-        check_outcome(library, case, op, problem, outcome, workspace, expected)
-        first = found.setdefault(workspace, outcome)
-        for name, bits in first.bits.items():
-            tolerances.check_bits(f"{op}: {name}, {threads} threads", outcome.bits[name], bits, first.dtypes[name])
+from cases import norm_add, norm_rows, scan, softmax
+from harness.on_threads import check_on_threads
 
 
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("op", ["softmax_f32_strided", "softmax_bf16_strided"])
 def test_softmax_that_threads_share(library, set_threads, op, rows):
-    check(library, set_threads, op, softmax.forward, (rows, 100_003), 1)
+    check_on_threads(library, set_threads, op, softmax.forward, (rows, 100_003), 1)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -43,7 +21,7 @@ def test_softmax_that_threads_share(library, set_threads, op, rows):
 @pytest.mark.parametrize("op", ["scan_log_cumsum_exp_f32", "scan_exclusive_log_cumsum_exp_f32"])
 def test_logarithms_of_sums(library, set_threads, op, shape, kind, reverse):
     """Within a block and beyond; of several rows at a time; of chunks, which threads share where there is one row."""
-    check(library, set_threads, op, scan.forward, shape, 1, kind=kind, reverse=reverse)
+    check_on_threads(library, set_threads, op, scan.forward, shape, 1, kind=kind, reverse=reverse)
 
 
 @pytest.mark.parametrize("shape", [(257, 4100), (33, 40_003), (20_003, 70)], ids=str)
@@ -53,7 +31,7 @@ def test_logarithms_of_sums(library, set_threads, op, shape, kind, reverse):
 def test_gradients_in_one_pass(library, set_threads, of, name, shape):
     """Parts of a run of rows, the last of which is shorter, and of several; whole chunks or not."""
     make = norm_add.recompute if "recompute" in name else norm_add.backward if "add" in name else norm_rows.backward
-    check(library, set_threads, name.format(of), make, shape, 2, centered=of == "layer")
+    check_on_threads(library, set_threads, name.format(of), make, shape, 2, centered=of == "layer")
 
 
 @pytest.mark.parametrize("of", ["layer", "rms"])

@@ -1,9 +1,9 @@
 #include "core/pointwise/copies.h"
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
 
+#include "core/pointwise/copy_row_cpu.h"
 #include "core/pointwise/pointwise.h"
 #include "core/pointwise/transpose_cpu.h"
 
@@ -76,7 +76,7 @@ void copy_dense_rows(const CopyLayout& layout, size_t size, const char* x, char*
             const auto at = walk(static_cast<uint64_t>(k / rows));
             char* to = y + signed_offset(at.of[0]) * width + row * step_y;
             const char* from = x + signed_offset(at.of[1]) * width + row * step_x;
-            for (int64_t r = 0; r < count; ++r) memcpy(to + r * step_y, from + r * step_x, bytes);
+            for (int64_t r = 0; r < count; ++r) copy_row(to + r * step_y, from + r * step_x, bytes);
             k += count;
         }
     });
@@ -168,7 +168,7 @@ template <class Bits>
 void copy_run(Bits* y, int64_t step_y, const Bits* x, int64_t step_x, int64_t count) {
     if (step_y == 1 && step_x == 1) {
         if (count > 16)
-            memmove(y, x, static_cast<size_t>(count) * sizeof(Bits));  // y may be x
+            copy_row(y, x, static_cast<size_t>(count) * sizeof(Bits));  // y may be x
         else
             for (int64_t k = 0; k < count; ++k) y[k] = x[k];
     } else if (step_y == 1 && step_x == -1) {

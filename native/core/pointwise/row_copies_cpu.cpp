@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "core/pointwise/copy_row_cpu.h"
+
 namespace bk {
 
 namespace {
@@ -26,7 +28,7 @@ void copy_rows(const RowCopy& copy, int64_t begin, int64_t end) {
         default: break;
     }
     for (int64_t row = begin; row < end; ++row)
-        memcpy(copy.to + row * copy.to_pitch, copy.from + row * copy.from_pitch, static_cast<size_t>(copy.bytes));
+        copy_row(copy.to + row * copy.to_pitch, copy.from + row * copy.from_pitch, static_cast<size_t>(copy.bytes));
 }
 
 // The bytes [begin, end) of all its rows, one behind another.
@@ -34,7 +36,7 @@ void copy_bytes(const RowCopy& copy, int64_t begin, int64_t end) {
     int64_t row = begin / copy.bytes, byte = begin % copy.bytes;
     const int64_t last = end / copy.bytes, rest = end % copy.bytes;
     const auto part = [&](int64_t r, int64_t low, int64_t high) {
-        memcpy(copy.to + r * copy.to_pitch + low, copy.from + r * copy.from_pitch + low, static_cast<size_t>(high - low));
+        copy_row(copy.to + r * copy.to_pitch + low, copy.from + r * copy.from_pitch + low, static_cast<size_t>(high - low));
     };
     if (row == last) return part(row, byte, rest);
     if (byte > 0) part(row++, byte, copy.bytes);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/pointwise/copy_row_cpu.h"
 #include "core/rows/gather_rows.h"
 
 namespace bk {
@@ -29,7 +30,7 @@ struct IndexedRows {
                 }
             const int64_t source = index[i * index_step];
             if (keeps(source))
-                memcpy(y + i * y_step, x + source * x_step, bytes);
+                copy_row(y + i * y_step, x + source * x_step, bytes);
             else
                 missing(y + i * y_step);
         }

@@ -1,0 +1,20 @@
+"""Rows that the CPU library copies piece by piece, those between two lengths: of just less and just more than each, and
+with what is left of a piece."""
+
+import pytest
+
+from cases import shape_concat, shape_layout
+from harness.on_threads import check_on_threads
+
+BYTES = [508, 512, 516, 572, 576, 2000, 8188, 8192, 8196]
+
+
+@pytest.mark.parametrize("row", BYTES)
+def test_rows_of_one_array(library, set_threads, row):
+    check_on_threads(library, set_threads, "repeat_f32", shape_layout.repeat, (7, row // 4), (21, row // 2))
+
+
+@pytest.mark.parametrize("row", BYTES)
+def test_rows_of_two_arrays(library, set_threads, row):
+    columns = row // 2
+    check_on_threads(library, set_threads, "concat2_bf16", shape_concat.concat, (9, columns + 300), 1, columns)
