@@ -31,16 +31,29 @@ BK_DEVICE bool combine_equal(const Op& op, Key key, bool valid, V* value) {
     return valid && __ffs(static_cast<int>(equal)) - 1 == lane;
 }
 
-// Lanes that have a place leave their tags there, which are not 0, and look whose have stayed: of lanes with one place all but
-// one are told that they may meet there, whatever other warps leave.
-BK_DEVICE bool may_meet_at(uint8_t* place, bool has_place) {
-    const uint8_t tag = static_cast<uint8_t>(1 + threadIdx.x % 32);
-    if (has_place) *place = tag;
-    __syncwarp();
-    const bool may_meet = has_place && *place != tag;
-    __syncwarp();
-    return may_meet;
-}
+// Places at which the lanes of a warp meet, in shared memory: a bit each, that the first lane sets and all others find.
+class MeetingPlaces {
+    static constexpr int kWords = 128, kPlaces = 32 * kWords;
+    uint4 words_[kWords / 4];
+
+public:
+    // By all lanes, before the first meeting.
+    BK_DEVICE void clear() {
+        words_[threadIdx.x % 32] = uint4{0, 0, 0, 0};
+        __syncwarp();
+    }
+    // Of lanes with one place all but one are told that they may meet there; so are some with other places.
+    BK_DEVICE bool may_meet(uint32_t place, bool has_place) {
+        const uint32_t at = place % kPlaces, bit = 1u << at / kWords;  // neighbours in words of their own
+        uint32_t* const word = reinterpret_cast<uint32_t*>(words_) + at % kWords;
+        // Where all lanes have one place only the first of them sets its bit.
+        const bool is_as_first = place == __shfl_sync(0xffffffffu, place, 0) && threadIdx.x % 32 != 0;
+        const bool may_meet = has_place && (is_as_first || (atomicOr(word, bit) & bit) != 0);
+        __syncwarp();
+        clear();
+        return may_meet;
+    }
+};
 
 // The same where `may_meet` has told of lanes whose keys others have, too: of all of one key but one, and of others at most by
 // mistake. A turn for each such key takes less than to match all keys, where they are few. `nothing` changes no value that it

@@ -216,9 +216,10 @@ __global__ void __launch_bounds__(kScatterThreads)
     scatter_along_kernel(Walk<3, Index> lines, FastDiv<Index> n, int64_t total, int64_t window, ScatterAxis axis,
                          const T* updates, Ids index, T* out, Op op) {
     using C = compute_t<T>;
-    constexpr int kItems = 4, kTags = 1024;
-    __shared__ uint8_t all_tags[kScatterThreads / 32][kTags];
-    uint8_t* const tags = all_tags[threadIdx.x / 32];
+    constexpr int kItems = 4;
+    __shared__ MeetingPlaces all_places[kScatterThreads / 32];
+    MeetingPlaces& places = all_places[threadIdx.x / 32];
+    places.clear();
     const int64_t begin = blockIdx.y * window, end = begin + window;
     const int64_t first = int64_t{blockIdx.x} * (kScatterThreads * kItems) + threadIdx.x;
     int64_t target[kItems], base[kItems];
@@ -241,7 +242,7 @@ __global__ void __launch_bounds__(kScatterThreads)
         const int64_t offset = valid ? base[u] + target[u] * axis.out : 0;
         C value[1] = {valid ? widen(x[u]) : op.identity()};
         const auto address = reinterpret_cast<uintptr_t>(out + offset);
-        const bool may_meet = may_meet_at(tags + address / sizeof(T) % kTags, valid);
+        const bool may_meet = places.may_meet(static_cast<uint32_t>(address / sizeof(T)), valid);
         if (combine_met(op, static_cast<unsigned long long>(address), valid, may_meet, static_cast<C>(op.identity()),
                         &value[0]))
             atomic_combine<Op, 1>(op, out + offset, value, axis.words);

@@ -19,7 +19,6 @@ constexpr int kScatterColumnThreads = 32 * kColumnLines;
 constexpr int kColumnItems = 8;  // updates of a thread at once, 32 apart along a line
 constexpr int kColumnBatch = 32 * kColumnItems;
 constexpr int kColumnPitch = kColumnBatch + 4;  // of the turned batch, whose lines stand in different banks
-constexpr int kColumnTags = 1024;
 
 struct ScatterColumns {
     int64_t outer, inner;                       // bundles that lie apart; lines side by side
@@ -32,7 +31,7 @@ struct ScatterColumns {
     // Bytes beside the cells.
     template <class T>
     static constexpr int kBatchBytes =
-        kColumnLines * (kColumnPitch * static_cast<int>(sizeof(T) + sizeof(int16_t)) + kColumnTags);
+        kColumnLines * (kColumnPitch * static_cast<int>(sizeof(T) + sizeof(int16_t)) + static_cast<int>(sizeof(MeetingPlaces)));
 
     // Cells from line to line: neighbouring lines have theirs 4 banks apart.
     BK_HD int pitch() const { return tile + 4; }
@@ -144,9 +143,9 @@ __global__ void __launch_bounds__(kScatterColumnThreads, 2)
     BK_LAUNCH_SHARED(uint4, scratch);
     const int pitch = s.pitch();
     Acc* const all = reinterpret_cast<Acc*>(scratch);
-    T* const batch_x = reinterpret_cast<T*>(all + kColumnLines * pitch);
+    MeetingPlaces* const places = reinterpret_cast<MeetingPlaces*>(all + kColumnLines * pitch);
+    T* const batch_x = reinterpret_cast<T*>(places + kColumnLines);
     int16_t* const batch_target = reinterpret_cast<int16_t*>(batch_x + kColumnLines * kColumnPitch);
-    uint8_t* const tags = reinterpret_cast<uint8_t*>(batch_target + kColumnLines * kColumnPitch);
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
     const unsigned bundle = blockIdx.x / s.tiles, outer = bundle / s.bundles;
     const int64_t beside = static_cast<int64_t>(bundle % s.bundles) * kColumnLines;
@@ -160,6 +159,7 @@ __global__ void __launch_bounds__(kScatterColumnThreads, 2)
 
     const Acc nothing = collected(op, static_cast<C>(op.identity()), false);
     for (int t = thread; t < kColumnLines * pitch; t += kScatterColumnThreads) all[t] = nothing;
+    places[warp].clear();
     ColumnBatch<T, kColumnItems, 32> batch;
     const auto load_batch = [&](int first) {
         batch.load(updates + first * s.next_update, s.next_update, index + first * s.next_index, s.next_index,
@@ -176,14 +176,13 @@ __global__ void __launch_bounds__(kScatterColumnThreads, 2)
         __syncthreads();
         if (first + kColumnBatch < s.n) load_batch(first + kColumnBatch);
         Acc* const own = all + warp * pitch;
-        uint8_t* const own_tags = tags + warp * kColumnTags;
         int target[kColumnItems];
         bool may_meet[kColumnItems];
 #pragma unroll
         for (int u = 0; u < kColumnItems; ++u) target[u] = batch_target[warp * kColumnPitch + u * 32 + lane];
 #pragma unroll
         for (int u = 0; u < kColumnItems; ++u)
-            may_meet[u] = may_meet_at(own_tags + (target[u] & (kColumnTags - 1)), target[u] >= 0);
+            may_meet[u] = places[warp].may_meet(static_cast<uint32_t>(target[u]), target[u] >= 0);
 #pragma unroll
         for (int u = 0; u < kColumnItems; ++u) {
             bool adds = target[u] >= 0;

@@ -14,8 +14,7 @@
 
 namespace bk {
 
-constexpr int kLineWarps = 8;    // at most
-constexpr int kLineTags = 1024;  // of a warp
+constexpr int kLineWarps = 8;  // at most
 
 struct ScatterLines {
     int64_t outer;                // lines
@@ -25,7 +24,8 @@ struct ScatterLines {
 
     // The tile is whole vectors; the shared memory of a block is at most 48 KiB.
     template <class Acc>
-    static constexpr int kMostCells = (49152 - kLineWarps * kLineTags) / static_cast<int>(sizeof(Acc)) / 256 * 256;
+    static constexpr int kMostCells =
+        (49152 - kLineWarps * static_cast<int>(sizeof(MeetingPlaces))) / static_cast<int>(sizeof(Acc)) / 256 * 256;
 
     template <class Op>
     static ScatterLines of(const ScatterLayout& s) {
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
     Acc* const all = reinterpret_cast<Acc*>(scratch);
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     const int warps = static_cast<int>(blockDim.x) / 32;
-    uint8_t* const tags = reinterpret_cast<uint8_t*>(all + s.tile) + warp * kLineTags;
+    MeetingPlaces* const places = reinterpret_cast<MeetingPlaces*>(all + s.tile) + warp;
     const unsigned line = blockIdx.x / s.tiles;
     const int begin = static_cast<int>(blockIdx.x % s.tiles) * s.tile, end = min(begin + s.tile, s.targets);
     const LineTargets targets{begin, end, s.dropped};
@@ -127,6 +127,7 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
     out += line * s.out + begin;
     const Acc nothing = collected(op, static_cast<C>(op.identity()), false);
     for (int t = static_cast<int>(threadIdx.x); t < s.tile; t += static_cast<int>(blockDim.x)) all[t] = nothing;
+    places->clear();
     __syncthreads();
     for (int first = 0; first < s.n; first += warps * kLineBatch) {
         const int mine = first + warp * kLineBatch + lane, left = s.n - mine;
@@ -142,7 +143,7 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
         Acc value[kLineItems];
         bool may_meet[kLineItems];
 #pragma unroll
-        for (int u = 0; u < kLineItems; ++u) may_meet[u] = may_meet_at(tags + (target[u] & (kLineTags - 1)), target[u] >= 0);
+        for (int u = 0; u < kLineItems; ++u) may_meet[u] = places->may_meet(static_cast<uint32_t>(target[u]), target[u] >= 0);
 #pragma unroll
         for (int u = 0; u < kLineItems; ++u) {
             const bool is_there = target[u] >= 0;
@@ -172,7 +173,7 @@ Status scatter_lines(const Launch& launch, const Op& op, const ScatterLines& s, 
     constexpr int N = kVectorLanes<T>;
     const bool has_vectors = is_aligned(out, sizeof(T) * N) && s.has_vectors<N>();
     const int warps = std::min(kLineWarps, static_cast<int>(ceil_div(s.n, kLineBatch)));
-    const unsigned shared = static_cast<unsigned>(s.tile * static_cast<int>(sizeof(typename Op::Acc)) + warps * kLineTags);
+    const unsigned shared = static_cast<unsigned>(s.tile * sizeof(typename Op::Acc) + warps * sizeof(MeetingPlaces));
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(s.blocks())), dim3(32u * warps), 1, shared},
                          scatter_lines_kernel<Op, T>, s, updates, index, out, op, has_vectors);
 }

@@ -151,6 +151,12 @@ T atomicCAS(T* p, std::common_type_t<T> expected, std::common_type_t<T> wanted) 
     return seen;
 }
 
+inline uint32_t atomicOr(uint32_t* p, uint32_t bits) {
+    const uint32_t seen = *p;
+    *p |= bits;
+    return seen;
+}
+
 inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, unsigned bits) {
     return static_cast<uint32_t>((static_cast<uint64_t>(high) << 32 | low) >> (bits & 31));
 }
