@@ -4,6 +4,7 @@ import concurrent.futures
 import contextlib
 import ctypes
 import dataclasses
+import gc
 
 import numpy as np
 from cuda.bindings import driver, runtime
@@ -28,6 +29,20 @@ def stream():
     finally:
         cuda_check(runtime.cudaStreamSynchronize(handle))
         cuda_check(runtime.cudaStreamDestroy(handle))
+
+
+def captured(handle, work):
+    """The graph of what `work()` enqueues on the stream, and its result.
+
+    Garbage is not collected meanwhile: memory of the GPU that it has would be freed, which ends a capture.
+    """
+    gc.disable()
+    try:
+        cuda_check(runtime.cudaStreamBeginCapture(handle, runtime.cudaStreamCaptureMode.cudaStreamCaptureModeGlobal))
+        result = work()
+        return cuda_check(runtime.cudaStreamEndCapture(handle)), result
+    finally:
+        gc.enable()
 
 
 class Gate:

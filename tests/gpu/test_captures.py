@@ -2,7 +2,7 @@
 
 import pytest
 from cuda.bindings import runtime
-from gpu_tools import check, prepare, problem_of, stream, variants
+from gpu_tools import captured, check, prepare, problem_of, stream, variants
 
 from harness import NAN_POISON, cuda_check
 
@@ -20,10 +20,7 @@ def test_capture_and_replay(library, op, workspace):
 
     prepared = prepare(library, op, problem, workspace)
     with stream() as handle:
-        mode = runtime.cudaStreamCaptureMode.cudaStreamCaptureModeGlobal
-        cuda_check(runtime.cudaStreamBeginCapture(handle, mode))
-        status = prepared.run(handle)
-        graph = cuda_check(runtime.cudaStreamEndCapture(handle))
+        graph, status = captured(handle, lambda: prepared.run(handle))
         assert status == 0
         for name, buffer in prepared.given.items():
             buffer.check(f"{op}: {name} during the capture", written=False)

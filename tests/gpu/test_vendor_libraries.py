@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from cuda.bindings import runtime
-from gpu_tools import in_thread, stream
+from gpu_tools import captured, in_thread, stream
 
 import baracuda as bk
 from baracuda import _vendor
@@ -73,14 +73,12 @@ def test_handle_beside_a_capture(library, key):
         handle = ctypes.c_void_p()
         assert getattr(lib, create)(ctypes.byref(handle)) == 0
         if set_stream:
-            assert getattr(lib, set_stream)(handle, ctypes.c_void_p(captured)) == 0
+            assert getattr(lib, set_stream)(handle, ctypes.c_void_p(own)) == 0
         return True
 
-    with stream() as captured:
-        mode = runtime.cudaStreamCaptureMode.cudaStreamCaptureModeGlobal
-        cuda_check(runtime.cudaStreamBeginCapture(captured, mode))
-        assert in_thread(make)
-        graph = cuda_check(runtime.cudaStreamEndCapture(captured))
+    with stream() as own:
+        graph, is_made = captured(own, lambda: in_thread(make))
+        assert is_made
         cuda_check(runtime.cudaGraphDestroy(graph))
 
 
