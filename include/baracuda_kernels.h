@@ -12123,7 +12123,8 @@ BARACUDA_API size_t baracuda_kernels_put_i64idx_c64_workspace_size(int64_t numel
  * scatter_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
  * out[c with c[scatter_dim] = index[c]] += updates[c]; other extents of out may be larger. Indices outside [0,
  * out_dim_size) add nothing; integers wrap. Without a workspace by atomics, each addition to a 16-bit out rounded,
- * f32 subnormals flushed on a GPU; but along many long lines that are dense in a fixed order there, rounded once.
+ * f32 subnormals flushed on a GPU; but along many long lines rounded once there, and in a fixed order where these
+ * are dense.
  *   host  upd_shape: i32 [rank]
  *   host  stride_updates: i64 [rank]
  *   host  stride_index: i64 [rank]
@@ -12235,8 +12236,8 @@ BARACUDA_API size_t baracuda_kernels_put_add_i64idx_i64_workspace_size(int64_t n
  * gather_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64 u8)
  * dsrc[c with c[gather_dim] = index[c]] += dout[c]; the caller zeroes dsrc, whose other extents may be larger.
  * Indices outside [0, src_dim_size) add nothing. Without a workspace by atomics, each addition to a 16-bit dsrc
- * rounded, f32 subnormals flushed on a GPU; but along many long lines that are dense in a fixed order there,
- * rounded once.
+ * rounded, f32 subnormals flushed on a GPU; but along many long lines rounded once there, and in a fixed order
+ * where these are dense.
  *   host  out_shape: i32 [rank]
  *   host  stride_dout: i64 [rank]
  *   host  stride_index: i64 [rank]
