@@ -45,13 +45,13 @@ struct ScatterGradientTiling {
 };
 
 // The places of lines: where a line begins, the steps of the operands along it, and from line to line.
-struct ScatterPlaces {
+struct ScatterGradientPlaces {
     using At = Offsets<8, uint64_t>;
     Walk<8, uint64_t> lines;
     const int64_t* next;
     int64_t beside[8] = {};
 
-    ScatterPlaces(const Layout<8>& layout, const int64_t (&along)[8]) : lines(layout), next(along) {
+    ScatterGradientPlaces(const Layout<8>& layout, const int64_t (&along)[8]) : lines(layout), next(along) {
         for (int k = 0; k < 8 && layout.rank > 0; ++k) beside[k] = layout.stride[k][layout.rank - 1];
     }
     // body(offsets) for the places [begin, end) of each line of a tile, whose first line is line 0.
@@ -84,10 +84,11 @@ inline uint64_t* count_of_zero(uint64_t* counts, int64_t first) {
 // kReduction is that of the gradient, kAmax of either extreme, which are alike here: a loop that knows it keeps what it needs
 // in registers.
 template <Reduction kReduction, class T>
-BK_HD void gradients_of_tile(const ScatterPlaces& updates, const ScatterPlaces& cells, const ScatterGradient<T>& given,
-                             const ScatterGradientTile& tile, T* dx, T* dupdates, uint64_t* counts) {
+BK_HD void gradients_of_tile(const ScatterGradientPlaces& updates, const ScatterGradientPlaces& cells,
+                             const ScatterGradient<T>& given, const ScatterGradientTile& tile, T* dx, T* dupdates,
+                             uint64_t* counts) {
     using G = ScatterGradient<T>;
-    using At = ScatterPlaces::At;
+    using At = ScatterGradientPlaces::At;
     G gradient = given;
     gradient.reduction = kReduction;
     gradient.near = nullptr;
@@ -116,7 +117,7 @@ template <class T>
 void scatter_gradients_by_tiles(const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient, T* dx, T* dupdates,
                                 uint64_t* counts) {
     const ScatterGradientTiling tiling(layout, gradient.targets, counts != nullptr);
-    const ScatterPlaces updates(layout.update_lines, layout.next_update), cells(layout.cell_lines, layout.next_cell);
+    const ScatterGradientPlaces updates(layout.update_lines, layout.next_update), cells(layout.cell_lines, layout.next_cell);
     const int64_t bytes = tiling.lines * (gradient.n + tiling.cells) * static_cast<int64_t>(2 * sizeof(T) + sizeof(int32_t));
     const int64_t tiles = layout.update_lines.numel() / tiling.row * tiling.blocks * tiling.segments;
     parallel_ranges(tiles, grain_for(bytes), [&](int64_t begin, int64_t end) {
