@@ -34,14 +34,9 @@ __global__ void __launch_bounds__(kColumnSumThreads)
     BK_LAUNCH_SHARED(uint4, scratch);
     C* const all = reinterpret_cast<C*>(scratch);
     const int thread = static_cast<int>(threadIdx.x);
-    const unsigned bundle = blockIdx.x / s.tiles, outer = bundle / s.bundles;
-    const int64_t beside = static_cast<int64_t>(bundle % s.bundles) * kColumnLines;
-    const int begin = static_cast<int>(blockIdx.x % s.tiles) * s.tile, count = min(s.tile, s.targets - begin);
-    const int line = thread % kColumnLines, place = thread / kColumnLines;
-    const bool has_line = line < s.inner - beside;
-    updates += outer * s.updates + beside + line + place * s.next_update;
-    index = index + (outer * s.index + beside + line + place * s.next_index);
-    out += outer * s.out + beside + line + begin * s.next_out;
+    const ColumnBlock block(s);
+    const int begin = block.begin, count = block.count, line = block.line, place = block.place;
+    block.move(s, &updates, &index, &out);
 
     for (int t = thread; t < kColumnLines * s.pitch(); t += kColumnSumThreads) all[t] = C(0);
     __syncthreads();
@@ -49,7 +44,7 @@ __global__ void __launch_bounds__(kColumnSumThreads)
     Batch batch;
     const auto load_batch = [&](int first) {
         batch.load(updates + first * s.next_update, s.next_update, index + first * s.next_index, s.next_index,
-                   has_line ? s.n - first - place : 0);
+                   block.has_line ? s.n - first - place : 0);
     };
     load_batch(0);
     int current = -1;
@@ -77,7 +72,7 @@ __global__ void __launch_bounds__(kColumnSumThreads)
     }
     if (current >= 0) atomic_add_one(own + current, sum);
     __syncthreads();
-    if (has_line) finish_column<kColumnSumRows>(ScatterSum<C>{}, own, place, count, out, s.next_out);
+    if (block.has_line) finish_column<kColumnSumRows>(ScatterSum<C>{}, own, place, count, out, s.next_out);
 }
 
 template <class T>

@@ -84,6 +84,33 @@ struct ScatterColumns {
     int64_t blocks() const { return outer * bundles * tiles; }
 };
 
+// What a block has of the columns, targets [begin, begin + count), and a thread as it loads and stores: neighbours have
+// neighbouring lines.
+struct ColumnBlock {
+    unsigned outer;
+    int64_t beside;
+    int begin, count, line, place;
+    bool has_line;
+
+    BK_DEVICE explicit ColumnBlock(const ScatterColumns& s) {
+        const int thread = static_cast<int>(threadIdx.x);
+        const unsigned bundle = blockIdx.x / s.tiles;
+        outer = bundle / s.bundles;
+        beside = static_cast<int64_t>(bundle % s.bundles) * kColumnLines;
+        begin = static_cast<int>(blockIdx.x % s.tiles) * s.tile;
+        count = min(s.tile, s.targets - begin);
+        line = thread % kColumnLines, place = thread / kColumnLines;
+        has_line = line < s.inner - beside;
+    }
+    // To the thread's first update, and the line's first target.
+    template <class T>
+    BK_DEVICE void move(const ScatterColumns& s, const T** updates, IdArray* index, T** out) const {
+        *updates += outer * s.updates + beside + line + place * s.next_update;
+        *index = *index + (outer * s.index + beside + line + place * s.next_index);
+        *out += outer * s.out + beside + line + begin * s.next_out;
+    }
+};
+
 // A thread's part of a batch on its way: kItems updates, kRows apart along its line, and their indices by words, of which the
 // upper ones are 0 where there are none.
 template <class T, int kItems, int kRows>
@@ -147,15 +174,10 @@ __global__ void __launch_bounds__(kScatterColumnThreads, 2)
     T* const batch_x = reinterpret_cast<T*>(places + kColumnLines);
     int16_t* const batch_target = reinterpret_cast<int16_t*>(batch_x + kColumnLines * kColumnPitch);
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
-    const unsigned bundle = blockIdx.x / s.tiles, outer = bundle / s.bundles;
-    const int64_t beside = static_cast<int64_t>(bundle % s.bundles) * kColumnLines;
-    const int begin = static_cast<int>(blockIdx.x % s.tiles) * s.tile, count = min(s.tile, s.targets - begin);
-    // As threads load and store: neighbours have neighbouring lines.
-    const int line = thread % kColumnLines, place = thread / kColumnLines;
-    const bool has_line = line < s.inner - beside;
-    updates += outer * s.updates + beside + line + place * s.next_update;
-    index = index + (outer * s.index + beside + line + place * s.next_index);
-    out += outer * s.out + beside + line + begin * s.next_out;
+    const ColumnBlock block(s);
+    const int begin = block.begin, count = block.count, line = block.line, place = block.place;
+    const bool has_line = block.has_line;
+    block.move(s, &updates, &index, &out);
 
     const Acc nothing = collected(op, static_cast<C>(op.identity()), false);
     for (int t = thread; t < kColumnLines * pitch; t += kScatterColumnThreads) all[t] = nothing;
