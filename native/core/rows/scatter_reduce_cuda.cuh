@@ -165,14 +165,12 @@ Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T
     if constexpr (std::is_constructible_v<IdArray, Ids>) {
         if (const ScatterLines lines = ScatterLines::of<Op>(layout); lines.are_there())
             return scatter_lines(launch, op, lines, updates, IdArray(index), out);
-        bool has_order = true;
-        if constexpr (kIsScatterSum<Op>) {
-            has_order = found;
-            const ScatterColumns sums = has_order ? ScatterColumns{} : column_sums_of<T>(layout);
-            if (sums.are_there()) return scatter_column_sums(launch, sums, updates, IdArray(index), out);
-        }
-        const ScatterColumns columns = has_order ? ScatterColumns::of<Op, T>(layout) : ScatterColumns{};
-        if (columns.are_there()) return scatter_columns(launch, op, columns, updates, IdArray(index), out);
+        const bool in_any_order = kIsScatterSum<Op> && !found;
+        if constexpr (kIsScatterSum<Op>)
+            if (const ScatterColumns sums = column_sums_of<T>(layout); in_any_order && sums.are_there())
+                return scatter_column_sums(launch, sums, updates, IdArray(index), out);
+        if (const ScatterColumns columns = ScatterColumns::of<Op, T>(layout); !in_any_order && columns.are_there())
+            return scatter_columns(launch, op, columns, updates, IdArray(index), out);
     }
     if (!found) return scatter_atomic(launch, op, layout, updates, index, out);
     const ScatterSort sort = ScatterSort::of<Op, T>(layout);
