@@ -35,14 +35,6 @@ inline __attribute__((always_inline)) float exp(float x) {
     return scaled(1.0f + e.t, e.whole);
 }
 
-// e^x for x <= 0, 0 where that is no normal number.
-inline __attribute__((always_inline)) float exp_of_negative(float x) {
-    constexpr float kLeast = -87.3365f;  // ln 2^-126
-    const Exponential e = Exponential::of(x < kLeast ? kLeast : x);
-    const float y = (1.0f + e.t) * power_of_two(e.whole);
-    return x < kLeast ? 0.0f : y;
-}
-
 // ln 2 and the rest of what multiplies them, in two parts.
 struct Logarithm {
     float k, f, rest;  // x = 2^k (1 + f); ln(1 + f) = f + rest
@@ -138,14 +130,25 @@ inline __attribute__((always_inline)) float rough_exp2(float x) {
     return (power * power_of_two(half)) * power_of_two(whole - half);
 }
 
-// e^x for x <= 0 within 2^-18, 0 where that is no normal number: rough_exp2 of f16 in fewer steps.
-inline __attribute__((always_inline)) float rough_exp_of_negative(float x) {
-    constexpr float kLeast = -88.0297f;  // ln 2^-127, whose exponent is that of 0
-    constexpr float kShift = 0x1.8p23f + 127;
+// e^x for x <= 0, 0 where that is no normal number, of what gives 2^f for |f| <= 1/2. x / ln 2 is rounded once, after the
+// integer that is nearest was subtracted: x has an error of a quarter of a unit in its last place, as if it had been rounded.
+template <class Power>
+inline __attribute__((always_inline)) float exp_of_negative(float x, const Power& power) {
+    constexpr float kLeast = -88.0297f;        // ln 2^-127, whose exponent is that of 0
+    constexpr float kShift = 0x1.8p23f + 127;  // added, it leaves the integer and the exponent's bias in the low bits
     const float t = x < kLeast ? kLeast : x;
     const float shifted = fma(t, 1.44269504f, kShift), f = fma(t, 1.44269504f, kShift - shifted);
-    const float power = series(f, 1.0f, 0.693124175f, 0.240240991f, 0.0559064262f, 0.00958285294f);
-    return power * bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
+    return power(f) * bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
+}
+
+inline __attribute__((always_inline)) float exp_of_negative(float x) {
+    return exp_of_negative(x, [](float f) { return fma(f, slope_of_exp2(f), 1.0f); });
+}
+
+// Within 2^-18, for f16 and bf16.
+inline __attribute__((always_inline)) float rough_exp_of_negative(float x) {
+    return exp_of_negative(x,
+                           [](float f) { return series(f, 1.0f, 0.693124175f, 0.240240991f, 0.0559064262f, 0.00958285294f); });
 }
 
 }  // namespace bk::math::cpu

@@ -15,6 +15,7 @@
 #include "core/rows/row_lanes_cpu.h"
 #include "core/rows/row_map.h"
 #include "core/rows/row_memory_cpu.h"
+#include "core/rows/row_wholes_cpu.h"
 
 namespace bk {
 
@@ -120,6 +121,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     using Row = typename F::Row;
     using Acc = typename F::Acc;
     using Held = typename F::Held;
+    using Chunk = RowChunk;
     using At = Offsets<Full + Single, uint64_t>;
     struct alignas(64) Group {
         Held held[kRowChunk];
@@ -137,6 +139,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     // An output of what is held may hold it, too, until its values replace it.
     static constexpr bool kHoldsInOutput = (F::kMapsAlone || (F::kOnePass && !F::kOnlyMaps && sizeof(Acc) <= 8)) && kOut == 1 &&
                                            (std::is_same_v<Out, Held> && ...);
+
+    static constexpr bool kTakesWholes = std::is_base_of_v<KnowsLargest, Row> && kRowChunk > kShortRow;
 
     struct Lot {
         At at;  // of the first
@@ -187,8 +191,13 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     }
 
     template <size_t I, class T>
+    BK_HD const T* source_row(const Lot& lot, int r) const {
+        return get<I>(x) + signed_offset(lot.at.of[I]) + row_offset(I, r);
+    }
+
+    template <size_t I, class T>
     BK_HD const T* source_of(const Lot& lot, int r, const RowChunk& where, T* buffer) const {
-        return chunk_of(get<I>(x) + signed_offset(lot.at.of[I]) + row_offset(I, r), I, where.first, where.exist, buffer);
+        return chunk_of(source_row<I, T>(lot, r), I, where.first, where.exist, buffer);
     }
 
     template <class T>
@@ -250,7 +259,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     // Where a chunk of results is put: where it is to lie, if it can be, else a buffer.
     template <class T>
-    BK_HD compute_t<T>* target_of(T* y_row, bool is_dense, const RowChunk& where, compute_t<T>* buffer) const {
+    static BK_HD compute_t<T>* target_of(T* y_row, bool is_dense, const RowChunk& where, compute_t<T>* buffer) {
         if constexpr (std::is_same_v<T, compute_t<T>>)
             if (y_row != nullptr && is_dense) return y_row + where.first;
         return buffer;
@@ -315,7 +324,15 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         const int64_t of_row = keeps ? ceil_div<int64_t>(n, kRowChunk) : 0;
         for (int r = 0; r < lot.rows; ++r) acc[r] = f.identity();
         Nears nears;
-        for (int64_t first = begin; first < end; first += kRowChunk) {
+        int64_t first = begin;
+        if constexpr (kTakesWholes)
+            if (!keeps && are_dense(std::make_index_sequence<kIn + kOut>{})) {
+                first = begin + (end - begin) / kRowChunk * kRowChunk;
+                for (int r = 0; r < lot.rows; ++r)
+                    visit_wholes(work, lot, r, row[r], begin, first, in_output != nullptr, acc[r],
+                                 std::index_sequence_for<In...>{}, std::index_sequence_for<Out...>{});
+            }
+        for (; first < end; first += kRowChunk) {
             const RowChunk where{first, static_cast<int>(std::min<int64_t>(end - first, kRowChunk))};
             for (int r = 0; r < lot.rows; ++r) {
                 const Row known = row[r];
@@ -330,7 +347,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                         acc[r] = f.combine(acc[r], group->mine);
                     }
                 if (in_output != nullptr)
-                    exchange(work, lot.at, first, where.exist, group, &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
+                    exchange(work, lot, r, first, where.exist, group, &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
                 if constexpr (kOut > 0) {
                     if (work & kMaps)
                         map(lot, r, known, group->held, group->mine, where, nears, std::index_sequence_for<Column...>{},
@@ -341,11 +358,44 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         }
     }
 
+    // Whether the rows of all operands are single lines of neighbours.
+    template <size_t... K>
+    BK_HD bool are_dense(std::index_sequence<K...>) const {
+        return lines.is_single && (true && ... && (lines.step[K] == 1));
+    }
+
+    // Positions [begin, end) of row r of a lot, which are whole chunks.
+    template <size_t... I, size_t... O>
+    BK_HD void visit_wholes(int work, const Lot& lot, int r, const Row& row, int64_t begin, int64_t end, bool in_output,
+                            Acc& acc, std::index_sequence<I...>, std::index_sequence<O...>) const {
+        const WholeChunks<RowJob, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> wholes{
+            *this, row, pack(source_row<I, In>(lot, r)...), pack(target_row<O, Out>(lot, r)...)};
+        if (!row.knows_max) {
+            acc = wholes.find_largest(begin, end);
+            return;
+        }
+        if constexpr (kHoldsInOutput)
+            if (in_output) {
+                if (work & kMaps)
+                    wholes.template map<true>(begin, end);
+                else
+                    acc = wholes.template sum_up<true>(begin, end, acc);
+                return;
+            }
+        if constexpr (kOut > 0)
+            if (work & kMaps) {
+                wholes.template map<false>(begin, end);
+                return;
+            }
+        acc = wholes.template sum_up<false>(begin, end, acc);
+    }
+
     // Puts a chunk's elements into the output or, to map them, takes them from there.
-    BK_HD void exchange([[maybe_unused]] int work, [[maybe_unused]] const At& at, [[maybe_unused]] int64_t first,
-                        [[maybe_unused]] int count, [[maybe_unused]] Group* group, [[maybe_unused]] Acc* mine) const {
+    BK_HD void exchange([[maybe_unused]] int work, [[maybe_unused]] const Lot& lot, [[maybe_unused]] int r,
+                        [[maybe_unused]] int64_t first, [[maybe_unused]] int count, [[maybe_unused]] Group* group,
+                        [[maybe_unused]] Acc* mine) const {
         if constexpr (kHoldsInOutput) {
-            Held* BK_RESTRICT const place = get<0>(y) + signed_offset(at.of[kIn]) + first;
+            Held* BK_RESTRICT const place = target_row<0, Held>(lot, r) + first;
             if (work & kMaps) {
                 for (int i = 0; i < count; ++i) group->held[i] = place[i];
                 if constexpr (!F::kMapsAlone) group->mine = *mine;
@@ -365,6 +415,13 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         if constexpr (kHoldsInOutput)
             return lines.is_single && lines.step[kIn] == 1 && get<0>(y) != nullptr &&
                    (F::kMapsAlone ? !f.keeps_elements() : n <= int64_t{kMostChunksInOutput} * kRowChunk);
+        return false;
+    }
+
+    // Whether the output holds a row of whole chunks, and even a short one is not kept elsewhere.
+    BK_HD bool prefers_output() const {
+        if constexpr (kTakesWholes && kHoldsInOutput)
+            return n >= kRowChunk && are_dense(std::make_index_sequence<kIn + kOut>{}) && holds_in_output();
         return false;
     }
 
@@ -399,8 +456,11 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         Row row[kMostRows];
         Acc all[kMostRows], acc[kMostRows];
         const int64_t chunks = ceil_div<int64_t>(n, kRowChunk);
-        const bool keeps = !F::kOnlyMaps && chunks <= kMostGroups;
-        const int most = shared != nullptr || rows.rank == 0 ? 1 : F::kOnlyMaps ? kMostRows : keeps ? rows_together(chunks) : 1;
+        const bool keeps = !F::kOnlyMaps && chunks <= kMostGroups && !prefers_output();
+        const int most = shared != nullptr || rows.rank == 0 ? 1
+                         : F::kOnlyMaps                      ? kMostRows
+                         : keeps || prefers_output()         ? rows_together(chunks)
+                                                             : 1;
         const bool in_output = shared != nullptr ? shared->in_output : !keeps && holds_in_output();
         int count = 1;
         for (int64_t i = begin; i < end; i += count) {
@@ -440,9 +500,9 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         return rows.stride[0][last] == 1 && magnitude(lines.step[0]) > 1 && rows.extent[last] >= kLeastLanes;
     }
 
-    // Rows of `chunks` chunks each that are kept at a time.
+    // Rows of `chunks` chunks each that are worked on at a time.
     int rows_together(int64_t chunks) const {
-        return static_cast<int>(std::min<int64_t>(kMostRowsTogether, kMostGroups / std::max<int64_t>(chunks, 1)));
+        return static_cast<int>(std::clamp<int64_t>(kMostGroups / std::max<int64_t>(chunks, 1), 1, kMostRowsTogether));
     }
 
     // Of row i and those behind it in its line: at most `most`.
