@@ -1,6 +1,7 @@
 #include "gemm/cublaslt.h"
 
 #include <cstring>
+#include <initializer_list>
 #include <mutex>
 
 #include "baracuda_kernels.h"

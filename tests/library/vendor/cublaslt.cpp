@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/vendor/vendor.h"
+#include "given_folders.h"
 
 using namespace bk;
 

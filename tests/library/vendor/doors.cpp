@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "core/vendor/vendor.h"
+#include "given_folders.h"
 
 namespace {
 
