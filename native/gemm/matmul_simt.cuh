@@ -12,7 +12,7 @@ namespace bk {
 
 constexpr int kSimtSide = 128;  // of large tiles
 constexpr int kSimtThreads = 128;
-constexpr int kSimtDepth = 16, kSimtStages = 3;         // terms of a tile, and tiles in shared memory
+constexpr int kSimtDepth = 32, kSimtStages = 3;         // terms of a tile, and tiles in shared memory
 constexpr int kSimtRowLanes = 4, kSimtColumnLanes = 8;  // of a warp
 constexpr int kSimtTerms = 4;  // that a thread has in registers at once, for all its columns and four of its rows
 constexpr int kSimtAtOnce = 4;
@@ -64,6 +64,7 @@ class SimtFeed {
     const float *lower_, *upper_, *anywhere_;  // the first tile's lines in each half; wide lines are of one half
     int64_t step_, along_, terms_;             // from line to line, and from term to term; terms from the thread's first on
     int lower_left_, upper_left_, place_;      // rows from the thread's first on
+    int whole_tiles_;                          // of which every element is inside, for all threads
 
 public:
     BK_DEVICE SimtFeed(const TileSource<float>& source, int64_t first, int thread, const float* gate = nullptr)
@@ -83,12 +84,23 @@ public:
                 lower_left_ = upper_left_;
             }
         }
+        const bool has_rows = kFeed != Feed::kElements && rows >= (gate == nullptr ? kSide : kHalf);
+        whole_tiles_ = has_rows ? static_cast<int>(source.depth / kSimtDepth) : 0;
     }
 
     // Tile number `tile` along k.
     BK_DEVICE void fill(float* to, int64_t tile) const {
         const int64_t skipped = tile * kSimtDepth, left = terms_ - skipped;
         const int terms = left < 4 ? static_cast<int>(left) : 4;
+        if (kFeed != Feed::kElements && tile < whole_tiles_) {
+#pragma unroll
+            for (int i = 0; i < Tile::kTimes; ++i) {
+                const bool is_upper = !Tile::kIsWide && i >= Tile::kTimes / 2;
+                start_copy_16(to + place_ + i * Tile::kDown * Tile::kPitch,
+                              (is_upper ? upper_ : lower_) + skipped * along_ + i * step_, 16);
+            }
+            return;
+        }
 #pragma unroll
         for (int i = 0; i < Tile::kTimes; ++i) {
             const bool is_upper = !Tile::kIsWide && i >= Tile::kTimes / 2;
