@@ -1,5 +1,5 @@
 // Products of f32 matrices without tensor cores: tiles of 128 x 128 results by four warps, 64 x 64 results a warp and 16 x 8 a
-// thread, or of a quarter of all these. Factors come by asynchronous copies, some tiles along k ahead; a tile lies in shared
+// thread, or of a quarter of all these. Factors come by asynchronous copies, a tile along k ahead; a tile lies in shared
 // memory as its operand does.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace bk {
 
 constexpr int kSimtSide = 128;  // of large tiles
 constexpr int kSimtThreads = 128;
-constexpr int kSimtDepth = 32, kSimtStages = 3;         // terms of a tile, and tiles in shared memory
+constexpr int kSimtDepth = 32, kSimtStages = 2;         // terms of a tile, and tiles in shared memory: 73 KB of the 99 of sm_86
 constexpr int kSimtRowLanes = 4, kSimtColumnLanes = 8;  // of a warp
 constexpr int kSimtTerms = 4;  // that a thread has in registers at once, for all its columns and four of its rows
 constexpr int kSimtAtOnce = 4;
