@@ -87,6 +87,26 @@ void check(const Problem& p, bool has_workspace) {
     }
 }
 
+// Over its terms a scan has the bits that it has beside them, without a workspace, too.
+void check_in_place(const Problem& p) {
+    const int64_t row_step = p.is_across ? 1 : p.length, step = p.is_across ? p.rows : 1;
+    std::vector<float> x(static_cast<size_t>(p.rows * p.length)), y(x.size());
+    for (size_t k = 0; k < x.size(); ++k) x[k] = 0.1f * x_of(static_cast<int64_t>(k));
+    ScanAxes<2> axes;
+    axes.rows.append(p.rows, {row_step, row_step});
+    axes.length = p.length;
+    for (int64_t& each : axes.step) each = step;
+    const RunningSum<float> sum{false};
+    const Launch launch{nullptr, 0, nullptr};
+    const float* const terms = x.data();
+    if (scan(launch, axes, sum, outputs(y.data()), inputs(terms), p.is_reversed) != Status::kOk ||
+        scan(launch, axes, sum, outputs(x.data()), inputs(terms), p.is_reversed) != Status::kOk || x != y) {
+        printf("%lld rows of %lld, across %d, reversed %d: in place they differ\n", (long long)p.rows, (long long)p.length,
+               p.is_across, p.is_reversed);
+        ++failures;
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -102,6 +122,14 @@ int main() {
                 check(p, true);
             }
     check({1, 140000, false, false, false, 0}, true);  // more pieces than a batch has
+    // In parts, the last of them longer or shorter than the others.
+    check({1, 69633, false, false, false, 0}, false);
+    check({2, 70000, false, true, true, 1}, false);
+    check({40, 2500, true, false, true, 0}, false);
+    check({3, 2049, true, true, false, 0}, false);
+    check_in_place({1, 69633, false, false, false, 0});
+    check_in_place({3, 70001, false, true, false, 0});
+    check_in_place({40, 5000, true, false, false, 0});
     if (failures == 0) printf("ok\n");
     return failures != 0;
 }

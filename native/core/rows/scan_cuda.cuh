@@ -1,6 +1,7 @@
 // One kernel. A row is scanned by a part of a warp, by a warp or by several warps of a block, tile after tile; each thread
 // joins a few neighbours. Where neighbours in memory are terms, lanes share a row and load vectors; where they are of
-// different rows, lanes take rows. Of few long rows each tile is a block's, and a chain tells it what comes before.
+// different rows, lanes take rows. Of few long rows each tile is a block's, and a chain tells it what comes before; without a
+// workspace each part is a block's.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include "core/prefetch.cuh"
 #include "core/rows/scan.h"
 #include "core/rows/scan_chain.cuh"
+#include "core/rows/scan_parts.cuh"
 #include "core/rows/scan_staged.cuh"
 #include "core/rows/scan_terms.cuh"
 #include "core/types/vec.h"
@@ -243,7 +245,7 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     constexpr std::index_sequence_for<In...> each_in;
     constexpr int kOut = sizeof...(Out), kInputs = sizeof...(In);
     constexpr int kSlots = U == 1 ? 32 : 1;  // rows of a warp, where several warps share them
-    __shared__ State of_warp[2][kScanWarps][kSlots];
+    __shared__ State of_warp[2][kScanWarps][kSlots], before_part[kSlots];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int at = lane % grid.width, level = warp % grid.deep, slot = kSlots == 1 ? 0 : lane;
     uint32_t group = blockIdx.x, piece = 0;
@@ -255,6 +257,10 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
         piece = ticket / chain.groups;
         const uint32_t later = ticket + kScanAhead * multiprocessors();
         if (later < gridDim.x) prefetch_piece<N, U>(in, grid, chain.groups, later, each_in);
+    } else if (grid.role != ScanRole::kRow) {
+        const uint32_t groups = gridDim.x / (grid.parts - (grid.role == ScanRole::kSum));
+        group = blockIdx.x % groups;
+        piece = blockIdx.x / groups;
     }
     const int block_rows = kScanWarps / grid.deep * (32 / grid.width);
     const int64_t row = int64_t{group} * block_rows + warp / grid.deep * (32 / grid.width) + lane / grid.width;
@@ -262,7 +268,12 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     int64_t offset[kOut + sizeof...(In)] = {};
     if (has_row) grid.row(static_cast<uint32_t>(row), offset);
     const int64_t begin = piece * grid.part;
-    const int64_t stop = begin + grid.part < grid.length ? begin + grid.part : grid.length;
+    const bool has_parts = grid.parts > 1, is_rest = has_parts && (grid.role == ScanRole::kRow || piece + 1 == grid.parts);
+    const int64_t stop = !is_rest && begin + grid.part < grid.length ? begin + grid.part : grid.length;
+    if (has_parts && warp == 0 && (kSlots > 1 || lane == 0))
+        before_part[slot] = grid.role == ScanRole::kResults && piece > 0 && has_row
+                                ? parked<State>(get<0>(out.pointer) + offset[0] + begin * grid.step[0], grid.step[0])
+                                : scan.identity();
     const int64_t whole = stop - (S::kAhead >= 0 && stop == grid.length);  // what is ahead of these places exists
     State carry = scan.identity();
     const int64_t span = int64_t{grid.width} * N * grid.vectors;
@@ -294,14 +305,24 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
             }
             base = scan.join(carry, mine);
             carry = scan.join(carry, all);
+            if (has_parts) base = scan.join(before_part[slot], base);
         } else {
             carry = terms.sum;
         }
+        if (grid.role == ScanRole::kSum) continue;
         if (is_whole)
             put_values<true>(scan, out, offset, grid, places, at, base, terms, each_out, each_in);
         else
             put_values<false>(scan, out, offset, grid, places, at, base, terms, each_out, each_in);
+        if (has_parts && grid.role == ScanRole::kRow && tile + span * grid.deep == (piece + 1) * grid.part) {
+            __syncthreads();
+            if (warp == 0 && (kSlots > 1 || lane == 0)) before_part[slot] = scan.join(before_part[slot], carry);
+            carry = scan.identity();
+            if (piece + 2 < static_cast<uint32_t>(grid.parts)) ++piece;  // the last part has what is left
+        }
     }
+    if (grid.role == ScanRole::kSum && warp == 0 && has_row && (kSlots > 1 || lane == 0))
+        park(get<0>(out.pointer) + offset[0] + begin * grid.step[0], grid.step[0], carry);
 }
 
 // Blocks of a multiprocessor: what several inputs have under way, or elements of more than 16 bits across memory, takes
@@ -373,6 +394,13 @@ size_t scan_parts_bytes(const ScanAxes<Operands>& axes) {
     return carver.bytes();
 }
 
+// Whether the first output's places are an input's, too.
+template <class Out, class In, size_t... I>
+bool lies_over_input(const Out& out, const In& in, std::index_sequence<I...>) {
+    const void* const first = get<0>(out.pointer);
+    return ((first == static_cast<const void*>(get<I>(in.pointer))) || ...);
+}
+
 // Fewer than 2^31 rows, axes collapsed.
 template <class S, class... Out, class... In>
 Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + sizeof...(In)>& axes, const S& scan,
@@ -385,6 +413,7 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
     std::copy(axes.step, axes.step + sizeof...(Out) + sizeof...(In), grid.step);
     grid.rows = static_cast<uint32_t>(axes.rows.numel());
     grid.length = grid.part = axes.length;
+    grid.parts = 1;
     grid.width = shape.width;
     grid.deep = shape.deep;
     grid.vectors = shape.vectors;
@@ -406,14 +435,25 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
             if (shape.is_staged)
                 return staged_scan(launch, axes, scan, shape.is_along, grid, chain, get<0>(out.pointer), get<0>(in.pointer));
     }
-    const Grid all{dim3(static_cast<unsigned>(blocks)), dim3(kScanThreads)};
     using To = Outputs<Out...>;
     using From = Inputs<In...>;
-    if (shape.is_along)
-        return launch_kernel(launch, all, scan_kernel<N, kScanVectors<N, To::count + From::count>, S, To, From>, scan, out, in,
+    const auto launched = [&](int64_t blocks) {
+        const Grid all{dim3(static_cast<unsigned>(blocks)), dim3(kScanThreads)};
+        if (shape.is_along)
+            return launch_kernel(launch, all, scan_kernel<N, kScanVectors<N, To::count + From::count>, S, To, From>, scan, out,
+                                 in, grid, chain);
+        return launch_kernel(launch, all, scan_kernel<kScanAcross<N, To::count + From::count>, 1, S, To, From>, scan, out, in,
                              grid, chain);
-    return launch_kernel(launch, all, scan_kernel<kScanAcross<N, To::count + From::count>, 1, S, To, From>, scan, out, in, grid,
-                         chain);
+    };
+    if (!found && shape.deep == kScanWarps) plan_parts(shape.row_blocks, shape.tile, &grid);
+    if (grid.parts == 1 || lies_over_input(out, in, typename Inputs<In...>::Indices{})) return launched(blocks);
+    grid.role = ScanRole::kSum;
+    BK_TRY(launched(blocks * (grid.parts - 1)));
+    using First = std::remove_pointer_t<std::decay_t<decltype(get<0>(out.pointer))>>;
+    const Grid rows{dim3(grid.rows), dim3(kPartThreads)};
+    BK_TRY(launch_kernel(launch, rows, join_parts_kernel<S, First, To::count + From::count>, scan, get<0>(out.pointer), grid));
+    grid.role = ScanRole::kResults;
+    return launched(blocks * grid.parts);
 }
 
 template <class S, class... Out, class... In>

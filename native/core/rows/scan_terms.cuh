@@ -11,6 +11,10 @@
 
 namespace bk {
 
+// Of rows in parts, without a workspace: a block takes all parts of a row, or one, of which it leaves what it comes to, or
+// whose results it writes.
+enum class ScanRole { kRow, kSum, kResults };
+
 template <int Operands>
 struct ScanGrid {
     LongWalk<Operands> row;
@@ -20,6 +24,8 @@ struct ScanGrid {
     int width, deep;       // lanes and warps that share a row, powers of two; several warps only of whole ones
     int vectors;           // of a thread in a tile
     bool is_dense;         // vectors may be loaded and stored as such
+    int parts;             // of a row, of more than one its block's warps take each tile together; 1 where there is a chain
+    ScanRole role;
 };
 
 // Of a whole tile all N terms of each vector exist, in all rows of the block: what asks for that is left out.
