@@ -7,7 +7,7 @@ from cases.scan import forward
 from harness import OPS, launch, width
 from harness.outcomes import check_outcome
 
-TILES, VECTORS = 264, 10  # fewer tiles have another kernel; vectors of 16 bytes of a thread
+TILES, VECTORS = 264, (10, 8)  # fewer tiles have another kernel; vectors of 16 bytes of a thread, by axis
 BOTH = {"x": {"flip": (0, 1)}, "y": {"flip": (0, 1)}}
 GAPS = {"x": {"gap": 1}, "y": {"gap": 2}}
 PADDED = {"x": {"pad": 16}, "y": {"pad": 32}}
@@ -17,7 +17,7 @@ def check(library, op, axis, rows, rest, options):
     row, slots = OPS[op]
     draw = Draw(slots, f"{op} {axis} {rows} {rest}")
     groups, threads = (rows, 256) if axis == 1 else (-(-rows // 32), 8)
-    tile = threads * VECTORS * (16 // width(draw.dtype))
+    tile = threads * VECTORS[axis] * (16 // width(draw.dtype))
     length = max(2, -(-TILES // groups)) * tile + rest
     problem = forward(draw, (rows, length) if axis == 1 else (length, rows), axis, **options)
     outcome = launch(library, op, problem, workspace="full")
