@@ -32,8 +32,9 @@ class Times:
 class WallClock:
     """For calls that return when their work is done.
 
-    Candidates take turns in a random order, so that noise, and the cache that one leaves to the next, hit all alike.
-    They are judged by the least, which other work on the machine adds little to; the time of one thread is that of its
+    Candidates take turns in a random order, so that noise, and the cache that one leaves to the next, hit all alike. With
+    several threads a turn is many calls: threads of one library wait for more work, and take a processor from the next
+    one's meanwhile, OpenBLAS's for about 25 ms. They are judged by the least, which other work on the machine adds little to; the time of one thread is that of its
     processor, to which such work does not count.
     """
 
@@ -43,6 +44,7 @@ class WallClock:
         self.least = least
         self.seconds = seconds
         self.now = time.thread_time if threads == 1 else time.perf_counter
+        self.turn = 0.0 if threads == 1 else 0.075  # seconds
 
     def measure(self, calls: Sequence[Call]) -> list[Times]:
         samples: list[list[float]] = [[] for _ in calls]
@@ -50,12 +52,15 @@ class WallClock:
             call()
         spent, rounds = 0.0, 0
         order = np.random.default_rng(0)
-        while rounds < self.least or (spent < self.seconds * len(calls) and rounds < _MOST):
+        while min(map(len, samples)) < self.least or (spent < self.seconds * len(calls) and rounds < _MOST):
             for k in order.permutation(len(calls)):
-                start = self.now()
-                calls[k]()
-                samples[k].append((self.now() - start) * 1e6)
-                spent += samples[k][-1] * 1e-6
+                turn = 0.0
+                while turn == 0.0 or turn < self.turn:
+                    start = self.now()
+                    calls[k]()
+                    samples[k].append((self.now() - start) * 1e6)
+                    turn += samples[k][-1] * 1e-6
+                spent += turn
             rounds += 1
             if rounds >= 3 and spent > 20 * self.seconds * len(calls):
                 break
