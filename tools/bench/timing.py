@@ -33,8 +33,8 @@ class WallClock:
     """For calls that return when their work is done.
 
     Candidates take turns in a random order, so that noise, and the cache that one leaves to the next, hit all alike. With
-    several threads a turn is many calls: threads of one library wait for more work, and take a processor from the next
-    one's meanwhile, OpenBLAS's for about 25 ms. They are judged by the least, which other work on the machine adds little to; the time of one thread is that of its
+    several threads a turn is many calls and begins after a pause: the threads of a library wait for more work, and take a
+    processor from the next one's meanwhile, OpenBLAS's for 100 ms. They are judged by the least, which other work on the machine adds little to; the time of one thread is that of its
     processor, to which such work does not count.
     """
 
@@ -44,7 +44,7 @@ class WallClock:
         self.least = least
         self.seconds = seconds
         self.now = time.thread_time if threads == 1 else time.perf_counter
-        self.turn = 0.0 if threads == 1 else 0.075  # seconds
+        self.turn, self.pause = (0.0, 0.0) if threads == 1 else (0.05, 0.15)  # seconds
 
     def measure(self, calls: Sequence[Call]) -> list[Times]:
         samples: list[list[float]] = [[] for _ in calls]
@@ -55,6 +55,7 @@ class WallClock:
         while min(map(len, samples)) < self.least or (spent < self.seconds * len(calls) and rounds < _MOST):
             for k in order.permutation(len(calls)):
                 turn = 0.0
+                time.sleep(self.pause)
                 while turn == 0.0 or turn < self.turn:
                     start = self.now()
                     calls[k]()
