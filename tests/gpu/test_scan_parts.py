@@ -1,4 +1,4 @@
-"""Scans of few long rows without a workspace, in parts that leave what they come to in the output (core/rows/scan_parts.cuh)."""
+"""Scans of few long rows without a workspace, in parts whose sums wait in the output (core/rows/scan_parts.cuh)."""
 
 import pytest
 
@@ -74,7 +74,7 @@ def test_lengths(library, length):
 @pytest.mark.parametrize("op", ["scan_cumsum_f32", "scan_cumsum_bf16", "scan_log_cumsum_exp_f32"])
 def test_in_place(library, op, rows):
     """In place the parts have one block: the bits are those of many."""
-    row, slots = OPS[op]
+    _, slots = OPS[op]
     for shape, axis in shapes(rows, 9):
         problem = forward(Draw(slots, f"in place {op} {shape}"), shape, axis)
         apart, over = launch(library, op, problem), launch(library, op, problem, alias={"y": "x"})

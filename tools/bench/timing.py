@@ -32,10 +32,11 @@ class Times:
 class WallClock:
     """For calls that return when their work is done.
 
-    Candidates take turns in a random order, so that noise, and the cache that one leaves to the next, hit all alike. With
-    several threads a turn is many calls and begins after a pause: the threads of a library wait for more work, and take a
-    processor from the next one's meanwhile, OpenBLAS's for 100 ms. They are judged by the least, which other work on the machine adds little to; the time of one thread is that of its
-    processor, to which such work does not count.
+    Candidates take turns in a random order, so that noise, and the cache that one leaves to the next, hit all alike.
+    With several threads a turn is many calls and begins after a pause: the threads of a library wait for more work, and
+    take a processor from the next one's meanwhile, OpenBLAS's for 100 ms. They are judged by the least, which other
+    work on the machine adds little to; the time of one thread is that of its processor, to which such work does not
+    count.
     """
 
     figure = "least"

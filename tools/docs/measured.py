@@ -14,7 +14,7 @@ from tools.docs.groups import Group
 
 BENCH = ROOT / "tools" / "bench" / "results"
 ACCURACY = ROOT / "tools" / "accuracy" / "results"
-SPEED_FILES = ("h200_cuda.json", "cpu_epyc_1thread.json")
+SPEED_FILES = ("h100_cuda.json", "h200_cuda.json", "cpu_epyc_1thread.json", "cpu_epyc_2threads.json")
 ERROR_FILES = ("cuda.json", "cpu.json")
 OPS_ERROR_FILES = ("ops_cuda.json", "ops_cpu.json")
 SUMMARIES = {"speed": "tools/bench/results/README.md", "error": "tools/accuracy/README.md"}
