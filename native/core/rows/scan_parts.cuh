@@ -15,10 +15,10 @@
 namespace bk {
 
 constexpr int kPartThreads = 256;
-constexpr int64_t kPartTiles = 4;       // of a part, at least
+constexpr int64_t kPartTiles = 4;        // of a part, at least
 constexpr int64_t kTilesWithParts = 16;  // of a row that is worth three launches, at least
-constexpr int64_t kPartTerms = 16;      // of the last part, at least: what any state takes in elements of a byte
-constexpr int kMostParts = 1056;        // of all rows of a scan
+constexpr int64_t kPartTerms = 16;       // of the last part, at least: what any state takes in elements of a byte
+constexpr int kMostParts = 1056;         // of all rows of a scan
 
 // Sets the parts of rows of which `row_blocks` blocks take one, or one for each lane, in tiles of `tile` terms.
 template <int Operands>

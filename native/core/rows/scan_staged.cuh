@@ -15,9 +15,9 @@
 namespace bk {
 
 constexpr int kStagedThreads = 32 * kChainWarps;
-// Vectors of 16 bytes, of a thread; and blocks of a multiprocessor, whose tiles fit into its shared memory. Of rows along memory
-// smaller tiles of more blocks bring 16-bit sums from 0.71 of a copy's rate to 0.76, and change nothing for f32; across memory
-// they are slower.
+// Vectors of 16 bytes, of a thread; and blocks of a multiprocessor, whose tiles fit into its shared memory. Of rows along
+// memory smaller tiles of more blocks bring 16-bit sums from 0.71 of a copy's rate to 0.76, and change nothing for f32; across
+// memory they are slower.
 template <bool kIsAlong>
 constexpr int kStagedVectors = kIsAlong ? 8 : 10;
 template <bool kIsAlong>
@@ -31,7 +31,7 @@ constexpr bool kIsStaged = Operands == 2 && S::kAhead < 0;
 // Of a row in a tile, where elements fill vectors of kLanes.
 template <int kLanes>
 constexpr int staged_terms(bool is_along) {
-    return (is_along ? kStagedThreads * kStagedVectors<true> : kChainWarps * kStagedVectors<false>) * kLanes;
+    return kLanes * (is_along ? kStagedThreads * kStagedVectors<true> : kChainWarps * kStagedVectors<false>);
 }
 
 // Of rows across memory 32 elements of 16 bits would be half a line.
