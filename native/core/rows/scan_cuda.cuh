@@ -268,7 +268,8 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
     int64_t offset[kOut + sizeof...(In)] = {};
     if (has_row) grid.row(static_cast<uint32_t>(row), offset);
     const int64_t begin = piece * grid.part;
-    const bool has_parts = grid.parts > 1, is_rest = has_parts && (grid.role == ScanRole::kRow || piece + 1 == grid.parts);
+    const bool has_parts = grid.parts > 1, is_last = static_cast<int>(piece) + 1 == grid.parts;
+    const bool is_rest = has_parts && (grid.role == ScanRole::kRow || is_last);
     const int64_t stop = !is_rest && begin + grid.part < grid.length ? begin + grid.part : grid.length;
     if (has_parts && warp == 0 && (kSlots > 1 || lane == 0))
         before_part[slot] = grid.role == ScanRole::kResults && piece > 0 && has_row

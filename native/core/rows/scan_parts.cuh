@@ -18,14 +18,14 @@ constexpr int kPartThreads = 256;
 constexpr int64_t kPartTiles = 4;        // of a part, at least
 constexpr int64_t kTilesWithParts = 16;  // of a row that is worth three launches, at least
 constexpr int64_t kPartTerms = 16;       // of the last part, at least: what any state takes in elements of a byte
-constexpr int kMostParts = 1056;         // of all rows of a scan
+constexpr int kMostScanParts = 1056;     // of all rows of a scan
 
 // Sets the parts of rows of which `row_blocks` blocks take one, or one for each lane, in tiles of `tile` terms.
 template <int Operands>
 void plan_parts(int64_t row_blocks, int64_t tile, ScanGrid<Operands>* grid) {
     const int64_t tiles = ceil_div(grid->length, tile);
-    if (tiles < kTilesWithParts || 2 * row_blocks > kMostParts) return;
-    grid->part = std::max(kPartTiles, ceil_div(tiles, kMostParts / row_blocks)) * tile;
+    if (tiles < kTilesWithParts || 2 * row_blocks > kMostScanParts) return;
+    grid->part = std::max(kPartTiles, ceil_div(tiles, kMostScanParts / row_blocks)) * tile;
     grid->parts = static_cast<int>(ceil_div(grid->length, grid->part));
     if (grid->length - (grid->parts - 1) * grid->part < kPartTerms) --grid->parts;
 }
@@ -57,7 +57,7 @@ template <class S, class T, int Operands>
 __global__ void __launch_bounds__(kPartThreads)
     join_parts_kernel(S scan, T* out, const __grid_constant__ ScanGrid<Operands> grid) {
     using State = typename S::State;
-    __shared__ State before[kMostParts];
+    __shared__ State before[kMostScanParts];
     int64_t offset[Operands] = {};
     grid.row(blockIdx.x, offset);
     T* const row = out + offset[0];
