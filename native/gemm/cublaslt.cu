@@ -76,6 +76,19 @@ private:
 
 Answers answers;
 
+// The alignment of a pointer as a power of two, at most the 256 bytes that cuBLASLt tells apart.
+int32_t alignment_of(const void* data) {
+    int32_t power = 0;
+    while (power < 8 && reinterpret_cast<uintptr_t>(data) % (uintptr_t{2} << power) == 0) ++power;
+    return power;
+}
+
+int32_t alignments(const LibraryMatmul& p) {
+    int32_t all = 0;
+    for (const LibraryMatrix* matrix : {&p.a, &p.b, &p.c, &p.d}) all = 16 * all + alignment_of(matrix->data);
+    return all;
+}
+
 Question question_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_workspace, int device) {
     return {p.m,
             p.n,
@@ -86,7 +99,7 @@ Question question_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_works
             static_cast<int32_t>(p.type),
             static_cast<int32_t>(p.d_type),
             p.a.is_turned + 2 * p.b.is_turned + 4 * static_cast<int32_t>(p.scales) + 16 * (p.a_scale != nullptr) +
-                32 * (p.b_scale != nullptr),
+                32 * (p.b_scale != nullptr) + alignments(p) * 64,
             static_cast<int32_t>(epilogue),
             has_workspace,
             device};
@@ -144,7 +157,7 @@ private:
     }
 };
 
-Answer ask(const CublasLt& lt, void* handle, Descriptors& of, uint64_t workspace_bytes) {
+Answer ask(const CublasLt& lt, void* handle, Descriptors& of, const LibraryMatmul& p, uint64_t workspace_bytes) {
     LtPreference preference;
     bool is_good = lt.init_preference(&preference, sizeof(preference)) == 0;
     const auto set = [&](LtPreferenceAttribute attribute, auto value) {
@@ -152,8 +165,13 @@ Answer ask(const CublasLt& lt, void* handle, Descriptors& of, uint64_t workspace
     };
     set(kLtWorkspaceBytes, workspace_bytes);
     set(kLtReductionSchemes, static_cast<uint32_t>(workspace_bytes == 0 ? kLtNoReduction : kLtReduceComputeType));
-    for (const LtPreferenceAttribute operand : {kLtAlignmentA, kLtAlignmentB, kLtAlignmentC, kLtAlignmentD})
-        set(operand, static_cast<uint32_t>(kLibraryAlignment));
+    const auto set_alignment = [&](LtPreferenceAttribute operand, const void* data) {
+        set(operand, uint32_t{1} << alignment_of(data));
+    };
+    set_alignment(kLtAlignmentA, p.b.data);
+    set_alignment(kLtAlignmentB, p.a.data);
+    set_alignment(kLtAlignmentC, p.c.data);
+    set_alignment(kLtAlignmentD, p.d.data);
     LtHeuristic found{};
     int32_t count = 0;
     is_good = is_good && lt.find_algo(handle, &of.matmul, &of.a, &of.b, &of.c, &of.d, &preference, 1, &found, &count) == 0 &&
@@ -176,9 +194,13 @@ const CublasLt* find_library() {
 
 }  // namespace
 
-size_t library_workspace() {
+// As much as NVIDIA advises: split-K products of f32 take 2 to 4 times as long with less. Small ones have no use for it.
+size_t library_workspace(int64_t m, int64_t n, int64_t k) {
+    constexpr int64_t kLeastDepth = 1024, kLeastTerms = int64_t(1) << 25;
     const int arch = device_arch();
-    return arch == 0 ? 0 : arch >= 90 ? size_t(32) << 20 : size_t(4) << 20;  // as NVIDIA advises
+    int64_t terms = 0;
+    if (arch == 0 || (k < kLeastDepth && !__builtin_mul_overflow(m * n, k, &terms) && terms < kLeastTerms)) return 0;
+    return arch >= 90 ? size_t(32) << 20 : size_t(4) << 20;
 }
 
 Status require_library() {
@@ -200,7 +222,7 @@ bool matmul_by_library(const Launch& launch, const LibraryMatmul& p, void* works
         cudaGetDevice(&device) != cudaSuccess)
         return false;
     const RelaxedCapture relaxed;  // kernels are loaded when they are first used
-    const size_t bytes = workspace == nullptr ? 0 : library_workspace();
+    const size_t bytes = workspace == nullptr ? 0 : library_workspace(p.m, p.n, p.k);
     const LtEpilogue epilogue = epilogue_of(p);
     const Question question = question_of(p, epilogue, bytes > 0, device);
     Answer answer = answers.find(question);
@@ -208,7 +230,7 @@ bool matmul_by_library(const Launch& launch, const LibraryMatmul& p, void* works
     Descriptors of(*lt, p, epilogue);
     if (!of.is_good) return false;
     if (!answer.is_known) {
-        answer = ask(*lt, handle.get(), of, bytes);
+        answer = ask(*lt, handle.get(), of, p, bytes);
         answers.keep(question, answer);
         if (!answer.is_served) return false;
     }

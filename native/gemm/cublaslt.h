@@ -24,8 +24,9 @@ enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16, kE4m3, kTf32 };
 // What A and B are multiplied by: one number each, or one for each row of A and column of B.
 enum class LibraryScales : int32_t { kNone, kOfMatrices, kOfRows };
 
-// D = alpha (a_scale A) (b_scale B) + beta C + bias for each of a batch; C and bias may be null. Pointers, pitches and steps
-// are multiples of kLibraryAlignment bytes. Scales are for A and B of 8 bits, either of which may be null.
+// D = alpha (a_scale A) (b_scale B) + beta C + bias for each of a batch; C and bias may be null. Its fast kernels want
+// pointers, pitches and steps at multiples of kLibraryAlignment bytes. Scales are for A and B of 8 bits, either of which may be
+// null.
 struct LibraryMatmul {
     LibraryType type, d_type;  // of A and B, and of C, D and bias
     int64_t m, n, k, batch;
@@ -38,15 +39,15 @@ struct LibraryMatmul {
 
 constexpr int64_t kLibraryAlignment = 16;
 
-// What cuBLASLt can use on the current device.
-size_t library_workspace();
+// Bytes that cuBLASLt is given on the current device for such a product, or for each of a batch.
+size_t library_workspace(int64_t m, int64_t n, int64_t k);
 
 // Whether cuBLASLt is there; the text names the package where it is not.
 Status require_library();
 bool has_library();
 
 // Enqueues the product, unless cuBLASLt is missing or does not take it: then nothing has happened, nor is it an error.
-// `workspace` is null or as long as library_workspace().
+// `workspace` is null or has library_workspace() bytes.
 bool matmul_by_library(const Launch& launch, const LibraryMatmul& problem, void* workspace);
 
 }  // namespace bk

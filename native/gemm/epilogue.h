@@ -63,7 +63,7 @@ struct GemmEpilogue {
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
         BK_TRY(require_epilogue(layout, activation, backend));
-        return require_backend<T>(static_cast<Backend>(backend), m, n, k, batch, activation != 0);
+        return require_backend<T>(static_cast<Backend>(backend), m, n, k, batch, activation != 0, false, along_terms(order()));
     }
     Status check() const {
         BK_TRY(check_extents());
@@ -139,7 +139,7 @@ struct GemmGated {
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
         BK_TRY(require_epilogue(layout, activation, backend));
-        return require_backend<T>(static_cast<Backend>(backend), m, n, k, 1, true, true);
+        return require_backend<T>(static_cast<Backend>(backend), m, n, k, 1, true, true, along_terms(order()));
     }
     Status check() const {
         BK_TRY(check_extents());

@@ -319,6 +319,7 @@ size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has
 
 // Whether `backend` computes such a product, whose operands lie as it likes.
 template <class T>
-Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated = false);
+Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated = false,
+                       const AlongTerms& along = {});
 
 }  // namespace bk

@@ -226,7 +226,7 @@ size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t, bool, bool is_
 }
 
 template <class T>
-Status require_backend(Backend backend, int64_t, int64_t, int64_t, int64_t, bool, bool) {
+Status require_backend(Backend backend, int64_t, int64_t, int64_t, int64_t, bool, bool, const AlongTerms&) {
     if (backend == Backend::kAny || backend == Backend::kOwn) return Status::kOk;
     return fail(Status::kUnsupported, "backend is %d, but %s the CUDA library alone", static_cast<int>(backend),
                 backend == Backend::kGroups ? "warp groups serve" : "cuBLASLt serves");

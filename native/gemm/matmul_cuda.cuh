@@ -26,11 +26,11 @@ struct LibraryWorkspace {
 
     // Of a product that is for the library.
     template <class T>
-    static LibraryWorkspace of(int64_t m, int64_t n, int64_t k, bool has_sums, void* base) {
+    static LibraryWorkspace of(int64_t m, int64_t n, int64_t k, bool has_sums, bool is_gated, void* base) {
         Carver carver(base);
         LibraryWorkspace made;
-        made.own = carver.take<char>(static_cast<int64_t>(library_workspace()));
-        if (has_sums) made.sums = carver.take<char>(kSumBytes);
+        made.own = carver.take<char>(static_cast<int64_t>(library_workspace(m, n, k)));
+        if (has_sums) made.sums = carver.take<char>(sum_bytes_of<T>(m, n, is_gated));
         if (kIsRounded<T>) {
             made.a = carver.take<float>(rounded_numel(m, k));
             made.b = carver.take<float>(rounded_numel(n, k));
@@ -44,11 +44,13 @@ template <class T>
 size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated, Backend backend,
                         const AlongTerms& along) {
     if (backend == Backend::kGroups) return 0;
-    const bool for_library = may_be_library(backend) && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
-                             (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated));
+    // Of a layout that callers need not know yet, B may lie along its rows.
+    const bool for_library =
+        may_be_library(backend) && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
+        (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated, AlongTerms{along.a, false}));
     const bool bands = has_bands<T>(has_steps, is_gated);
     return std::max(
-        for_library ? LibraryWorkspace::of<T>(m, n, k, bands, nullptr).bytes : 0,
+        for_library ? LibraryWorkspace::of<T>(m, n, k, bands, is_gated, nullptr).bytes : 0,
         is_gated ? 0 : std::max(parts_workspace<T>(m, n, k, batch), TurnedFactors<T>(m, n, k, batch, along, nullptr).bytes));
 }
 
@@ -61,7 +63,7 @@ Status matmul_if_library(const Launch& launch, const Matmul<T>& p, bool has_work
     if (!library_matmul(p, &problem)) return Status::kOk;
     const bool bands = has_bands<T>(has_steps, is_gated);
     const LibraryWorkspace workspace =
-        LibraryWorkspace::of<T>(p.m, p.n, p.k, bands, has_workspace ? launch.workspace : nullptr);
+        LibraryWorkspace::of<T>(p.m, p.n, p.k, bands, is_gated, has_workspace ? launch.workspace : nullptr);
     if constexpr (kIsRounded<T>) {
         if (!has_workspace || !has_library()) return Status::kOk;
         BK_TRY(round_factors(launch, &problem, workspace.a, workspace.b));
@@ -73,7 +75,8 @@ Status matmul_if_library(const Launch& launch, const Matmul<T>& p, bool has_work
 }
 
 template <class T>
-Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated) {
+Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated,
+                       const AlongTerms& along) {
     if (backend == Backend::kAny || backend == Backend::kOwn) return Status::kOk;
     if (backend == Backend::kGroups) {
         if (is_for_groups<T>(m, n, k, batch, is_gated)) return Status::kOk;
@@ -82,7 +85,7 @@ Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t
     }
     if (!fits_library<T>(m, n, k, batch, has_steps, is_gated))
         return fail(Status::kUnsupported, "backend is %d, but cuBLASLt has no such product", static_cast<int>(backend));
-    if (backend == Backend::kByRule && !is_for_library<T>(m, n, k, batch, has_steps, is_gated))
+    if (backend == Backend::kByRule && !is_for_library<T>(m, n, k, batch, has_steps, is_gated, along))
         return fail(Status::kUnsupported, "backend is %d, but the product is better computed by this library's kernels",
                     static_cast<int>(backend));
     return require_library();
@@ -105,8 +108,8 @@ Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
     }
 }
 
-// Large ones by cuBLASLt (gemm/matmul_library.cuh has the rule), those of few rows by kernels that read B once, those of few
-// results by parts of their sums; else f32 by FMA, and all others by tensor cores, those of whole warp groups where they can.
+// cuBLASLt has what it can (gemm/matmul_library.cuh has the rule). Without it skinny GEMMs have kernels that read B once, few
+// results are split along K; else f32 is computed by FMA, and all others by tensor cores, by warpgroups where they can.
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& p) {
     if (p.grouped != Grouped::kNot || p.sizes != nullptr || p.backend == Backend::kGroups) return matmul_by_tiles(launch, p);
@@ -118,7 +121,7 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
     BK_TRY(find_workspace(launch, workspace, &has_workspace));
     if constexpr (kLibraryHasType<T>) {
         int64_t done = 0;
-        if (may_be_library(p.backend) && (is_chosen || is_for_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated)))
+        if (may_be_library(p.backend) && (is_chosen || is_for_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated, along)))
             BK_TRY(matmul_if_library(launch, p, has_workspace, &done));
         if (done == p.m) return Status::kOk;
         if (done > 0) return matmul_by_tiles(launch, rows_of(p, done, p.m - done));

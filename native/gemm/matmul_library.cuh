@@ -11,22 +11,22 @@
 #include "gemm/matmul_group.h"
 #include "gemm/matmul_rounded.cuh"
 #include "gemm/matmul_tensor.cuh"
+#include "gemm/matmul_thin.cuh"
 
 namespace bk {
 
-// THE RULE. A product is cuBLASLt's, where it can express it and is there, if none of its sides is short and the whole is worth
-// a launch of its. On an H100, bf16, CUDA 13.0, our kernels of warp groups (sm_90a) take 1.0 (8192^3) to 1.15 times (4096^3)
-// its time; on an H200 the plain tensor cores of older chips 2.5 to 3 times, f32 by FMA 1.6 times, and a batch of 4096
-// products 1.4 times (64^3) to 3.8 times (128 x 128 x 64).
+// THE RULE. A product is cuBLASLt's where it is there and can express it. On an H100 (bf16, f32, f64; CUDA 13.0, in a graph,
+// 2^7 to 2^36 multiplications, single ones and batches) our kernels take 1.0 to 5 times its time. Ours are skinny GEMMs, of at
+// most 8 rows, whose B matmul_thin.cuh reads once: these take 0.4 to 1.1 of its time, but 1.2 where B is of 16 bits and lies
+// along its rows, 1.4 where it has less than kLeastSkinny elements, and up to 5 in a batch of small ones.
 //
-// Of TF32 both factors are rounded into the workspace first, as the rows say, which is worth it from about 2048 x 2048 results
-// on: our warp groups take 1.6 to 1.9 times as long as cuBLASLt, since they round what each tile reads. 8-bit results stay ours
-// (gemm/scaled_cuda.cuh has products of 8-bit factors with scales). Steps behind bias and C are ours
-// (cuBLASLt's gelu is the form by tanh, and its relu keeps NaN), applied to its sums: those of 16-bit products, and of gated
-// ones, are in the workspace, kSumBytes of them at a time, so that results are still rounded once. Without that workspace, and
-// for operands that are not aligned to 16 bytes, these products are ours, and wherever warp groups can have them: bias, gelu
-// and residual of 8192^3 take cuBLASLt's way 1.12 times as long.
-constexpr int64_t kLeastLibrarySide = 64, kLeastLibraryTerms = int64_t(1) << 27, kLeastRoundedSide = 2048;
+// Steps behind bias and C are ours (cuBLASLt's gelu is the form by tanh, and its relu keeps NaN), applied to its sums: those of
+// 16-bit products, and of gated ones, lie in the workspace, at most kSumBytes of them at a time, so that results are rounded
+// once. From kLeastFusedTerms multiplications on warpgroups, where they can have them, take no more time for these. Both
+// operands of TF32 are rounded into the workspace first, as the rows say. With an alpha of 0 it does not read A and B, whose
+// NaN and infinities count; 8-bit results stay ours (gemm/scaled_cuda.cuh has products of 8-bit operands with scales).
+constexpr int64_t kLeastSkinny = int64_t(1) << 16, kLeastSkinnyOfBatch = int64_t(1) << 22;  // elements of B
+constexpr int64_t kLeastFusedTerms = int64_t(1) << 32;
 constexpr int64_t kSumBytes = int64_t(64) << 20, kBandRows = 128;  // bands are of multiples of so many rows
 
 template <class T>
@@ -39,14 +39,26 @@ constexpr bool has_bands(bool has_steps, bool is_gated) {
     return is_gated || (sizeof(matmul_element_t<T>) == 2 && has_steps);
 }
 
+// Bytes of the workspace for the sums of a band: of a small product for all of them.
 template <class T>
-bool is_for_library(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated) {
-    if (std::min({m, n, k}) < kLeastLibrarySide) return false;
-    if (kIsRounded<T> && 2 * m * n < kLeastRoundedSide * (m + n)) return false;
-    if (has_bands<T>(has_steps, is_gated) && is_for_groups<T>(m, n, k, batch, is_gated)) return false;
-    int64_t terms = 0;  // extents are of 31 bits, so that two of them fit
-    return __builtin_mul_overflow(m * n, k, &terms) || __builtin_mul_overflow(terms, batch, &terms) ||
-           terms >= (is_gated ? kLeastLibraryTerms / 2 : kLeastLibraryTerms);
+int64_t sum_bytes_of(int64_t m, int64_t n, bool is_gated) {
+    const int64_t rows = ceil_div(m, kBandRows) * kBandRows, columns = is_gated ? 2 * n : n;
+    const int64_t most = kSumBytes / static_cast<int64_t>(sizeof(matmul_scalar_t<T>));
+    return (columns > most / rows ? most : rows * columns) * static_cast<int64_t>(sizeof(matmul_scalar_t<T>));
+}
+
+template <class T>
+bool is_skinny(int64_t m, int64_t n, int64_t k, int64_t batch, const AlongTerms& along) {
+    if (!kHasThinKernels<T> || m > kThinRows || (sizeof(matmul_element_t<T>) == 2 && !along.b)) return false;
+    return n * k >= (batch == 1 ? kLeastSkinny : kLeastSkinnyOfBatch);  // extents are of 31 bits
+}
+
+template <class T>
+bool is_for_library(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated, const AlongTerms& along) {
+    if (is_skinny<T>(m, n, k, batch, along)) return false;
+    if (!has_bands<T>(has_steps, is_gated) || !is_for_groups<T>(m, n, k, batch, is_gated)) return true;
+    int64_t terms = 0;
+    return !__builtin_mul_overflow(m * n, k, &terms) && terms < (is_gated ? kLeastFusedTerms / 2 : kLeastFusedTerms);
 }
 
 // Whether cuBLASLt can have it, as far as extents say.
@@ -94,13 +106,16 @@ bool library_matmul(const Matmul<T>& p, LibraryMatmul* out) {
             e.bias,
             &e.alpha,
             &e.beta};
-    constexpr int64_t kLanes = kLibraryAlignment / static_cast<int64_t>(sizeof(E));
+    // The alignment of its fast kernels is a condition where cuBLASLt is named, and where it adds to the product: its other
+    // kernels round a product of 16 bits before they do.
+    const bool is_strict = p.backend != Backend::kAny || kIsRounded<T> || e.bias != nullptr || (e.beta != 0 && !e.has_steps());
+    const int64_t alignment = is_strict ? kLibraryAlignment : static_cast<int64_t>(sizeof(E));
+    const int64_t lanes = alignment / static_cast<int64_t>(sizeof(E));
     for (const LibraryMatrix* matrix : {&out->a, &out->b, &out->c, &out->d})
-        if (!is_aligned(matrix->data, kLibraryAlignment) || matrix->pitch % kLanes != 0 || matrix->step % kLanes != 0 ||
-            matrix->step < 0)
+        if (!is_aligned(matrix->data, alignment) || matrix->pitch % lanes != 0 || matrix->step % lanes != 0 || matrix->step < 0)
             return false;
-    if (p.gate != nullptr && !is_aligned(p.gate, kLibraryAlignment)) return false;
-    return is_aligned(e.bias, kLibraryAlignment);
+    if (p.gate != nullptr && !is_aligned(p.gate, alignment)) return false;
+    return e.alpha != 0 && is_aligned(e.bias, alignment);
 }
 
 // The last steps of `matrices` products of m x n whose sums lie elsewhere, in parts, or in D. Of gated products `gates` are
@@ -174,15 +189,16 @@ Status finish_in_place(const Launch& launch, const Matmul<T>& p, LibraryMatmul p
     return finish(launch, rest, PartsOf<T>{reinterpret_cast<S*>(e.d)}, e.d_at.row, p.m, p.n);
 }
 
-// By cuBLASLt into `sums`, of `sum_bytes`, a band of rows at a time, with steps of ours. *done says of how many rows.
+// By cuBLASLt into `sums`, a band of rows at a time, with steps of ours. *done says of how many rows.
 template <class T>
-Status finish_bands(const Launch& launch, const Matmul<T>& p, LibraryMatmul problem, void* workspace, void* sums, int64_t* done,
-                    int64_t sum_bytes = kSumBytes) {
+Status finish_bands(const Launch& launch, const Matmul<T>& p, LibraryMatmul problem, void* workspace, void* sums,
+                    int64_t* done) {
     using S = matmul_scalar_t<T>;
     if (sums == nullptr || p.n % (kLibraryAlignment / static_cast<int64_t>(sizeof(S))) != 0) return Status::kOk;
     const S one = 1, zero = 0;
     const int64_t row_bytes = p.n * static_cast<int64_t>(sizeof(S)) * (p.gate == nullptr ? 1 : 2);
-    const int64_t most = sum_bytes / row_bytes / kBandRows * kBandRows, bands = ceil_div(p.m, most);
+    const int64_t most = sum_bytes_of<T>(p.m, p.n, p.gate != nullptr) / row_bytes / kBandRows * kBandRows,
+                  bands = ceil_div(p.m, most);
     const int64_t band = ceil_div(ceil_div(p.m, bands), kBandRows) * kBandRows;
     S* const gates = p.gate == nullptr ? nullptr : static_cast<S*>(sums) + band * p.n;
     problem.d_type = std::is_same_v<S, double> ? LibraryType::kF64 : LibraryType::kF32;

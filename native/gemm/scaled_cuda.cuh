@@ -17,13 +17,13 @@ bool fits_library(int64_t m, int64_t n, int64_t k, Scaling scaling) {
     return std::is_same_v<T, e4m3> && scaling != Scaling::kBlocks && std::min({m, n, k}) > 0;
 }
 
-// As is_for_library(), but from fewer rows on, since our kernels of few rows have no fp8.
+// From 16 rows on it takes 0.3 to 0.9 of our kernels' time (H100). The least products are ours, whose sums are exact to f32.
 template <class T>
 bool is_for_library(int64_t m, int64_t n, int64_t k) {
-    constexpr int64_t kLeastRows = 16;
+    constexpr int64_t kLeastRows = 16, kLeastSide = 64, kLeastTerms = int64_t(1) << 22;
     int64_t terms = 0;
-    return m >= kLeastRows && std::min(n, k) >= kLeastLibrarySide &&
-           (__builtin_mul_overflow(m * n, k, &terms) || terms >= kLeastLibraryTerms);
+    return m >= kLeastRows && std::min(n, k) >= kLeastSide &&
+           (__builtin_mul_overflow(m * n, k, &terms) || terms >= kLeastTerms);
 }
 
 template <class T>
@@ -34,7 +34,7 @@ bool may_be_library(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend ba
 
 template <class T>
 size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const AlongTerms& along) {
-    return std::max(may_be_library<T>(m, n, k, scaling, backend) ? library_workspace() : 0,
+    return std::max(may_be_library<T>(m, n, k, scaling, backend) ? library_workspace(m, n, k) : 0,
                     matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend, along));
 }
 
