@@ -40,6 +40,7 @@ constexpr int kReduceResident = Each::count > 0 || kLooksOnce<R, In, Each>      
 template <class Each>
 constexpr int64_t kReduceBlocks = Each::count > 0 ? 4096 : 1024;
 constexpr int kReduceLeast = 8;                           // threads of a result of neighbouring terms
+constexpr int64_t kReduceLeastTerms = 16;                 // vectors a thread of a block that many results share
 constexpr int64_t kReduceManyThreads = int64_t{1} << 19;  // more than a large chip holds
 constexpr int64_t kReduceBlockBytes = 32768;
 constexpr int64_t kReduceMostSplits = 4096;

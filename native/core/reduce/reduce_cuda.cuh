@@ -247,9 +247,11 @@ BK_COLD ReduceLaunch<Places, Out> plan_reduce_launch(ReduceAxes<Places, Out> axe
     const int64_t results = plan.kept.numel(), terms = plan.reduced.numel();
     const int64_t wanted = ceil_div<int64_t>(terms, kReduceRound);
     if (plan.along_terms) {
-        // A warp needs no barrier; few or long results want more. Of many short ones each takes as few threads as still read
-        // whole lines of memory: what a thread does once a result is then the least.
-        made.deep = shared_by(wanted, terms > 16 * 32 || results <= 1024 ? kReduceThreads : 32);
+        // Few results take a block each. Many take a warp, which needs no barrier, or as many more threads as have
+        // kReduceLeastTerms each: combining a whole block's doubles the time of rows of 1024 vectors. Of many short results each
+        // takes as few threads as still read whole cache lines.
+        const int64_t most = results <= 1024 ? kReduceThreads : terms / kReduceLeastTerms;
+        made.deep = shared_by(wanted, most >= kReduceThreads ? kReduceThreads : most >= 128 ? 128 : most >= 64 ? 64 : 32);
         while (made.deep > kReduceLeast && made.deep <= 32 && results * made.deep > kReduceManyThreads) made.deep /= 2;
     } else {
         // Neighbouring results are as many as fill a line of memory, if there are so many.
