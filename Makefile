@@ -419,9 +419,10 @@ package-libs: cpu wrappers
 	@$(call INSTALL_TREE,include,$(PACKAGE)/include)
 	@$(call INSTALL_TREE,$(BUILD)/include,$(PACKAGE)/include)
 
-# auditwheel tells which C library a wheel needs at least, and puts libgomp into it, under a name of its own.
+# auditwheel tells which C library a wheel needs at least, and puts libgomp into it, under a name of its own. It runs patchelf
+# from another directory. dist/ gets wheels that are complete.
 CUDA_MAJOR ?= $(if $(NVCC),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p'))
-REPAIR = PATH="$(dir $(PY)):$$PATH" $(PY) -m auditwheel repair --only-plat --wheel-dir dist $(BUILD)/wheel/$(1)-*.whl >$(BUILD)/wheel/$(1).log 2>&1 || { cat $(BUILD)/wheel/$(1).log >&2; exit 1; }
+REPAIR = PATH="$(abspath $(dir $(PY))):$$PATH" $(PY) -m auditwheel repair --only-plat --wheel-dir $(BUILD)/wheel/whole $(BUILD)/wheel/$(1)-*.whl >$(BUILD)/wheel/$(1).log 2>&1 || { cat $(BUILD)/wheel/$(1).log >&2; exit 1; }
 wheel: $(VENV_READY) ## in dist/: an sdist, a wheel with the CPU library, and one with the CUDA library where it is built
 	@rm -rf $(BUILD)/wheel
 	$(Q)$(PY) -c "from setuptools import build_meta; build_meta.build_sdist('dist')" >/dev/null
@@ -429,7 +430,7 @@ wheel: $(VENV_READY) ## in dist/: an sdist, a wheel with the CPU library, and on
 	$(Q)$(call REPAIR,baracuda)
 	$(Q)if test -f $(OUT)/cuda/libbaracuda_kernels.so; then \
 	    $(PY) tools/cuda_wheel.py $(OUT)/cuda/libbaracuda_kernels.so --cuda $(CUDA_MAJOR) --dist $(BUILD)/wheel && $(call REPAIR,baracuda_cuda$(CUDA_MAJOR)); fi
-	@ls dist
+	@mv $(BUILD)/wheel/whole/*.whl dist && ls dist
 
 clean: ## everything that was built; not the environment
 	rm -rf $(BUILD) dist baracuda.egg-info baracuda/_ffi.py baracuda/_oplist.py baracuda/functions.pyi baracuda/_plans.pyi

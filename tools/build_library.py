@@ -1,9 +1,9 @@
 """What `pip install` and `pip wheel` do beside packing files: build the libraries and the bindings, with make.
 
-A wheel holds the CPU library, the CUDA library where nvcc is found or `make cuda` has built one, and the headers of C
-and C++. BACKENDS=cpu in the environment leaves CUDA's out, BACKENDS="cpu cuda" fails where it cannot be built. It is
-compiled for the chips of CUDA_ARCHS ("80 90"), those of this machine where it is not set, or those of a release where
-there are none. A wheel fits every Python 3 of its platform.
+A wheel holds the CPU library, the headers of C and C++, and the CUDA library where `make cuda` has built one, or where
+nvcc is found and it is known for which chips: those of CUDA_ARCHS ("80 90"), or of this machine's GPUs. BACKENDS=cpu in
+the environment leaves the CUDA library out; BACKENDS="cpu cuda" compiles it, without chips for those of a release, and
+fails where it cannot. A wheel fits every Python 3 of its platform.
 """
 
 import os
@@ -38,7 +38,16 @@ def backends() -> list[str]:
             "BACKENDS asks for the CUDA library, and nvcc cannot be found: put that of a CUDA toolkit, 12.4 or newer, "
             "on PATH, or install the package baracuda-cuda13, which holds the library"
         )
-    return ["cpu", "cuda"] if "cuda" in asked or (can_be_had and not asked) else ["cpu"]
+    if asked or not can_be_had:
+        return ["cpu", "cuda"] if "cuda" in asked else ["cpu"]
+    if CUDA.exists() or "CUDA_ARCHS" in os.environ or chips():
+        return ["cpu", "cuda"]
+    print(
+        "baracuda: nvcc is here and no GPU: building the CPU library alone. CUDA_ARCHS='80 90', say, compiles the CUDA "
+        "library for these chips.",
+        file=sys.stderr,
+    )
+    return ["cpu"]
 
 
 def chips() -> list[str]:

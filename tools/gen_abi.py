@@ -324,7 +324,10 @@ def select(rows: list[Row], families: list[str], dtypes: list[str]) -> list[Inst
     everything = [(op, row, slots) for row in rows for op, slots in row.instances()]
     allowed = {id(row): dtypes_of(row, dtypes) for row in rows}
     units = sorted({row.unit_of(slots) for _, row, slots in everything})
-    chosen = {name: {unit for unit in units if f"{unit}.".startswith(f"{name}.")} for name in families}
+    of_table = collections.defaultdict(set)  # a table's rows may be compiled with those of another
+    for _, row, slots in everything:
+        of_table[f"{row.family}.{row.table}"].add(row.unit_of(slots))
+    chosen = {name: {unit for unit in units if f"{unit}.".startswith(f"{name}.")} | of_table[name] for name in families}
     for name, found in chosen.items():
         if not found:
             begun = [unit for unit in units if unit.split(".")[0] == name.split(".")[0]]

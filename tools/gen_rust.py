@@ -3,9 +3,9 @@
 
 usage: gen_rust.py DIR
 
-DIR/baracuda-sys is a crate without dependencies. Its build script looks for the library in BARACUDA_LIB_DIR, or where
-`make install`, which puts the crate into share/baracuda/rust, has put it; a package that depends on the crate finds the
-library's directory in DEP_BARACUDA_KERNELS_LIB_DIR.
+DIR/baracuda-sys is a crate without dependencies. Its build script looks for the library in BARACUDA_LIB_DIR, where
+`make install`, which puts the crate into share/baracuda/rust, has put it, and where `make` has built it. A package that
+depends on the crate finds the library's directory in DEP_BARACUDA_KERNELS_LIB_DIR.
 """
 
 import argparse
@@ -37,9 +37,11 @@ use std::{{env, path::PathBuf}};
 
 fn main() {{
     println!("cargo:rerun-if-env-changed=BARACUDA_LIB_DIR");
-    let installed = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap()).join("../../../../lib");
+    let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR").unwrap());
+    let places = ["../../../../lib", "../../cpu", "../../cuda"].map(|place| here.join(place));
+    let found = places.iter().find(|dir| dir.join("libbaracuda_kernels.so").exists());
     let given = env::var("BARACUDA_LIB_DIR").map(PathBuf::from);
-    let dir = given.ok().or_else(|| installed.canonicalize().ok());
+    let dir = given.ok().or_else(|| found?.canonicalize().ok());
     if let Some(dir) = dir {{
         println!("cargo:rustc-link-search=native={{}}", dir.display());
         println!("cargo:lib_dir={{}}", dir.display());

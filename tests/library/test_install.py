@@ -186,7 +186,7 @@ BACKENDS = "from tools import build_library as b; print(b.backends(), b.chips())
 
 
 def test_what_an_installation_builds(tree, tmp_path):
-    """CUDA's library where nvcc is found or asked for, for the chips that there are."""
+    """The CUDA library where it is asked for, or nvcc is found and chips are known."""
     for name, says in (("nvcc", ""), ("nvidia-smi", "9.0\n8.6\n9.0\n")):
         (tmp_path / name).write_text(f"#!/bin/sh\nprintf '{says}'\n")
         (tmp_path / name).chmod(0o755)
@@ -196,6 +196,12 @@ def test_what_an_installation_builds(tree, tmp_path):
     assert run(program, tree, **with_nvcc) == "['cpu', 'cuda'] ['CUDA_ARCHS=86 90']\n"
     assert run(program, tree, **with_nvcc, CUDA_ARCHS="80") == "['cpu', 'cuda'] []\n"
     assert run(program, tree, **with_nvcc, BACKENDS="cpu").startswith("['cpu'] ")
+    (tmp_path / "nvidia-smi").unlink()
+    assert run(program, tree, **with_nvcc, CUDA_ARCHS="80") == "['cpu', 'cuda'] []\n"
+    assert run(program, tree, **with_nvcc, BACKENDS="cpu cuda") == "['cpu', 'cuda'] []\n"
+    without_gpu = attempt(program, tree, **with_nvcc).stdout
+    assert "no GPU: building the CPU library alone" in without_gpu
+    assert "['cpu'] []\n" in without_gpu
     assert run(program, tree, PATH=str(bare)) == "['cpu'] []\n"
     refused = attempt(program, tree, PATH=str(bare), BACKENDS="cpu cuda")
     assert "nvcc cannot be found: put that of a CUDA toolkit" in refused.stdout
@@ -323,8 +329,11 @@ def test_the_cmake_package(tree, prefix, tmp_path):
         assert run([cmake, "-P", script], tmp_path).strip() == str(fits).upper(), asked
 
 
-def test_rust_finds_what_is_installed(prefix):
-    """The place where the crate's build script looks."""
+def test_rust_finds_what_is_built_and_installed(tree, prefix):
+    """The directories where the crate's build script looks."""
+    crate = tree / "build" / "rust" / "baracuda-sys"
+    assert (crate / "../../cpu").resolve() == (tree / "build" / "cpu").resolve()
+    assert '"../../cpu", "../../cuda"' in (crate / "build.rs").read_text()
     crate = prefix / "share" / "baracuda" / "rust" / "baracuda-sys"
     assert (crate / "../../../../lib").resolve() == (prefix / "lib").resolve()
     assert {"Cargo.toml", "build.rs", "src"} == {path.name for path in crate.iterdir()}
