@@ -17,7 +17,7 @@ CCACHE := $(shell command -v ccache 2>/dev/null)
 # Sources by a pattern: a family is a folder of native/, a part of the ground one of native/core/.
 NATIVE = $(wildcard native/*/$(1) native/core/*/$(1))
 TABLES := $(call NATIVE,*.abi)
-GENERATORS := baracuda/_param.py tools/gen_abi.py tools/abi_table.py tools/abi_row.py native/core/abi/prologue.h $(TABLES)
+GENERATORS := baracuda/_param.py tools/gen_abi.py tools/abi_table.py tools/abi_row.py tools/abi_limits.py native/core/abi/prologue.h $(TABLES)
 HEADER := include/baracuda_kernels.h
 
 # A part of the library, FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16", has a directory of its own. A choice

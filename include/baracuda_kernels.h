@@ -5,7 +5,8 @@
  *
  * For every op and dtype there is
  *   baracuda_kernels_<op>_<dtype>_run             enqueues the op on `stream`;
- *   baracuda_kernels_<op>_<dtype>_can_implement   checks the scalars and host arrays alone; data pointers are ignored;
+ *   baracuda_kernels_<op>_<dtype>_can_implement   checks the scalars and host arrays that it takes, as _run does; data
+ *                                                 pointers are ignored;
  *   baracuda_kernels_<op>_<dtype>_workspace_size  bytes of workspace that the op can use, where it can use one.
  *
  * Pointers   Device pointers, naturally aligned for their dtype; host pointers in the CPU library. `host` marks arrays
@@ -13,8 +14,14 @@
  *            mark such arrays of pointers, "n of" operands. An output that may be NULL, such as an unwanted gradient, is
  *            then not computed. No operand spans more than 2^47 bytes.
  * Shapes     Row-major and contiguous unless strides are passed. Strides count elements and have any sign. 0 broadcasts
- *            an input and, where the op says so, sums a gradient over that axis; other outputs take none. A rank is 0
- *            to 8.
+ *            an input and, where the op says so, sums a gradient over that axis; other outputs take none along an axis of
+ *            several elements. A stride times the extent of its axis, or times 1, is at most 2^47 bytes either way, of
+ *            empty operands too. Of `[rows by stride, columns]` rows lie `stride` elements apart, in an output of several
+ *            rows `columns` or more. A rank is 0 to 8, an axis in [0, rank), no extent negative; a number of elements
+ *            beside a shape, as numel, is the product of its extents.
+ * Pitches    A pitch (lda, ldb ...) counts elements from one row of a matrix to the next, at least as many as a row has. A
+ *            matrix of one row has none: its pitch is ignored unless the op says otherwise. The pitch of a matrix that
+ *            may be NULL may be 0 where that is NULL, or C with beta 0.
  * Checks     In this order: scalars and host arrays, whatever the extents, which is all that _can_implement looks at;
  *            then pointers: NULL, alignment, overlap; then the workspace.
  * Empty      Operands without elements are not looked at and may be NULL. Without an output element to write a call returns
@@ -31,8 +38,10 @@
  * Stream     A cudaStream_t of the current device; NULL is the per-thread default stream. The CPU library ignores it.
  * Guarantees No call allocates device memory, synchronises, prints, throws or keeps state, so every call can be captured
  *            in a CUDA graph. A call takes at most 24 KiB of stack, on each thread that it uses.
- * Overlap    An output must not overlap an operand, unless the op says that it may be an input: the same pointer and
- *            strides. It is status 2 where the ranges tell; views that interleave are not told apart.
+ * Overlap    An output shares no memory with another operand, input or output, but for the inputs that it "may be": then
+ *            both have the same pointer, extents, strides or pitches, and elements of one size, and the output is not
+ *            summed. All else is status 2 where the ranges tell, or where first or last elements meet; views that
+ *            interleave are not told apart.
  * Errors     Every function with an int32_t result returns a baracuda_status. After a failure nothing has been written
  *            (except status 5) and baracuda_kernels_last_error() names the argument.
  */
@@ -90,7 +99,7 @@ BARACUDA_API const char* baracuda_kernels_symbol_name(int64_t index);
  * y[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i) (Press et al. 2022, without mask). y may be scores.
  *   in    scores: T [batch, heads, q_len, k_len]
  *   in    slopes: T [heads]
- *   out   y: T [batch, heads, q_len, k_len]
+ *   out   y: T [batch, heads, q_len, k_len], may be scores
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_alibi_f32_run(int32_t batch, int32_t heads, int32_t q_len, int32_t k_len, const void* scores, const void* slopes, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -107,7 +116,7 @@ BARACUDA_API int32_t baracuda_kernels_alibi_f64_can_implement(int32_t batch, int
  * da = dy, dslope[h] = sum over b, i, j of dy[b, h, i, j] * (j - i). Either gradient may be NULL, not both; da may
  * be dy. Without scores dslope is 0.
  *   in    dy: T [batch, heads, q_len, k_len]
- *   out   da: T [batch, heads, q_len, k_len], may be NULL
+ *   out   da: T [batch, heads, q_len, k_len], may be NULL, may be dy
  *   out   dslope: T [heads], may be NULL
  *   workspace optional: spreads the reduction over the whole chip
  *   deterministic
@@ -180,7 +189,8 @@ BARACUDA_API int32_t baracuda_kernels_kv_cache_append_c64_can_implement(int32_t 
  * pow() makes of it. y may be x.
  *   in    x: T [batch, heads, seq, head_dim]
  *   in    positions: i64 [seq], may be NULL
- *   out   y: T [batch, heads, seq, head_dim]
+ *   out   y: T [batch, heads, seq, head_dim], may be x
+ *   limits: head_dim is even
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -197,7 +207,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_f64_can_implement(int32_t batch, int3
  * Gradient of rope: the rotation by the negative angles. dx may be dy.
  *   in    dy: T [batch, heads, seq, head_dim]
  *   in    positions: i64 [seq], may be NULL
- *   out   dx: T [batch, heads, seq, head_dim]
+ *   out   dx: T [batch, heads, seq, head_dim], may be dy
+ *   limits: head_dim is even
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -214,7 +225,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_can_implement(int32_t ba
  * rope on strided operands; features are neighbours. y may be x, of equal strides.
  *   in    x: T [batch, heads, seq, head_dim at stride_x_b, stride_x_h, stride_x_s]
  *   in    positions: i64 [seq], may be NULL
- *   out   y: T [batch, heads, seq, head_dim at stride_y_b, stride_y_h, stride_y_s]
+ *   out   y: T [batch, heads, seq, head_dim at stride_y_b, stride_y_h, stride_y_s], may be x
+ *   limits: head_dim is even
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -231,7 +243,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_f64_strided_can_implement(int32_t bat
  * rope_backward on strided operands; features are neighbours. dx may be dy, of equal strides.
  *   in    dy: T [batch, heads, seq, head_dim at stride_dy_b, stride_dy_h, stride_dy_s]
  *   in    positions: i64 [seq], may be NULL
- *   out   dx: T [batch, heads, seq, head_dim at stride_dx_b, stride_dx_h, stride_dx_s]
+ *   out   dx: T [batch, heads, seq, head_dim at stride_dx_b, stride_dx_h, stride_dx_s], may be dy
+ *   limits: head_dim is even
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_backward_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -252,7 +265,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_backward_f64_strided_can_implement(in
  * position. A base that is not positive and finite gives what pow() makes of it. y may be x.
  *   in    x: T [batch, heads, seq, head_dim]
  *   in    positions: i64 [seq], may be NULL
- *   out   y: T [batch, heads, seq, head_dim]
+ *   out   y: T [batch, heads, seq, head_dim], may be x
+ *   limits: head_dim is even
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_half_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -269,7 +283,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_half_f64_can_implement(int32_t batch,
  * Gradient of rope_half: the rotation by the negative angles. dx may be dy.
  *   in    dy: T [batch, heads, seq, head_dim]
  *   in    positions: i64 [seq], may be NULL
- *   out   dx: T [batch, heads, seq, head_dim]
+ *   out   dx: T [batch, heads, seq, head_dim], may be dy
+ *   limits: head_dim is even
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -286,7 +301,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f64_can_implement(int32
  * rope_half on strided operands; features are neighbours. y may be x, of equal strides.
  *   in    x: T [batch, heads, seq, head_dim at stride_x_b, stride_x_h, stride_x_s]
  *   in    positions: i64 [seq], may be NULL
- *   out   y: T [batch, heads, seq, head_dim at stride_y_b, stride_y_h, stride_y_s]
+ *   out   y: T [batch, heads, seq, head_dim at stride_y_b, stride_y_h, stride_y_s], may be x
+ *   limits: head_dim is even
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_half_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_x_b, int64_t stride_x_h, int64_t stride_x_s, int64_t stride_y_b, int64_t stride_y_h, int64_t stride_y_s, float base, int32_t pos_default_flag, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -303,7 +319,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_half_f64_strided_can_implement(int32_
  * rope_half_backward on strided operands; features are neighbours. dx may be dy, of equal strides.
  *   in    dy: T [batch, heads, seq, head_dim at stride_dy_b, stride_dy_h, stride_dy_s]
  *   in    positions: i64 [seq], may be NULL
- *   out   dx: T [batch, heads, seq, head_dim at stride_dx_b, stride_dx_h, stride_dx_s]
+ *   out   dx: T [batch, heads, seq, head_dim at stride_dx_b, stride_dx_h, stride_dx_s], may be dy
+ *   limits: head_dim is even
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f32_strided_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int64_t stride_dy_b, int64_t stride_dy_h, int64_t stride_dy_s, int64_t stride_dx_b, int64_t stride_dx_h, int64_t stride_dx_s, float base, int32_t pos_default_flag, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -322,7 +339,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_half_backward_f64_strided_can_impleme
  * rotary_dim). Without positions they are s. y may be x.
  *   in    x: T [batch, heads, seq, head_dim]
  *   in    positions: i64 [batch, seq], may be NULL
- *   out   y: T [batch, heads, seq, head_dim]
+ *   out   y: T [batch, heads, seq, head_dim], may be x
+ *   limits: head_dim is even; rotary_dim is even, in [0, head_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_positions_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -339,7 +357,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_positions_f64_can_implement(int32_t b
  * Gradient of rope_positions: the rotation by the negative angles. dx may be dy.
  *   in    dy: T [batch, heads, seq, head_dim]
  *   in    positions: i64 [batch, seq], may be NULL
- *   out   dx: T [batch, heads, seq, head_dim]
+ *   out   dx: T [batch, heads, seq, head_dim], may be dy
+ *   limits: head_dim is even; rotary_dim is even, in [0, head_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -358,7 +377,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_positions_backward_f64_can_implement(
  * positions[b, s] base^(-2i / rotary_dim). Without positions they are s. y may be x.
  *   in    x: T [batch, heads, seq, head_dim]
  *   in    positions: i64 [batch, seq], may be NULL
- *   out   y: T [batch, heads, seq, head_dim]
+ *   out   y: T [batch, heads, seq, head_dim], may be x
+ *   limits: head_dim is even; rotary_dim is even, in [0, head_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* positions, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -375,7 +395,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_positions_half_f64_can_implement(int3
  * Gradient of rope_positions_half: the rotation by the negative angles. dx may be dy.
  *   in    dy: T [batch, heads, seq, head_dim]
  *   in    positions: i64 [batch, seq], may be NULL
- *   out   dx: T [batch, heads, seq, head_dim]
+ *   out   dx: T [batch, heads, seq, head_dim], may be dy
+ *   limits: head_dim is even; rotary_dim is even, in [0, head_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* positions, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -394,7 +415,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_positions_half_backward_f64_can_imple
  * s) base^(-2i / rotary_dim). y may be x.
  *   in    x: T [batch, heads, seq, head_dim]
  *   in    starts: i64 [batch]
- *   out   y: T [batch, heads, seq, head_dim]
+ *   out   y: T [batch, heads, seq, head_dim], may be x
+ *   limits: head_dim is even; rotary_dim is even, in [0, head_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_starts_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -411,7 +433,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_starts_f64_can_implement(int32_t batc
  * Gradient of rope_starts: the rotation by the negative angles. dx may be dy.
  *   in    dy: T [batch, heads, seq, head_dim]
  *   in    starts: i64 [batch]
- *   out   dx: T [batch, heads, seq, head_dim]
+ *   out   dx: T [batch, heads, seq, head_dim], may be dy
+ *   limits: head_dim is even; rotary_dim is even, in [0, head_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_starts_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -430,7 +453,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_starts_backward_f64_can_implement(int
  * x[i] sin of the angle (starts[b] + s) base^(-2i / rotary_dim). y may be x.
  *   in    x: T [batch, heads, seq, head_dim]
  *   in    starts: i64 [batch]
- *   out   y: T [batch, heads, seq, head_dim]
+ *   out   y: T [batch, heads, seq, head_dim], may be x
+ *   limits: head_dim is even; rotary_dim is even, in [0, head_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_starts_half_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* x, const void* starts, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -447,7 +471,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_starts_half_f64_can_implement(int32_t
  * Gradient of rope_starts_half: the rotation by the negative angles. dx may be dy.
  *   in    dy: T [batch, heads, seq, head_dim]
  *   in    starts: i64 [batch]
- *   out   dx: T [batch, heads, seq, head_dim]
+ *   out   dx: T [batch, heads, seq, head_dim], may be dy
+ *   limits: head_dim is even; rotary_dim is even, in [0, head_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_starts_half_backward_f32_run(int32_t batch, int32_t heads, int32_t seq, int32_t head_dim, int32_t rotary_dim, float base, const void* dy, const void* starts, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -467,7 +492,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_starts_half_backward_f64_can_implemen
  *   in    x: T [bh, td]
  *   in    cos_tab: f32 [bh by stride_b, table_row]
  *   in    sin_tab: f32 [bh by stride_b, table_row]
- *   out   y: T [bh, td]
+ *   out   y: T [bh, td], may be x
+ *   limits: td is a multiple of d; d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -485,7 +511,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_f64_can_implement(int32_t bh, i
  *   in    dy: T [bh, td]
  *   in    cos_tab: f32 [bh by stride_b, table_row]
  *   in    sin_tab: f32 [bh by stride_b, table_row]
- *   out   dx: T [bh, td]
+ *   out   dx: T [bh, td], may be dy
+ *   limits: td is a multiple of d; d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -503,7 +530,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_backward_f64_can_implement(int3
  *   in    x: T [bh, td]
  *   in    cos_tab: f32 [bh by stride_b, table_row]
  *   in    sin_tab: f32 [bh by stride_b, table_row]
- *   out   y: T [bh, td]
+ *   out   y: T [bh, td], may be x
+ *   limits: td is a multiple of d; d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -521,7 +549,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_f64_can_implement(i
  *   in    dy: T [bh, td]
  *   in    cos_tab: f32 [bh by stride_b, table_row]
  *   in    sin_tab: f32 [bh by stride_b, table_row]
- *   out   dx: T [bh, td]
+ *   out   dx: T [bh, td], may be dy
+ *   limits: td is a multiple of d; d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -541,7 +570,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_interleaved_backward_f64_can_im
  *   in    x: T [t_outer, h_heads, d]
  *   in    cos_tab: f32 [t_outer by stride_b, table_row]
  *   in    sin_tab: f32 [t_outer by stride_b, table_row]
- *   out   y: T [t_outer, h_heads, d]
+ *   out   y: T [t_outer, h_heads, d], may be x
+ *   limits: d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -559,7 +589,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64_can_implement(int32_t t
  *   in    dy: T [t_outer, h_heads, d]
  *   in    cos_tab: f32 [t_outer by stride_b, table_row]
  *   in    sin_tab: f32 [t_outer by stride_b, table_row]
- *   out   dx: T [t_outer, h_heads, d]
+ *   out   dx: T [t_outer, h_heads, d], may be dy
+ *   limits: d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -579,7 +610,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_backward_f64_can_implement(
  *   in    x: T [bh, td]
  *   in    cos_tab: f32 [bh by stride_b, table_row]
  *   in    sin_tab: f32 [bh by stride_b, table_row]
- *   out   y: T [bh, td]
+ *   out   y: T [bh, td], may be x
+ *   limits: td is a multiple of d; d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -597,7 +629,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64_can_implement(int32_t 
  *   in    dy: T [bh, td]
  *   in    cos_tab: f32 [bh by stride_b, table_row]
  *   in    sin_tab: f32 [bh by stride_b, table_row]
- *   out   dx: T [bh, td]
+ *   out   dx: T [bh, td], may be dy
+ *   limits: td is a multiple of d; d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f32_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -617,7 +650,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_half_backward_f64_can_implement
  *   in    x: T [t_outer, h_heads, d]
  *   in    cos_tab: f32 [t_outer by stride_b, table_row]
  *   in    sin_tab: f32 [t_outer by stride_b, table_row]
- *   out   y: T [t_outer, h_heads, d]
+ *   out   y: T [t_outer, h_heads, d], may be x
+ *   limits: d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -635,7 +669,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64_can_implement(int3
  *   in    dy: T [t_outer, h_heads, d]
  *   in    cos_tab: f32 [t_outer by stride_b, table_row]
  *   in    sin_tab: f32 [t_outer by stride_b, table_row]
- *   out   dx: T [t_outer, h_heads, d]
+ *   out   dx: T [t_outer, h_heads, d], may be dy
+ *   limits: d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f32_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -655,7 +690,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_backward_f64_can_imple
  *   in    x: T [bh, td]
  *   in    cos_tab: f64 [bh by stride_b, table_row]
  *   in    sin_tab: f64 [bh by stride_b, table_row]
- *   out   y: T [bh, td]
+ *   out   y: T [bh, td], may be x
+ *   limits: td is a multiple of d; d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -667,7 +703,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_f64_can_implement(int32_
  *   in    dy: T [bh, td]
  *   in    cos_tab: f64 [bh by stride_b, table_row]
  *   in    sin_tab: f64 [bh by stride_b, table_row]
- *   out   dx: T [bh, td]
+ *   out   dx: T [bh, td], may be dy
+ *   limits: td is a multiple of d; d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -681,7 +718,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_f64tab_backward_f64_can_impleme
  *   in    x: T [bh, td]
  *   in    cos_tab: f64 [bh by stride_b, table_row]
  *   in    sin_tab: f64 [bh by stride_b, table_row]
- *   out   y: T [bh, td]
+ *   out   y: T [bh, td], may be x
+ *   limits: td is a multiple of d; d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -693,7 +731,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_f64_can_implement(i
  *   in    dy: T [bh, td]
  *   in    cos_tab: f64 [bh by stride_b, table_row]
  *   in    sin_tab: f64 [bh by stride_b, table_row]
- *   out   dx: T [bh, td]
+ *   out   dx: T [bh, td], may be dy
+ *   limits: td is a multiple of d; d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_backward_f64_run(int32_t bh, int32_t td, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -707,7 +746,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_half_f64tab_backward_f64_can_im
  *   in    x: T [t_outer, h_heads, d]
  *   in    cos_tab: f64 [t_outer by stride_b, table_row]
  *   in    sin_tab: f64 [t_outer by stride_b, table_row]
- *   out   y: T [t_outer, h_heads, d]
+ *   out   y: T [t_outer, h_heads, d], may be x
+ *   limits: d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -719,7 +759,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_f64_can_implement(in
  *   in    dy: T [t_outer, h_heads, d]
  *   in    cos_tab: f64 [t_outer by stride_b, table_row]
  *   in    sin_tab: f64 [t_outer by stride_b, table_row]
- *   out   dx: T [t_outer, h_heads, d]
+ *   out   dx: T [t_outer, h_heads, d], may be dy
+ *   limits: d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -733,7 +774,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_f64tab_backward_f64_can_imp
  *   in    x: T [t_outer, h_heads, d]
  *   in    cos_tab: f64 [t_outer by stride_b, table_row]
  *   in    sin_tab: f64 [t_outer by stride_b, table_row]
- *   out   y: T [t_outer, h_heads, d]
+ *   out   y: T [t_outer, h_heads, d], may be x
+ *   limits: d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* x, const void* cos_tab, const void* sin_tab, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -745,7 +787,8 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_f64_can_impleme
  *   in    dy: T [t_outer, h_heads, d]
  *   in    cos_tab: f64 [t_outer by stride_b, table_row]
  *   in    sin_tab: f64 [t_outer by stride_b, table_row]
- *   out   dx: T [t_outer, h_heads, d]
+ *   out   dx: T [t_outer, h_heads, d], may be dy
+ *   limits: d is even, >= 2; stride_b is >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_run(int32_t t_outer, int32_t h_heads, int32_t d, int32_t stride_b, const void* dy, const void* cos_tab, const void* sin_tab, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -763,6 +806,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_apply_thd_half_f64tab_backward_f64_ca
  *   out   dcos: T.compute [places, d / 2], may be NULL
  *   out   dsin: T.compute [places, d / 2], may be NULL
  *   An input but dy may be NULL where no wanted output reads it. These read: dcos: x, dsin: x.
+ *   limits: d is even, >= 2
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f32_run(int32_t outer, int32_t places, int32_t inner, int32_t d, int32_t is_half, const void* dy, const void* x, void* dcos, void* dsin, void* workspace, size_t workspace_bytes, void* stream);
@@ -780,7 +824,7 @@ BARACUDA_API int32_t baracuda_kernels_rope_tables_backward_f64_can_implement(int
  * affine_{T}  (T: f32 f16 bf16 f64 i8 u8 i16 u16 i32 u32 i64 u64)
  * y = a x + b, rounded once; integers wrap. y may be x.
  *   in    x: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_affine_f32_run(int64_t numel, const void* x, void* y, float a, float b, void* workspace, size_t workspace_bytes, void* stream);
@@ -815,7 +859,7 @@ BARACUDA_API int32_t baracuda_kernels_affine_u64_can_implement(int64_t numel, co
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_affine_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, float a, float b, void* workspace, size_t workspace_bytes, void* stream);
@@ -928,7 +972,7 @@ BARACUDA_API int32_t baracuda_kernels_affine_inplace_u64_strided_can_implement(i
  *   remainder     a - b trunc(a / b), with the sign of a (C's fmod)
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_add_f32_run(int64_t numel, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -1085,7 +1129,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_remainder_f64_can_implement(int64_t
  *   host  stride_y: i64 [rank]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_add_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -1222,7 +1266,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_remainder_f64_strided_can_implement
  * y = a 2^b. y may be a.
  *   in    a: T [numel]
  *   in    b: i32 [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_ldexp_f32_run(int64_t numel, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -1236,14 +1280,15 @@ BARACUDA_API int32_t baracuda_kernels_binary_ldexp_f64_can_implement(int64_t num
 
 /*
  * binary_ldexp_{T}_strided  (T: f32 f16 bf16 f64)
- * binary_ldexp on strided operands; a stride of 0 broadcasts an input. y may be a, of equal strides.
+ * binary_ldexp on strided operands; a stride of 0 broadcasts an input. y may be a or b, of equal strides and
+ * elements of one size.
  *   host  shape: i32 [rank]
  *   host  stride_a: i64 [rank]
  *   host  stride_b: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    a: T [shape]
  *   in    b: i32 [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_ldexp_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -1273,8 +1318,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_ldexp_f64_strided_can_implement(int
  *   in    dy: T [numel]
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   da: T [numel], may be NULL
- *   out   db: T [numel], may be NULL
+ *   out   da: T [numel], may be NULL, may be dy, a or b
+ *   out   db: T [numel], may be NULL, may be dy, a or b
  *   An input but dy may be NULL where no wanted output reads it. These read: mul da: b, db: a; div da: b, db: a b;
  *   copysign da: a b, db: -; mod da: -, db: a b; remainder da: -, db: a b; all by the others.
  *   deterministic
@@ -1401,8 +1446,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_remainder_backward_f64_can_implemen
  *   in    dy: T [shape]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   da: T [shape], may be NULL
- *   out   db: T [shape], may be NULL
+ *   out   da: T [shape], may be NULL, may be dy, a or b
+ *   out   db: T [shape], may be NULL, may be dy, a or b
  *   An input but dy may be NULL where no wanted output reads it. These read: mul da: b, db: a; div da: b, db: a b;
  *   copysign da: a b, db: -; mod da: -, db: a b; remainder da: -, db: a b; all by the others.
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
@@ -1558,7 +1603,7 @@ BARACUDA_API size_t baracuda_kernels_binary_remainder_backward_f64_strided_works
  * da = dy 2^b. da may be dy.
  *   in    dy: T [numel]
  *   in    b: i32 [numel]
- *   out   da: T [numel]
+ *   out   da: T [numel], may be dy or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_ldexp_backward_f32_run(int64_t numel, const void* dy, const void* b, void* da, void* workspace, size_t workspace_bytes, void* stream);
@@ -1580,7 +1625,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_ldexp_backward_f64_can_implement(in
  *   host  stride_da: i64 [rank]
  *   in    dy: T [shape]
  *   in    b: i32 [shape]
- *   out   da: T [shape]
+ *   out   da: T [shape], may be dy or b
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -1617,7 +1662,7 @@ BARACUDA_API size_t baracuda_kernels_binary_ldexp_backward_f64_strided_workspace
  *   bitwise_right_shift  a >> b, arithmetic on signed types; for b < 0 and b >= width 0, or -1 for a < 0
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_add_i8_run(int64_t numel, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -1885,7 +1930,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_bitwise_right_shift_u64_can_impleme
  *   host  stride_y: i64 [rank]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_add_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -2135,8 +2180,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_bitwise_right_shift_u64_strided_can
  *   add  da = dy, db = dy
  *   sub  da = dy, db = -dy
  *   in    dy: T [numel]
- *   out   da: T [numel], may be NULL
- *   out   db: T [numel], may be NULL
+ *   out   da: T [numel], may be NULL, may be dy
+ *   out   db: T [numel], may be NULL, may be dy
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_add_backward_f32_run(int64_t numel, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -2167,8 +2212,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_sub_backward_f64_can_implement(int6
  *   host  stride_da: i64 [rank]
  *   host  stride_db: i64 [rank]
  *   in    dy: T [shape]
- *   out   da: T [shape], may be NULL
- *   out   db: T [shape], may be NULL
+ *   out   da: T [shape], may be NULL, may be dy
+ *   out   db: T [shape], may be NULL, may be dy
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -2203,7 +2248,7 @@ BARACUDA_API size_t baracuda_kernels_binary_sub_backward_f64_strided_workspace_s
  * them, and fp8 saturates. Floats to integers truncate and saturate, NaN gives 0; Integers wrap. bool is 0 or 1. y
  * may be x where elements are of one size.
  *   in    x: T [numel]
- *   out   y: U [numel]
+ *   out   y: U [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_cast_f32_f32_run(int64_t numel, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -2665,7 +2710,7 @@ BARACUDA_API int32_t baracuda_kernels_cast_fp8e5m2_fp8e5m2_can_implement(int64_t
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: U [shape]
+ *   out   y: U [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_cast_f32_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -3263,7 +3308,7 @@ BARACUDA_API int32_t baracuda_kernels_cast_fp8e5m2_u4_can_implement(int64_t nume
  * y = x between 4-bit types; the range [-8, 7] or [0, 15] bounds the value. y may be x. Byte k holds element 2k in
  * its low and 2k + 1 in its high half; numel counts elements and is even.
  *   in    x: T [numel / 2]
- *   out   y: U [numel / 2]
+ *   out   y: U [numel / 2], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_cast_s4_s4_run(int64_t numel, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -3286,7 +3331,7 @@ BARACUDA_API int32_t baracuda_kernels_cast_u4_u4_can_implement(int64_t numel, co
  *   le  a <= b
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   y: u8 [numel]
+ *   out   y: u8 [numel], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_cmp_eq_f32_run(int64_t numel, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -3448,7 +3493,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_cmp_le_bool_can_implement(int64_t n
 
 /*
  * binary_cmp_{F}_{T}_strided  (T: f32 f16 bf16 f64 i8 u8 i16 u16 i32 u32 i64 u64 bool)
- * binary_cmp_{F} on strided operands; a stride of 0 broadcasts an input.
+ * binary_cmp_{F} on strided operands; a stride of 0 broadcasts an input. y may be a or b, of equal strides and
+ * elements of one size.
  *   eq  a = b
  *   ne  a != b; true if either is NaN
  *   gt  a > b
@@ -3461,7 +3507,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_cmp_le_bool_can_implement(int64_t n
  *   host  stride_y: i64 [rank]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   y: u8 [shape]
+ *   out   y: u8 [shape], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_cmp_eq_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -3709,7 +3755,8 @@ BARACUDA_API int32_t baracuda_kernels_fill_fp8e5m2_strided_can_implement(int64_t
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [output_shape, twice along split_dim]
- *   out   y: T [output_shape]
+ *   out   y: T [output_shape], may be x
+ *   limits: x_half_offset is at most 2^47 bytes either way
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gated_glu_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t split_dim, int64_t x_half_offset, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -3759,7 +3806,9 @@ BARACUDA_API int32_t baracuda_kernels_gated_geglu_f64_can_implement(int64_t outp
  *   host  stride_dx: i64 [rank]
  *   in    x: T [output_shape, twice along split_dim]
  *   in    dy: T [output_shape]
- *   out   dx: T [output_shape, twice along split_dim]
+ *   out   dx: T [output_shape, twice along split_dim], may be x
+ *   limits: x_half_offset is at most 2^47 bytes either way; dx_half_offset is not 0 where the halves have
+ *     elements, at most 2^47 bytes either way
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_gated_glu_backward_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t split_dim, int64_t x_half_offset, int64_t dx_half_offset, const int64_t* stride_x, const int64_t* stride_dy, const int64_t* stride_dx, const void* x, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -3801,7 +3850,7 @@ BARACUDA_API int32_t baracuda_kernels_gated_geglu_backward_f64_can_implement(int
  * b.
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_f32_run(int64_t numel, const void* a, const void* b, void* y, float p, void* workspace, size_t workspace_bytes, void* stream);
@@ -3822,7 +3871,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_f64_can_implement(int64_t nume
  *   host  stride_y: i64 [rank]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, float p, void* workspace, size_t workspace_bytes, void* stream);
@@ -3838,8 +3887,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_f64_strided_can_implement(int6
  * binary_lerp_backward_{T}  (T: f32 f16 bf16 f64)
  * da = (1 - p) * dy, db = p * dy. One of da, db may be dy; they must be distinct. Each may be NULL.
  *   in    dy: T [numel]
- *   out   da: T [numel], may be NULL
- *   out   db: T [numel], may be NULL
+ *   out   da: T [numel], may be NULL, may be dy
+ *   out   db: T [numel], may be NULL, may be dy
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_backward_f32_run(int64_t numel, const void* dy, void* da, void* db, float p, void* workspace, size_t workspace_bytes, void* stream);
@@ -3860,8 +3909,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_backward_f64_can_implement(int
  *   host  stride_da: i64 [rank]
  *   host  stride_db: i64 [rank]
  *   in    dy: T [shape]
- *   out   da: T [shape], may be NULL
- *   out   db: T [shape], may be NULL
+ *   out   da: T [shape], may be NULL, may be dy
+ *   out   db: T [shape], may be NULL, may be dy
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -3884,7 +3933,7 @@ BARACUDA_API size_t baracuda_kernels_binary_lerp_backward_f64_strided_workspace_
  * b. p is given as f64 and rounded once to the compute type.
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_f32_run(int64_t numel, const void* a, const void* b, void* y, double p, void* workspace, size_t workspace_bytes, void* stream);
@@ -3905,7 +3954,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_f64_can_implement(int64_
  *   host  stride_y: i64 [rank]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, double p, void* workspace, size_t workspace_bytes, void* stream);
@@ -3921,8 +3970,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_f64_strided_can_implemen
  * binary_lerp_param_backward_{T}  (T: f32 f16 bf16 f64)
  * da = (1 - p) * dy, db = p * dy. One of da, db may be dy; they must be distinct. Each may be NULL.
  *   in    dy: T [numel]
- *   out   da: T [numel], may be NULL
- *   out   db: T [numel], may be NULL
+ *   out   da: T [numel], may be NULL, may be dy
+ *   out   db: T [numel], may be NULL, may be dy
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_backward_f32_run(int64_t numel, const void* dy, void* da, void* db, double p, void* workspace, size_t workspace_bytes, void* stream);
@@ -3943,8 +3992,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_lerp_param_backward_f64_can_impleme
  *   host  stride_da: i64 [rank]
  *   host  stride_db: i64 [rank]
  *   in    dy: T [shape]
- *   out   da: T [shape], may be NULL
- *   out   db: T [shape], may be NULL
+ *   out   da: T [shape], may be NULL, may be dy
+ *   out   db: T [shape], may be NULL, may be dy
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -3969,7 +4018,7 @@ BARACUDA_API size_t baracuda_kernels_binary_lerp_param_backward_f64_strided_work
  *   logical_xor  1 where exactly one is set
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_logical_and_bool_run(int64_t numel, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -3991,7 +4040,7 @@ BARACUDA_API int32_t baracuda_kernels_binary_logical_xor_bool_can_implement(int6
  *   host  stride_y: i64 [rank]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_binary_logical_and_bool_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -4007,7 +4056,8 @@ BARACUDA_API int32_t baracuda_kernels_binary_logical_xor_bool_strided_can_implem
  * weight[0] if scalar_weight is not 0. y may be x.
  *   in    x: T [numel]
  *   in    weight: T [scalar_weight ? 1 : channel_extent]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
+ *   limits: channel_stride is >= 1; numel is a multiple of channel_stride * channel_extent; channel_extent is >= 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_prelu_f32_run(int64_t numel, int64_t channel_stride, int32_t channel_extent, int32_t scalar_weight, const void* x, const void* weight, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -4029,7 +4079,7 @@ BARACUDA_API int32_t baracuda_kernels_prelu_f64_can_implement(int64_t numel, int
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   in    weight: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_prelu_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_weight, const int64_t* stride_y, const void* x, const void* weight, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -4048,9 +4098,10 @@ BARACUDA_API int32_t baracuda_kernels_prelu_f64_strided_can_implement(int64_t nu
  *   in    dy: T [numel]
  *   in    x: T [numel]
  *   in    weight: T [scalar_weight ? 1 : channel_extent]
- *   out   dx: T [numel], may be NULL
+ *   out   dx: T [numel], may be NULL, may be dy or x
  *   out   dweight: T [scalar_weight ? 1 : channel_extent], may be NULL
  *   An input but dy may be NULL where no wanted output reads it. These read: dx: x weight, dweight: x.
+ *   limits: channel_stride is >= 1; numel is a multiple of channel_stride * channel_extent; channel_extent is >= 1
  *   workspace parts of the sums dweight; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -4080,7 +4131,7 @@ BARACUDA_API size_t baracuda_kernels_prelu_backward_f64_workspace_size(int64_t n
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    weight: T [shape]
- *   out   dx: T [shape], may be NULL
+ *   out   dx: T [shape], may be NULL, may be dy or x
  *   out   dweight: T [shape], may be NULL
  *   An input but dy may be NULL where no wanted output reads it. These read: dx: x weight, dweight: x.
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
@@ -4107,7 +4158,7 @@ BARACUDA_API size_t baracuda_kernels_prelu_backward_f64_strided_workspace_size(i
  *   in    a: T [numel]
  *   in    b: T [numel]
  *   in    c: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be a, b or c
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_clamp_f32_run(int64_t numel, const void* a, const void* b, const void* c, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -4140,7 +4191,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_fma_f64_can_implement(int64_t nume
  *   in    a: T [shape]
  *   in    b: T [shape]
  *   in    c: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be a, b or c
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_clamp_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_y, const void* a, const void* b, const void* c, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -4166,7 +4217,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_fma_f64_strided_can_implement(int6
  *   in    a: T [numel]
  *   in    b: T [numel]
  *   in    c: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be a, b or c
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_clamp_i8_run(int64_t numel, const void* a, const void* b, const void* c, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -4197,7 +4248,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_clamp_u64_can_implement(int64_t nu
  *   in    a: T [shape]
  *   in    b: T [shape]
  *   in    c: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be a, b or c
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_clamp_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_y, const void* a, const void* b, const void* c, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -4225,7 +4276,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_clamp_u64_strided_can_implement(in
  *   in    a: T [numel]
  *   in    b: T [numel]
  *   in    c: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be a, b or c
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_f32_run(int64_t numel, const void* a, const void* b, const void* c, void* y, float scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -4258,7 +4309,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_f64_can_implement(int64_t 
  *   in    a: T [shape]
  *   in    b: T [shape]
  *   in    c: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be a, b or c
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_y, const void* a, const void* b, const void* c, void* y, float scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -4286,7 +4337,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_f64_strided_can_implement(
  *   in    a: T [numel]
  *   in    b: T [numel]
  *   in    c: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be a, b or c
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_param_f32_run(int64_t numel, const void* a, const void* b, const void* c, void* y, double scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -4319,7 +4370,7 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_param_f64_can_implement(in
  *   in    a: T [shape]
  *   in    b: T [shape]
  *   in    c: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be a, b or c
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_ternary_addcmul_param_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_c, const int64_t* stride_y, const void* a, const void* b, const void* c, void* y, double scale, void* workspace, size_t workspace_bytes, void* stream);
@@ -4348,9 +4399,9 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_param_f64_strided_can_impl
  *   in    a: T [numel]
  *   in    b: T [numel]
  *   in    c: T [numel]
- *   out   da: T [numel], may be NULL
- *   out   db: T [numel], may be NULL
- *   out   dc: T [numel], may be NULL
+ *   out   da: T [numel], may be NULL, may be dy, a, b or c
+ *   out   db: T [numel], may be NULL, may be dy, a, b or c
+ *   out   dc: T [numel], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: fma da: b, db: a, dc: -; all by the
  *   others.
  *   deterministic
@@ -4390,9 +4441,9 @@ BARACUDA_API int32_t baracuda_kernels_ternary_fma_backward_f64_can_implement(int
  *   in    a: T [shape]
  *   in    b: T [shape]
  *   in    c: T [shape]
- *   out   da: T [shape], may be NULL
- *   out   db: T [shape], may be NULL
- *   out   dc: T [shape], may be NULL
+ *   out   da: T [shape], may be NULL, may be dy, a, b or c
+ *   out   db: T [shape], may be NULL, may be dy, a, b or c
+ *   out   dc: T [shape], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: fma da: b, db: a, dc: -; all by the
  *   others.
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
@@ -4432,9 +4483,9 @@ BARACUDA_API size_t baracuda_kernels_ternary_fma_backward_f64_strided_workspace_
  *   in    a: T [numel]
  *   in    b: T [numel]
  *   in    c: T [numel]
- *   out   da: T [numel], may be NULL
- *   out   db: T [numel], may be NULL
- *   out   dc: T [numel], may be NULL
+ *   out   da: T [numel], may be NULL, may be dy, a, b or c
+ *   out   db: T [numel], may be NULL, may be dy, a, b or c
+ *   out   dc: T [numel], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
  *   da: -, db: c, dc: b c.
  *   deterministic
@@ -4474,9 +4525,9 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_backward_f64_can_implement
  *   in    a: T [shape]
  *   in    b: T [shape]
  *   in    c: T [shape]
- *   out   da: T [shape], may be NULL
- *   out   db: T [shape], may be NULL
- *   out   dc: T [shape], may be NULL
+ *   out   da: T [shape], may be NULL, may be dy, a, b or c
+ *   out   db: T [shape], may be NULL, may be dy, a, b or c
+ *   out   dc: T [shape], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
  *   da: -, db: c, dc: b c.
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
@@ -4517,9 +4568,9 @@ BARACUDA_API size_t baracuda_kernels_ternary_addcdiv_backward_f64_strided_worksp
  *   in    a: T [numel]
  *   in    b: T [numel]
  *   in    c: T [numel]
- *   out   da: T [numel], may be NULL
- *   out   db: T [numel], may be NULL
- *   out   dc: T [numel], may be NULL
+ *   out   da: T [numel], may be NULL, may be dy, a, b or c
+ *   out   db: T [numel], may be NULL, may be dy, a, b or c
+ *   out   dc: T [numel], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
  *   da: -, db: c, dc: b c.
  *   deterministic
@@ -4559,9 +4610,9 @@ BARACUDA_API int32_t baracuda_kernels_ternary_addcdiv_param_backward_f64_can_imp
  *   in    a: T [shape]
  *   in    b: T [shape]
  *   in    c: T [shape]
- *   out   da: T [shape], may be NULL
- *   out   db: T [shape], may be NULL
- *   out   dc: T [shape], may be NULL
+ *   out   da: T [shape], may be NULL, may be dy, a, b or c
+ *   out   db: T [shape], may be NULL, may be dy, a, b or c
+ *   out   dc: T [shape], may be NULL, may be dy, a, b or c
  *   An input but dy may be NULL where no wanted output reads it. These read: addcmul da: -, db: c, dc: b; addcdiv
  *   da: -, db: c, dc: b c.
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
@@ -4657,7 +4708,7 @@ BARACUDA_API size_t baracuda_kernels_ternary_addcdiv_param_backward_f64_strided_
  *   softshrink        x - 0.5 for x > 0.5, x + 0.5 for x < -0.5, else +0
  *   step              1 for x > 0, else 0; NaN gives 0
  *   in    x: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_neg_f32_run(int64_t numel, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -5200,7 +5251,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_f64_can_implement(int64_t numel
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_neg_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -5742,7 +5793,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_step_f64_strided_can_implement(int64
  *   elu               dy for x > 0, else e^x dy (alpha = 1; unary_elu_param_backward takes alpha)
  *   in    dy: T [numel]
  *   in    saved: T [numel]
- *   out   dx: T [numel]
+ *   out   dx: T [numel], may be dy or saved
  *   An input but dy may be NULL where no wanted output reads it. These read: neg dx: -; sign dx: -; floor dx: -;
  *   ceil dx: -; round dx: -; trunc dx: -; frac dx: -; step dx: -; all by the others.
  *   deterministic
@@ -6298,7 +6349,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f64_can_implement(int64
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    saved: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or saved
  *   An input but dy may be NULL where no wanted output reads it. These read: neg dx: -; sign dx: -; floor dx: -;
  *   ceil dx: -; round dx: -; trunc dx: -; frac dx: -; step dx: -; all by the others.
  *   deterministic
@@ -6797,7 +6848,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_elu_backward_f64_strided_can_impleme
  *   clz          zero bits above the highest bit set; the width for 0
  *   ctz          zero bits below the lowest bit set; the width for 0
  *   in    x: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_neg_i8_run(int64_t numel, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -6961,7 +7012,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_ctz_u64_can_implement(int64_t numel,
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_neg_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -7113,7 +7164,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_ctz_u64_strided_can_implement(int64_
  * unary_logical_not_{T}  (T: bool)
  * y = 1 for x = 0, else 0. y may be x.
  *   in    x: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_logical_not_bool_run(int64_t numel, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -7126,7 +7177,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_logical_not_bool_can_implement(int64
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_logical_not_bool_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -7142,7 +7193,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_logical_not_bool_strided_can_impleme
  *   elu         x for x > 0, else p0 (e^x - 1) (Clevert et al. 2015)
  *   powf        x^p0
  *   in    x: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_param_f32_run(int64_t numel, const void* x, void* y, double p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7207,7 +7258,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_param_f64_can_implement(int64_t
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_param_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, double p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7270,7 +7321,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_param_f64_strided_can_implement
  *   powf        p0 x^(p0 - 1) dy
  *   in    dy: T [numel]
  *   in    x: T [numel]
- *   out   dx: T [numel]
+ *   out   dx: T [numel], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_param_backward_f32_run(int64_t numel, const void* dy, const void* x, void* dx, double p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7338,7 +7389,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_param_backward_f64_can_implemen
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    x: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_leaky_relu_param_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, const void* dy, const void* x, void* dx, double p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7398,7 +7449,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_param_backward_f64_strided_can_
  *   threshold  x for x > p0, else p1
  *   selu       p1 (x for x > 0, else p0 (e^x - 1))
  *   in    x: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_hardtanh_param_f32_run(int64_t numel, const void* x, void* y, double p0, double p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7445,7 +7496,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_selu_param_f64_can_implement(int64_t
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_hardtanh_param_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, double p0, double p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7490,7 +7541,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_selu_param_f64_strided_can_implement
  *   selu       p1 (dy for x > 0, else p0 e^x dy)
  *   in    dy: T [numel]
  *   in    x: T [numel]
- *   out   dx: T [numel]
+ *   out   dx: T [numel], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_hardtanh_param_backward_f32_run(int64_t numel, const void* dy, const void* x, void* dx, double p0, double p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7540,7 +7591,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_selu_param_backward_f64_can_implemen
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    x: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_hardtanh_param_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, const void* dy, const void* x, void* dx, double p0, double p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7580,7 +7631,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_selu_param_backward_f64_strided_can_
  * unary_powi_param_{T}  (T: f32 f16 bf16 f64)
  * y = x^p0; 1 for p0 = 0, whatever x. y may be x.
  *   in    x: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_powi_param_f32_run(int64_t numel, const void* x, void* y, int64_t p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7599,7 +7650,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_param_f64_can_implement(int64_t
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_powi_param_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, int64_t p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7616,7 +7667,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_param_f64_strided_can_implement
  * dx = p0 x^(p0 - 1) dy; 0 for p0 = 0. dx may be dy or x.
  *   in    dy: T [numel]
  *   in    x: T [numel]
- *   out   dx: T [numel]
+ *   out   dx: T [numel], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_powi_param_backward_f32_run(int64_t numel, const void* dy, const void* x, void* dx, int64_t p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7638,7 +7689,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_param_backward_f64_can_implemen
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    x: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_powi_param_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, const void* dy, const void* x, void* dx, int64_t p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7656,7 +7707,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_param_backward_f64_strided_can_
  *   elu   x for x > 0, else p0 (e^x - 1) (Clevert et al. 2015)
  *   powf  x^p0, for every base and exponent as IEEE 754 pow
  *   in    x: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_elu_f32_run(int64_t numel, const void* x, void* y, float p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7685,7 +7736,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_f64_can_implement(int64_t numel
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_elu_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, float p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7710,7 +7761,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_f64_strided_can_implement(int64
  * dx = p0 x^(p0 - 1) dy; 0 for p0 = 0. dx may be dy or x.
  *   in    dy: T [numel]
  *   in    x: T [numel]
- *   out   dx: T [numel]
+ *   out   dx: T [numel], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_powf_backward_f32_run(int64_t numel, const void* dy, const void* x, void* dx, float p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7731,7 +7782,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_backward_f64_can_implement(int6
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    x: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_powf_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, const void* dy, const void* x, void* dx, float p0, void* workspace, size_t workspace_bytes, void* stream);
@@ -7747,7 +7798,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powf_backward_f64_strided_can_implem
  * unary_threshold_{T}  (T: f32 f16 bf16 f64)
  * y = x for x > p0, else p1; NaN stays. y may be x.
  *   in    x: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_threshold_f32_run(int64_t numel, const void* x, void* y, float p0, float p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7766,7 +7817,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_threshold_f64_can_implement(int64_t 
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_threshold_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, float p0, float p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7783,7 +7834,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_threshold_f64_strided_can_implement(
  * dx = dy for x > p0, else 0; p1 is ignored. dx may be dy or x.
  *   in    dy: T [numel]
  *   in    x: T [numel]
- *   out   dx: T [numel]
+ *   out   dx: T [numel], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_threshold_backward_f32_run(int64_t numel, const void* dy, const void* x, void* dx, float p0, float p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7805,7 +7856,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_threshold_backward_f64_can_implement
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    x: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_threshold_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, const void* dy, const void* x, void* dx, float p0, float p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7821,7 +7872,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_threshold_backward_f64_strided_can_i
  * unary_powi_{T}  (T: f32 f16 bf16 f64)
  * y = x^n, n = p0 truncated to an integer; 1 for n = 0, whatever x. p1 is ignored. y may be x.
  *   in    x: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_powi_f32_run(int64_t numel, const void* x, void* y, float p0, float p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7840,7 +7891,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_f64_can_implement(int64_t numel
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_powi_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, float p0, float p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7857,7 +7908,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_f64_strided_can_implement(int64
  * dx = n x^(n - 1) dy; 0 for n = 0. dx may be dy or x.
  *   in    dy: T [numel]
  *   in    x: T [numel]
- *   out   dx: T [numel]
+ *   out   dx: T [numel], may be dy or x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_powi_backward_f32_run(int64_t numel, const void* dy, const void* x, void* dx, float p0, float p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7879,7 +7930,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_backward_f64_can_implement(int6
  *   host  stride_dx: i64 [rank]
  *   in    x: T [shape]
  *   in    dy: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be x or dy
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unary_powi_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_dy, const int64_t* stride_dx, const void* x, const void* dy, void* dx, float p0, float p1, void* workspace, size_t workspace_bytes, void* stream);
@@ -7897,7 +7948,7 @@ BARACUDA_API int32_t baracuda_kernels_unary_powi_backward_f64_strided_can_implem
  *   in    cond: u8 [numel]
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be cond, a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_f32_run(int64_t numel, const void* cond, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -7921,7 +7972,7 @@ BARACUDA_API int32_t baracuda_kernels_where_f64_can_implement(int64_t numel, con
  *   in    cond: u8 [shape]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be cond, a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_cond, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* cond, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -7939,7 +7990,7 @@ BARACUDA_API int32_t baracuda_kernels_where_f64_strided_can_implement(int64_t nu
  *   in    cond: u8 [numel]
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be cond, a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_u8cond_i8_run(int64_t numel, const void* cond, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -7977,7 +8028,7 @@ BARACUDA_API int32_t baracuda_kernels_where_u8cond_fp8e5m2_can_implement(int64_t
  *   in    cond: u8 [shape]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be cond, a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_u8cond_i8_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_cond, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* cond, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -8009,7 +8060,7 @@ BARACUDA_API int32_t baracuda_kernels_where_u8cond_fp8e5m2_strided_can_implement
  *   in    cond: u32 [numel]
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be cond, a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_u32cond_f32_run(int64_t numel, const void* cond, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -8055,7 +8106,7 @@ BARACUDA_API int32_t baracuda_kernels_where_u32cond_fp8e5m2_can_implement(int64_
  *   in    cond: u32 [shape]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be cond, a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_u32cond_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_cond, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* cond, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -8095,7 +8146,7 @@ BARACUDA_API int32_t baracuda_kernels_where_u32cond_fp8e5m2_strided_can_implemen
  *   in    cond: i64 [numel]
  *   in    a: T [numel]
  *   in    b: T [numel]
- *   out   y: T [numel]
+ *   out   y: T [numel], may be cond, a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_i64cond_f32_run(int64_t numel, const void* cond, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -8141,7 +8192,7 @@ BARACUDA_API int32_t baracuda_kernels_where_i64cond_fp8e5m2_can_implement(int64_
  *   in    cond: i64 [shape]
  *   in    a: T [shape]
  *   in    b: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be cond, a or b
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_i64cond_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_cond, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* cond, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -8181,8 +8232,8 @@ BARACUDA_API int32_t baracuda_kernels_where_i64cond_fp8e5m2_strided_can_implemen
  * be dy, each may be NULL.
  *   in    cond: u8 [numel]
  *   in    dy: T [numel]
- *   out   da: T [numel], may be NULL
- *   out   db: T [numel], may be NULL
+ *   out   da: T [numel], may be NULL, may be dy
+ *   out   db: T [numel], may be NULL, may be dy
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_where_backward_f32_run(int64_t numel, const void* cond, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -8205,8 +8256,8 @@ BARACUDA_API int32_t baracuda_kernels_where_backward_f64_can_implement(int64_t n
  *   host  stride_db: i64 [rank]
  *   in    cond: u8 [shape]
  *   in    dy: T [shape]
- *   out   da: T [shape], may be NULL
- *   out   db: T [shape], may be NULL
+ *   out   da: T [shape], may be NULL, may be dy
+ *   out   db: T [shape], may be NULL, may be dy
  *   workspace parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow
  *   deterministic
  */
@@ -8234,6 +8285,7 @@ BARACUDA_API size_t baracuda_kernels_where_backward_f64_strided_workspace_size(i
  *   in    indices: I [total_indices]
  *   in    offsets: O [num_bags]
  *   out   out: T [num_bags, embedding_dim]
+ *   limits: mode is 0 (sum) or 1 (mean)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -8278,6 +8330,7 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_i64idx_i64off_bf16_can_imple
  *   in    indices: I [total_indices]
  *   in    offsets: O [num_bags]
  *   inout dweight: T [num_embeddings, embedding_dim]
+ *   limits: mode is 0 (sum) or 1 (mean)
  *   workspace optional: deterministic, and 16-bit sums in f32
  *   deterministic with a workspace only
  */
@@ -8489,6 +8542,7 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_weights_backward_i64idx_i64o
  *   in    indices: I [total_indices]
  *   in    offsets: O [offset_count]
  *   out   out: T [num_bags, embedding_dim]
+ *   limits: mode is 0 (sum) or 1 (mean)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_f32_run(int32_t total_indices, int32_t num_embeddings, int32_t embedding_dim, int32_t num_bags, int32_t mode, int64_t padding_idx, const void* weight, const void* indices, const void* offsets, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -8533,6 +8587,7 @@ BARACUDA_API int32_t baracuda_kernels_embedding_bag_last_offset_i64idx_i64off_bf
  *   in    indices: I [total_indices]
  *   in    offsets: O [offset_count]
  *   inout dweight: T [num_embeddings, embedding_dim]
+ *   limits: mode is 0 (sum) or 1 (mean)
  *   workspace optional: deterministic, and 16-bit sums in f32
  *   deterministic with a workspace only
  */
@@ -8597,6 +8652,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_last_offset_backward_i64idx_i
  *   in    offsets: O [offset_count]
  *   in    per_sample_weights: T [total_indices], may be NULL
  *   inout dweight: T [num_embeddings, embedding_dim]
+ *   limits: mode is 0 (sum) or 1 (mean)
  *   workspace optional: deterministic, 16-bit sums in f32, and each row counted once; without one all indices are read for each
  *   deterministic with a workspace only
  */
@@ -8697,6 +8753,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_dense_backward_i64idx_bf16_worksp
  *   out   rows: I [total_indices]
  *   out   values: T [total_indices, embedding_dim]
  *   out   count: I [1]
+ *   limits: mode is 0 (sum) or 1 (mean)
  *   workspace optional: brings equal indices together by a sort; without one CUDA compares each with all others
  *   deterministic
  */
@@ -9034,7 +9091,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_bag_max_backward_i64idx_bf16_work
  * num_embeddings) name none. The norm neither overflows nor vanishes; a row with NaN stays.
  *   in    weight: T [num_embeddings, embedding_dim]
  *   in    indices: I [num_indices]
- *   out   out: T [num_embeddings, embedding_dim]
+ *   out   out: T [num_embeddings, embedding_dim], may be weight
  *   workspace optional: 4 bytes a row, with which repeated indices are found in one pass; without one each is compared with all before it
  *   deterministic
  */
@@ -9073,7 +9130,7 @@ BARACUDA_API size_t baracuda_kernels_embedding_renorm_i64idx_bf16_workspace_size
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
@@ -9095,7 +9152,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rcr_sm80_workspace_size(int32_t m,
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
@@ -9121,7 +9178,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rcr_sm80_workspace_size(int32
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
  *   deterministic
@@ -9162,7 +9219,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rcr_sm80_workspace_size(
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
@@ -9184,7 +9241,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f64_rrr_sm80_workspace_size(int32_t m,
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
@@ -9210,7 +9267,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f64_rrr_sm80_workspace_size(int32
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
  *   deterministic
@@ -9251,7 +9308,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f64_rrr_sm80_workspace_size(
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
  */
@@ -9267,7 +9324,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rcr_sm80_workspace_size(int32_t m
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
@@ -9288,7 +9345,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rcr_sm80_workspace_size(int3
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
@@ -9311,7 +9368,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rcr_sm80_workspace_size
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
  */
@@ -9327,7 +9384,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_tf32_rrr_sm80_workspace_size(int32_t m
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
@@ -9348,7 +9405,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_tf32_rrr_sm80_workspace_size(int3
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
@@ -9370,7 +9427,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_tf32_rrr_sm80_workspace_size
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
@@ -9386,7 +9443,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rcr_sm80_workspace_size(int32
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
@@ -9406,7 +9463,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rcr_sm80_workspace_size(
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
  *   deterministic
@@ -9428,7 +9485,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rcr_sm80_workspace_
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
@@ -9444,7 +9501,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_f32_simt_rrr_sm80_workspace_size(int32
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
@@ -9464,7 +9521,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_f32_simt_rrr_sm80_workspace_size(
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: T [n], may be NULL
  *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
  *   deterministic
@@ -9486,7 +9543,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_f32_simt_rrr_sm80_workspace_
  *   in    a: T [batch_count, m, k]
  *   in    b: T [batch_count, n, k]
  *   in    c: T [batch_count, m, n], may be NULL
- *   out   d: T [batch_count, m, n]
+ *   out   d: T [batch_count, m, n], may be c
  *   workspace optional: of large products for cuBLASLt or, on the CPU, for packed factors; of few results and many terms for parts of their sums
  *   deterministic
  */
@@ -9634,7 +9691,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_backward_bf16_workspace_size(int
  *   in    column_scale: T.compute [n], may be NULL
  *   in    r: T [batch, m, n], may be NULL
  *   out   z: T [batch, m, n], may be NULL
- *   out   d: T [batch, m, n]
+ *   out   d: T [batch, m, n], may be c or r
  *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
  *   deterministic
  */
@@ -9664,7 +9721,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_epilogue_bf16_workspace_size(int32_t m
  *   in    column_scale: T.compute [n], may be NULL
  *   in    r: T [batch, m, n], may be NULL
  *   out   z: T [batch, m, n], may be NULL
- *   out   d: T [batch, m, n]
+ *   out   d: T [batch, m, n], may be c or r
  *   workspace optional: of large products for cuBLASLt and rounded factors or, on the CPU, for packed ones; of few results and many terms for parts of their sums
  *   deterministic
  */
@@ -9685,7 +9742,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_epilogue_tf32_workspace_size(int32_t m
  *   in    column_scale: T.compute [n], may be NULL
  *   in    r: U [batch, m, n], may be NULL
  *   out   z: U [batch, m, n], may be NULL
- *   out   d: U [batch, m, n]
+ *   out   d: U [batch, m, n], may be c or r
  *   workspace optional: of large products for cuBLASLt and its sums or, on the CPU, for packed factors; of few results and many terms for parts of these
  *   deterministic
  */
@@ -9734,7 +9791,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_gated_bf16_workspace_size(int32_t m, i
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
@@ -9751,7 +9808,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_workspace_size(int32
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: f32 [n]
  *   deterministic
  */
@@ -9770,7 +9827,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_can_implement(
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: f32 [n]
  *   deterministic
  */
@@ -9789,7 +9846,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_can_imple
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
  *   deterministic
  */
@@ -9806,7 +9863,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_workspace_size(int32
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: f32 [n]
  *   deterministic
  */
@@ -9825,7 +9882,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_can_implement(
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: f32 [n]
  *   deterministic
  */
@@ -9844,7 +9901,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_can_imple
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: of few results and many terms, for parts of their sums
  *   deterministic
  */
@@ -9861,7 +9918,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_workspace_size(int32
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: f32 [n]
  *   deterministic
  */
@@ -9880,7 +9937,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_can_implement(
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: f32 [n]
  *   deterministic
  */
@@ -9899,7 +9956,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_can_imple
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: of few results and many terms, for parts of their sums; on a GPU, of large products for factors turned along k
  *   deterministic
  */
@@ -9916,7 +9973,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_workspace_size(int32
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: f32 [n]
  *   deterministic
  */
@@ -9935,7 +9992,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_can_implement(
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: f32 [n]
  *   deterministic
  */
@@ -10022,7 +10079,7 @@ BARACUDA_API size_t baracuda_kernels_grouped_gemm_backward_bf16_workspace_size(i
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace none is used
  *   deterministic
  */
@@ -10038,7 +10095,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_s8_rcr_sm80_workspace_size(int32_t m, 
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: U [n], may be NULL
  *   workspace none is used
  *   deterministic
@@ -10061,7 +10118,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_i32bias_s8_rcr_sm80_workspace_siz
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: U [n], may be NULL
  *   workspace none is used
  *   deterministic
@@ -10093,7 +10150,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_i32bias_s8_rcr_sm80_workspac
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: on a GPU, of large products for factors turned along k
  *   deterministic
  */
@@ -10109,7 +10166,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_s8_rrr_sm80_workspace_size(int32_t m, 
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10129,7 +10186,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_i32_can_implement(in
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10154,7 +10211,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_s8_rrr_sm80_bias_silu_i32_can_impleme
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace none is used
  *   deterministic
  */
@@ -10170,7 +10227,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_u8_rcr_sm80_workspace_size(int32_t m, 
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: U [n], may be NULL
  *   workspace none is used
  *   deterministic
@@ -10193,7 +10250,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_i32bias_u8_rcr_sm80_workspace_siz
  *   in    a: T [m, k]
  *   in    b: T [n, k]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: U [n], may be NULL
  *   workspace none is used
  *   deterministic
@@ -10225,7 +10282,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_bias_silu_i32bias_u8_rcr_sm80_workspac
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   workspace optional: on a GPU, of large products for factors turned along k
  *   deterministic
  */
@@ -10241,7 +10298,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_u8_rrr_sm80_workspace_size(int32_t m, 
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10261,7 +10318,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u8_rrr_sm80_bias_i32_can_implement(in
  *   in    a: T [m, k]
  *   in    b: T [k, n]
  *   in    c: T [m, n], may be NULL
- *   out   d: T [m, n]
+ *   out   d: T [m, n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10323,7 +10380,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_u8_i32_workspace_size(int32_t m,
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [n, half_k]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   workspace none is used
  *   deterministic
  */
@@ -10340,7 +10397,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_s4_rcr_sm89_workspace_size(int32_t m, 
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [n, half_k]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10361,7 +10418,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_i32_can_implement(in
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [n, half_k]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10387,7 +10444,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_s4_rcr_sm89_bias_silu_i32_can_impleme
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [k, half_n]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   workspace none is used
  *   deterministic
  */
@@ -10404,7 +10461,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_s4_rrr_sm89_workspace_size(int32_t m, 
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [k, half_n]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10425,7 +10482,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_i32_can_implement(in
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [k, half_n]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10451,7 +10508,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_s4_rrr_sm89_bias_silu_i32_can_impleme
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [n, half_k]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   workspace none is used
  *   deterministic
  */
@@ -10468,7 +10525,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_u4_rcr_sm89_workspace_size(int32_t m, 
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [n, half_k]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10489,7 +10546,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_i32_can_implement(in
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [n, half_k]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10515,7 +10572,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u4_rcr_sm89_bias_silu_i32_can_impleme
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [k, half_n]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   workspace none is used
  *   deterministic
  */
@@ -10532,7 +10589,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_u4_rrr_sm89_workspace_size(int32_t m, 
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [k, half_n]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -10553,7 +10610,7 @@ BARACUDA_API int32_t baracuda_kernels_gemm_u4_rrr_sm89_bias_i32_can_implement(in
  *   in    a: u8 [m, half_k]
  *   in    b: u8 [k, half_n]
  *   in    c: u8 [m, half_n], may be NULL
- *   out   d: u8 [m, half_n]
+ *   out   d: u8 [m, half_n], may be c
  *   in    bias: U [n]
  *   deterministic
  */
@@ -11151,6 +11208,7 @@ BARACUDA_API int32_t baracuda_kernels_take_i64idx_c64_can_implement(int64_t nume
  *   out   dest: T [n, h]
  *   in    table: T [v, h]
  *   in    idx: u32 [n]
+ *   limits: v is >= 1; h is >= 1
  *   workspace none: the size is 0
  *   deterministic
  */
@@ -11310,7 +11368,7 @@ BARACUDA_API size_t baracuda_kernels_index_select_backward_i64idx_bf16_workspace
  * out may be src.
  *   in    src: T [numel]
  *   in    mask: u8 [numel]
- *   out   out: T [numel]
+ *   out   out: T [numel], may be src or mask
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_masked_fill_f32_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
@@ -11348,14 +11406,15 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_c32_can_implement(int64_t nume
 
 /*
  * masked_fill_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32)
- * masked_fill on strided operands; a stride of 0 broadcasts an input. out may be src, of equal strides.
+ * masked_fill on strided operands; a stride of 0 broadcasts an input. out may be src or mask, of equal strides and
+ * elements of one size.
  *   host  shape: i32 [rank]
  *   host  stride_src: i64 [rank]
  *   host  stride_mask: i64 [rank]
  *   host  stride_out: i64 [rank]
  *   in    src: T [shape]
  *   in    mask: u8 [shape]
- *   out   out: T [shape]
+ *   out   out: T [shape], may be src or mask
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_masked_fill_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, void* workspace, size_t workspace_bytes, void* stream);
@@ -11397,7 +11456,7 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_c32_strided_can_implement(int6
  * one fill_bits_high; bits are copied. out may be src.
  *   in    src: T [numel]
  *   in    mask: u8 [numel]
- *   out   out: T [numel]
+ *   out   out: T [numel], may be src or mask
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_run(int64_t numel, const void* src, const void* mask, void* out, int64_t fill_bits, int64_t fill_bits_high, void* workspace, size_t workspace_bytes, void* stream);
@@ -11405,14 +11464,15 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_can_implement(int64_t nume
 
 /*
  * masked_fill_{T}_strided  (T: c64)
- * masked_fill on strided operands; a stride of 0 broadcasts an input. out may be src, of equal strides.
+ * masked_fill on strided operands; a stride of 0 broadcasts an input. out may be src or mask, of equal strides and
+ * elements of one size.
  *   host  shape: i32 [rank]
  *   host  stride_src: i64 [rank]
  *   host  stride_mask: i64 [rank]
  *   host  stride_out: i64 [rank]
  *   in    src: T [shape]
  *   in    mask: u8 [shape]
- *   out   out: T [shape]
+ *   out   out: T [shape], may be src or mask
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_src, const int64_t* stride_mask, const int64_t* stride_out, const void* src, const void* mask, void* out, int64_t fill_bits, int64_t fill_bits_high, void* workspace, size_t workspace_bytes, void* stream);
@@ -11423,7 +11483,7 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_c64_strided_can_implement(int6
  * dsrc = mask != 0 ? 0 : dout; bits are copied. dsrc may be dout.
  *   in    dout: T [numel]
  *   in    mask: u8 [numel]
- *   out   dsrc: T [numel]
+ *   out   dsrc: T [numel], may be dout or mask
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f32_run(int64_t numel, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
@@ -11463,14 +11523,15 @@ BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_c64_can_implement(int
 
 /*
  * masked_fill_backward_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64)
- * masked_fill_backward on strided operands; a stride of 0 broadcasts an input. dsrc may be dout, of equal strides.
+ * masked_fill_backward on strided operands; a stride of 0 broadcasts an input. dsrc may be dout or mask, of equal
+ * strides and elements of one size.
  *   host  shape: i32 [rank]
  *   host  stride_dout: i64 [rank]
  *   host  stride_mask: i64 [rank]
  *   host  stride_dsrc: i64 [rank]
  *   in    dout: T [shape]
  *   in    mask: u8 [shape]
- *   out   dsrc: T [shape]
+ *   out   dsrc: T [shape], may be dout or mask
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_masked_fill_backward_f32_strided_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dout, const int64_t* stride_mask, const int64_t* stride_dsrc, const void* dout, const void* mask, void* dsrc, void* workspace, size_t workspace_bytes, void* stream);
@@ -12301,6 +12362,7 @@ BARACUDA_API size_t baracuda_kernels_gather_backward_u8idx_bf16_workspace_size(i
  *   in    updates: T [upd_shape]
  *   in    index: I [upd_shape]
  *   inout out: T [upd_shape with out_dim_size along scatter_dim]
+ *   limits: reduce is 0 (sum), 1 (prod), 2 (mean), 3 (amax) or 4 (amin)
  *   workspace optional: deterministic, and 16-bit results are rounded once
  *   deterministic with a workspace only
  */
@@ -12364,6 +12426,7 @@ BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_i64_workspace_size(in
  *   in    out: T [upd_shape with out_dim_size along scatter_dim]
  *   out   dx: T [upd_shape with out_dim_size along scatter_dim], may be NULL
  *   out   dupdates: T [upd_shape], may be NULL
+ *   limits: reduce is 0 (sum), 1 (prod), 2 (mean), 3 (amax) or 4 (amin)
  *   workspace optional: counts of the updates of each cell, 8 bytes each; without it they are counted again for each gradient
  *   deterministic
  */
@@ -12408,6 +12471,7 @@ BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_i64idx_bf16_workspa
  *   in    target_lengths: i64 [batch_size]
  *   out   alpha_ws: T.compute [max_time, batch_size, states]
  *   out   out: T [results]
+ *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: gets the loss of each sample, which the gradient reads
  *   deterministic
  */
@@ -12439,6 +12503,7 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_f64_workspace_size(int32_t max_tim
  *   in    per_sample_loss: T.compute [batch_size]
  *   in    dloss: T [results]
  *   out   dlog_probs: T [max_time, batch_size, num_classes]
+ *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
  *   deterministic
  */
@@ -12472,6 +12537,7 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_f64_workspace_size(int32_
  *   out   alpha: T.compute [max_time, batch_size, states]
  *   out   per_sample_loss: T.compute [batch_size]
  *   out   out: T [results]
+ *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha, void* per_sample_loss, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -12506,6 +12572,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f64_can_implement(i
  *   in    per_sample_loss: T.compute [batch_size]
  *   in    dloss: T [results]
  *   out   dlog_probs: T [max_time, batch_size, num_classes]
+ *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
  *   deterministic
  */
@@ -12541,6 +12608,7 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f64_workspa
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12566,7 +12634,8 @@ BARACUDA_API size_t baracuda_kernels_loss_mse_f64_workspace_size(int64_t numel, 
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dpred: T [numel]
+ *   out   dpred: T [numel], may be pred, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
@@ -12585,6 +12654,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f64_can_implement(int64_
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12610,7 +12680,8 @@ BARACUDA_API size_t baracuda_kernels_loss_l1_f64_workspace_size(int64_t numel, i
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dpred: T [numel]
+ *   out   dpred: T [numel], may be pred, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
@@ -12630,6 +12701,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f64_can_implement(int64_t
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12655,7 +12727,8 @@ BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_f64_workspace_size(int64_t n
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dpred: T [numel]
+ *   out   dpred: T [numel], may be pred, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
@@ -12675,6 +12748,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f64_can_implement(
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12700,7 +12774,8 @@ BARACUDA_API size_t baracuda_kernels_loss_huber_f64_workspace_size(int64_t numel
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dpred: T [numel]
+ *   out   dpred: T [numel], may be pred, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
@@ -12720,6 +12795,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f64_can_implement(int6
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12744,7 +12820,8 @@ BARACUDA_API size_t baracuda_kernels_loss_bce_f64_workspace_size(int64_t numel, 
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dpred: T [numel]
+ *   out   dpred: T [numel], may be pred, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
@@ -12764,6 +12841,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f64_can_implement(int64_
  *   in    logits: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12788,7 +12866,8 @@ BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_f64_workspace_size(int
  *   in    logits: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dpred: T [numel]
+ *   out   dpred: T [numel], may be logits, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* logits, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
@@ -12808,6 +12887,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f64_can_impl
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12831,7 +12911,8 @@ BARACUDA_API size_t baracuda_kernels_loss_kl_div_f64_workspace_size(int64_t nume
  * scale_scalar is ignored and those are taken. A gradient may be an input of its dtype and length.
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dinput: T [numel]
+ *   out   dinput: T [numel], may be target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -12851,6 +12932,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f64_can_implement(int
  *   in    x2: T [numel]
  *   in    t: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12877,8 +12959,9 @@ BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_f64_workspace_size(int6
  *   in    x2: T [numel]
  *   in    t: T [numel]
  *   in    dy: T [results]
- *   out   dx1: T [numel], may be NULL
- *   out   dx2: T [numel], may be NULL
+ *   out   dx1: T [numel], may be NULL, may be x1, x2, t or dy
+ *   out   dx2: T [numel], may be NULL, may be x1, x2, t or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
@@ -12898,6 +12981,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f64_can_imple
  *   in    input: T [numel]
  *   in    target: i64 [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12923,7 +13007,8 @@ BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_f64_workspace_size(int
  *   in    input: T [numel]
  *   in    target: i64 [numel]
  *   in    dy: T [results]
- *   out   dinput: T [numel]
+ *   out   dinput: T [numel], may be input or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -12944,6 +13029,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_can_impl
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12967,7 +13053,8 @@ BARACUDA_API size_t baracuda_kernels_loss_kl_div_batch_f64_workspace_size(int64_
  * and length.
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dinput: T [numel]
+ *   out   dinput: T [numel], may be target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f32_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -12985,6 +13072,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_backward_f64_can_impleme
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -12999,7 +13087,8 @@ BARACUDA_API size_t baracuda_kernels_loss_smooth_l1_param_f64_workspace_size(int
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dpred: T [numel]
+ *   out   dpred: T [numel], may be pred, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
@@ -13011,6 +13100,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_param_backward_f64_can_impl
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13025,7 +13115,8 @@ BARACUDA_API size_t baracuda_kernels_loss_huber_param_f64_workspace_size(int64_t
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dpred: T [numel]
+ *   out   dpred: T [numel], may be pred, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_huber_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double param, const void* pred, const void* target, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
@@ -13038,6 +13129,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_huber_param_backward_f64_can_implemen
  *   in    x2: T [numel]
  *   in    t: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13052,8 +13144,9 @@ BARACUDA_API size_t baracuda_kernels_loss_margin_ranking_param_f64_workspace_siz
  *   in    x2: T [numel]
  *   in    t: T [numel]
  *   in    dy: T [results]
- *   out   dx1: T [numel], may be NULL
- *   out   dx2: T [numel], may be NULL
+ *   out   dx1: T [numel], may be NULL, may be x1, x2, t or dy
+ *   out   dx2: T [numel], may be NULL, may be x1, x2, t or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
@@ -13065,6 +13158,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_param_backward_f64_can
  *   in    input: T [numel]
  *   in    target: i64 [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13078,7 +13172,8 @@ BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_param_f64_workspace_si
  *   in    input: T [numel]
  *   in    target: i64 [numel]
  *   in    dy: T [results]
- *   out   dinput: T [numel]
+ *   out   dinput: T [numel], may be input or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13090,6 +13185,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_param_backward_f64_ca
  *   in    input: T [numel]
  *   in    target: i32 [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13112,7 +13208,8 @@ BARACUDA_API size_t baracuda_kernels_loss_hinge_embedding_i32_f64_workspace_size
  *   in    input: T [numel]
  *   in    target: i32 [numel]
  *   in    dy: T [results]
- *   out   dinput: T [numel]
+ *   out   dinput: T [numel], may be input or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double margin, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13132,6 +13229,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_i32_backward_f64_can_
  *   inout logits: T [n_rows by row_stride, v]
  *   in    target: i64 [n_rows]
  *   out   loss_1d: f32 [n_rows]
+ *   limits: v is >= 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_f32_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, float scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
@@ -13180,6 +13278,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_inplace_scale_f64_can_implement(
  *   inout logits: T [n_rows by row_stride, v]
  *   in    target: i64 [n_rows]
  *   out   loss_1d: f64 [n_rows]
+ *   limits: v is >= 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_param_f64_run(int32_t n_rows, int32_t v, int64_t row_stride, int64_t target_ignore, double scale_per_row, void* logits, const void* target, void* loss_1d, void* stream);
@@ -13238,6 +13337,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_can_implement(i
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13263,7 +13363,8 @@ BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_f64_workspace_size(int64_t
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dinput: T [numel]
+ *   out   dinput: T [numel], may be input, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, int32_t log_input_flag, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13284,6 +13385,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_can_implemen
  *   in    target: T [numel]
  *   in    var: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13310,7 +13412,8 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_f64_workspace_size(int64_
  *   in    target: T [numel]
  *   in    var: T [numel]
  *   in    dy: T [results]
- *   out   dinput: T [numel]
+ *   out   dinput: T [numel], may be input, target, var or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f32_run(int64_t numel, int32_t reduction_mode, float scale_scalar, float eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13329,6 +13432,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_backward_f64_can_impleme
  *   in    target: T [numel]
  *   in    var: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13344,7 +13448,8 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_param_f64_workspace_size(
  *   in    target: T [numel]
  *   in    var: T [numel]
  *   in    dy: T [results]
- *   out   dinput: T [numel]
+ *   out   dinput: T [numel], may be input, target, var or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_run(int64_t numel, int32_t reduction_mode, float scale_scalar, double eps, const void* input, const void* target, const void* var, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13360,6 +13465,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_can_i
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13384,7 +13490,8 @@ BARACUDA_API size_t baracuda_kernels_loss_poisson_nll_full_f64_workspace_size(in
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dinput: T [numel]
+ *   out   dinput: T [numel], may be input, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, double eps, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13406,6 +13513,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f64_can_imp
  *   in    target: T [numel]
  *   in    var: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13433,6 +13541,7 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_full_f64_workspace_size(i
  *   in    weight: T.compute [weight_extent], may be NULL
  *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
  *   out   out: T [results]
+ *   limits: weight_extent is >= 1; pos_weight_extent is >= 1; reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13459,7 +13568,8 @@ BARACUDA_API size_t baracuda_kernels_loss_bce_with_logits_weighted_f64_workspace
  *   in    weight: T.compute [weight_extent], may be NULL
  *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
  *   in    dy: T [results]
- *   out   dlogits: T [numel]
+ *   out   dlogits: T [numel], may be logits, target or dy
+ *   limits: weight_extent is >= 1; pos_weight_extent is >= 1; reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f32_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* target, const void* weight, const void* pos_weight, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
@@ -13480,6 +13590,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f64
  *   in    logits: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13504,7 +13615,8 @@ BARACUDA_API size_t baracuda_kernels_loss_sigmoid_focal_f64_workspace_size(int64
  *   in    logits: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dlogits: T [numel]
+ *   out   dlogits: T [numel], may be logits, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f32_run(int64_t numel, int32_t reduction_mode, double alpha, double gamma, const void* logits, const void* target, const void* dy, void* dlogits, void* workspace, size_t workspace_bytes, void* stream);
@@ -13526,6 +13638,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f64_can_implem
  *   in    target: T [numel]
  *   in    weight: T.compute [weight_extent], may be NULL
  *   out   out: T [results]
+ *   limits: weight_extent is >= 1; reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13551,7 +13664,8 @@ BARACUDA_API size_t baracuda_kernels_loss_bce_weighted_f64_workspace_size(int64_
  *   in    target: T [numel]
  *   in    weight: T.compute [weight_extent], may be NULL
  *   in    dy: T [results]
- *   out   dpred: T [numel]
+ *   out   dpred: T [numel], may be pred, target or dy
+ *   limits: weight_extent is >= 1; reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f32_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* target, const void* weight, const void* dy, void* dpred, void* workspace, size_t workspace_bytes, void* stream);
@@ -13572,6 +13686,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f64_can_impleme
  *   in    input: T [n_rows by row_stride_in, class_extent]
  *   in    target: i64 [n_rows by row_stride_tgt, class_extent]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13598,6 +13713,7 @@ BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_f64_workspace_size(i
  *   in    target: i64 [n_rows by row_stride_tgt, class_extent]
  *   in    dy: T [results]
  *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13615,6 +13731,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_backward_f64_can_im
  *   in    input: T [n_rows by row_stride_in, class_extent]
  *   in    target: i32 [n_rows by row_stride_tgt, class_extent]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13638,6 +13755,7 @@ BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_i32_f64_workspace_si
  *   in    target: i32 [n_rows by row_stride_tgt, class_extent]
  *   in    dy: T [results]
  *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13658,6 +13776,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f64_ca
  *   in    input: T [n_rows by row_stride_input, class_extent]
  *   in    target: i64 [n_rows]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13683,6 +13802,7 @@ BARACUDA_API size_t baracuda_kernels_loss_nll_f64_workspace_size(int64_t n_rows,
  *   in    dy: T [results]
  *   in    target: i64 [n_rows]
  *   out   dinput: T [dinput_numel]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t dinput_numel, int32_t reduction_mode, float scale_scalar, const void* dy, const void* target, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13707,6 +13827,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_can_implement(int64_
  *   in    weight: T.compute [class_extent], may be NULL
  *   out   out: T [results]
  *   out   divisor: f64 [1]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: parts of the mean or sum
  *   deterministic
  */
@@ -13747,6 +13868,7 @@ BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_i64idx_f64_workspace_size
  *   in    divisor: f64 [1]
  *   in    dy: T [results]
  *   out   dinput: T [n_rows, class_extent, inner_extent]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, int64_t ignore_index, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13775,6 +13897,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f64_can_
  *   in    input: T [n_rows by row_stride_input, class_extent]
  *   in    target: i64 [n_rows]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -13800,7 +13923,8 @@ BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_f64_workspace_size(int64
  *   in    input: T [n_rows by row_stride_input, class_extent]
  *   in    target: i64 [n_rows]
  *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride_input, class_extent]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13820,6 +13944,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f64_can_implem
  *   in    input: T [n_rows by row_stride_input, class_extent]
  *   in    target: T [n_rows by row_stride_target, class_extent]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -13844,7 +13969,8 @@ BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_f64_workspace_size(
  *   in    input: T [n_rows by row_stride_input, class_extent]
  *   in    target: T [n_rows by row_stride_target, class_extent]
  *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride_input, class_extent]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_input, int64_t row_stride_target, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13865,6 +13991,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f64_can_i
  *   in    input: T [n_rows by row_stride, class_extent]
  *   in    target: i64 [n_rows]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -13891,7 +14018,8 @@ BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f64_workspace_size(int64_
  *   in    input: T [n_rows by row_stride, class_extent]
  *   in    target: i64 [n_rows]
  *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride, class_extent]
+ *   out   dinput: T [n_rows by row_stride, class_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13911,6 +14039,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f64_can_impleme
  *   in    input: T [n_rows by row_stride_in, class_extent]
  *   in    target: T [n_rows by row_stride_tgt, class_extent]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -13935,7 +14064,8 @@ BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_f64_workspace_s
  *   in    input: T [n_rows by row_stride_in, class_extent]
  *   in    target: T [n_rows by row_stride_tgt, class_extent]
  *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   out   dinput: T [n_rows by row_stride_in, class_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, float scale_scalar, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -13961,6 +14091,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_c
  *   in    weight: T.compute [class_extent], may be NULL
  *   out   out: T [results]
  *   out   divisor: f64 [1]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum); label_smoothing is in [0, 1]
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -14003,7 +14134,8 @@ BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_work
  *   in    weight: T.compute [class_extent], may be NULL
  *   in    divisor: f64 [1]
  *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride_input, class_extent, inner_extent]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent, inner_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum); label_smoothing is in [0, 1]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int64_t row_stride_input, int32_t reduction_mode, int64_t ignore_index, double label_smoothing, double z_loss, const void* input, const void* target, const void* weight, const void* divisor, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -14034,7 +14166,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_weighted_backward_i64id
  *   in    dy: T [results], may be NULL
  *   out   out: T [results]
  *   out   divisor: f64 [1]
- *   out   dinput: T [n_rows by row_stride_input, class_extent, inner_extent]
+ *   out   dinput: T [n_rows by row_stride_input, class_extent, inner_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum); label_smoothing is in [0, 1]
  *   workspace optional: the terms of the rows; with it a mean or sum reads the logits once, without twice
  *   deterministic
  */
@@ -14075,6 +14208,7 @@ BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f64
  *   in    target: T [n_rows, class_extent, inner_extent]
  *   in    weight: T.compute [class_extent], may be NULL
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum); label_smoothing is in [0, 1]
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -14100,8 +14234,9 @@ BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_soft_weighted_f64_worksp
  *   in    target: T [n_rows, class_extent, inner_extent]
  *   in    weight: T.compute [class_extent], may be NULL
  *   in    dy: T [results]
- *   out   dinput: T [n_rows, class_extent, inner_extent], may be NULL
- *   out   dtarget: T [n_rows, class_extent, inner_extent], may be NULL
+ *   out   dinput: T [n_rows, class_extent, inner_extent], may be NULL, may be input or target
+ *   out   dtarget: T [n_rows, class_extent, inner_extent], may be NULL, may be input or target
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum); label_smoothing is in [0, 1]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t inner_extent, int32_t reduction_mode, double label_smoothing, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
@@ -14119,6 +14254,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_weighted_backward_
  *   in    input: T [n_rows by row_stride, class_extent]
  *   in    target: i64 [n_rows]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -14132,7 +14268,8 @@ BARACUDA_API size_t baracuda_kernels_loss_multi_margin_param_f64_workspace_size(
  *   in    input: T [n_rows by row_stride, class_extent]
  *   in    target: i64 [n_rows]
  *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride, class_extent]
+ *   out   dinput: T [n_rows by row_stride, class_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_backward_f64_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* input, const void* target, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -14149,6 +14286,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_backward_f64_can_i
  *   in    target: I [n_rows]
  *   in    weight: T.compute [class_extent], may be NULL
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -14188,7 +14326,8 @@ BARACUDA_API size_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f64_works
  *   in    target: I [n_rows]
  *   in    weight: T.compute [class_extent], may be NULL
  *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride, class_extent]
+ *   out   dinput: T [n_rows by row_stride, class_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -14217,6 +14356,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_i64idx
  *   in    target: T [n_rows by row_stride_tgt, class_extent]
  *   in    weight: T.compute [class_extent], may be NULL
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -14242,7 +14382,8 @@ BARACUDA_API size_t baracuda_kernels_loss_multilabel_soft_margin_weighted_f64_wo
  *   in    target: T [n_rows by row_stride_tgt, class_extent]
  *   in    weight: T.compute [class_extent], may be NULL
  *   in    dy: T [results]
- *   out   dinput: T [n_rows by row_stride_in, class_extent]
+ *   out   dinput: T [n_rows by row_stride_in, class_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride_in, int64_t row_stride_tgt, int32_t reduction_mode, const void* input, const void* target, const void* weight, const void* dy, void* dinput, void* workspace, size_t workspace_bytes, void* stream);
@@ -14261,7 +14402,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_backw
  * of its dtype and length.
  *   in    pred: T [numel]
  *   in    dy: T [results]
- *   out   dtarget: T [numel]
+ *   out   dtarget: T [numel], may be pred or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f32_run(int64_t numel, int32_t reduction_mode, const void* pred, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
@@ -14282,7 +14424,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_target_backward_f64_can_implement
  *   in    weight: T.compute [weight_extent], may be NULL
  *   in    pos_weight: T.compute [pos_weight_extent], may be NULL
  *   in    dy: T [results]
- *   out   dtarget: T [numel]
+ *   out   dtarget: T [numel], may be logits or dy
+ *   limits: weight_extent is >= 1; pos_weight_extent is >= 1; reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backward_f32_run(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode, const void* logits, const void* weight, const void* pos_weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
@@ -14303,7 +14446,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_target_backw
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dtarget: T [numel]
+ *   out   dtarget: T [numel], may be pred, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f32_run(int64_t numel, int32_t reduction_mode, int64_t batch, int32_t log_target_flag, const void* pred, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
@@ -14322,7 +14466,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_batch_target_backward_f64_can_
  * input of its dtype and length.
  *   in    input: T [numel]
  *   in    dy: T [results]
- *   out   dtarget: T [numel]
+ *   out   dtarget: T [numel], may be input or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
@@ -14343,7 +14488,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_target_backward_f64_can_i
  *   in    target: T [numel]
  *   in    var: T [numel]
  *   in    dy: T [results]
- *   out   dvar: T [numel]
+ *   out   dvar: T [numel], may be input, target, var or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f32_run(int64_t numel, int32_t reduction_mode, double eps, const void* input, const void* target, const void* var, const void* dy, void* dvar, void* workspace, size_t workspace_bytes, void* stream);
@@ -14364,7 +14510,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_var_backward_f64_can_imp
  *   in    x2: T [numel]
  *   in    t: T [numel]
  *   in    dy: T [results]
- *   out   dt: T [numel]
+ *   out   dt: T [numel], may be x1, x2, t or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_target_backward_f32_run(int64_t numel, int32_t reduction_mode, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dt, void* workspace, size_t workspace_bytes, void* stream);
@@ -14383,7 +14530,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_target_backward_f64_ca
  * input, and may be it.
  *   in    input: T [n_rows by row_stride, class_extent]
  *   in    dy: T [results]
- *   out   dtarget: T [n_rows by row_stride, class_extent]
+ *   out   dtarget: T [n_rows by row_stride, class_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
@@ -14403,7 +14551,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_target_backwar
  *   in    pred: T [numel]
  *   in    weight: T.compute [weight_extent], may be NULL
  *   in    dy: T [results]
- *   out   dtarget: T [numel]
+ *   out   dtarget: T [numel], may be pred or dy
+ *   limits: weight_extent is >= 1; reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_target_backward_f32_run(int64_t numel, int64_t weight_extent, int32_t reduction_mode, const void* pred, const void* weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
@@ -14424,7 +14573,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_target_backward_f64_can_
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    dy: T [results]
- *   out   dtarget: T [numel]
+ *   out   dtarget: T [numel], may be input, target or dy
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_target_backward_f32_run(int64_t numel, int32_t reduction_mode, int32_t log_input_flag, int32_t full_flag, double eps, const void* input, const void* target, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
@@ -14444,7 +14594,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_target_backward_f64_
  *   in    input: T [n_rows by row_stride, class_extent]
  *   in    weight: T.compute [class_extent], may be NULL
  *   in    dy: T [results]
- *   out   dtarget: T [n_rows by row_stride, class_extent]
+ *   out   dtarget: T [n_rows by row_stride, class_extent], may be input
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_target_backward_f32_run(int64_t n_rows, int32_t class_extent, int64_t row_stride, int32_t reduction_mode, const void* input, const void* weight, const void* dy, void* dtarget, void* workspace, size_t workspace_bytes, void* stream);
@@ -14465,6 +14616,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_targe
  *   in    x2: T [n_rows by row_stride_x, d_extent]
  *   in    t: T [n_rows]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -14492,8 +14644,9 @@ BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_f64_workspace_size(in
  *   in    x2: T [n_rows by row_stride_x, d_extent]
  *   in    t: T [n_rows]
  *   in    dy: T [results]
- *   out   dx1: T [n_rows by row_stride_x, d_extent], may be NULL
- *   out   dx2: T [n_rows by row_stride_x, d_extent], may be NULL
+ *   out   dx1: T [n_rows by row_stride_x, d_extent], may be NULL, may be x1 or x2
+ *   out   dx2: T [n_rows by row_stride_x, d_extent], may be NULL, may be x1 or x2
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, float margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
@@ -14514,6 +14667,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f64_can_imp
  *   in    p_tensor: T [n_rows by row_stride, d_extent]
  *   in    n_tensor: T [n_rows by row_stride, d_extent]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -14541,9 +14695,10 @@ BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_f64_workspace_size(int6
  *   in    p_tensor: T [n_rows by row_stride, d_extent]
  *   in    n_tensor: T [n_rows by row_stride, d_extent]
  *   in    dy: T [results]
- *   out   da: T [n_rows by row_stride, d_extent], may be NULL
- *   out   dp: T [n_rows by row_stride, d_extent], may be NULL
- *   out   dn: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   da: T [n_rows by row_stride, d_extent], may be NULL, may be a, p_tensor or n_tensor
+ *   out   dp: T [n_rows by row_stride, d_extent], may be NULL, may be a, p_tensor or n_tensor
+ *   out   dn: T [n_rows by row_stride, d_extent], may be NULL, may be a, p_tensor or n_tensor
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, float margin, float p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
@@ -14562,6 +14717,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_backward_f64_can_imple
  *   in    x2: T [n_rows by row_stride_x, d_extent]
  *   in    t: T [n_rows]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -14576,8 +14732,9 @@ BARACUDA_API size_t baracuda_kernels_loss_cosine_embedding_param_f64_workspace_s
  *   in    x2: T [n_rows by row_stride_x, d_extent]
  *   in    t: T [n_rows]
  *   in    dy: T [results]
- *   out   dx1: T [n_rows by row_stride_x, d_extent], may be NULL
- *   out   dx2: T [n_rows by row_stride_x, d_extent], may be NULL
+ *   out   dx1: T [n_rows by row_stride_x, d_extent], may be NULL, may be x1 or x2
+ *   out   dx2: T [n_rows by row_stride_x, d_extent], may be NULL, may be x1 or x2
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_param_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride_x, int32_t reduction_mode, float scale_scalar, double margin, const void* x1, const void* x2, const void* t, const void* dy, void* dx1, void* dx2, void* workspace, size_t workspace_bytes, void* stream);
@@ -14590,6 +14747,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_param_backward_f64_c
  *   in    p_tensor: T [n_rows by row_stride, d_extent]
  *   in    n_tensor: T [n_rows by row_stride, d_extent]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -14604,9 +14762,10 @@ BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_param_f64_workspace_siz
  *   in    p_tensor: T [n_rows by row_stride, d_extent]
  *   in    n_tensor: T [n_rows by row_stride, d_extent]
  *   in    dy: T [results]
- *   out   da: T [n_rows by row_stride, d_extent], may be NULL
- *   out   dp: T [n_rows by row_stride, d_extent], may be NULL
- *   out   dn: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   da: T [n_rows by row_stride, d_extent], may be NULL, may be a, p_tensor or n_tensor
+ *   out   dp: T [n_rows by row_stride, d_extent], may be NULL, may be a, p_tensor or n_tensor
+ *   out   dn: T [n_rows by row_stride, d_extent], may be NULL, may be a, p_tensor or n_tensor
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_backward_f64_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, float scale_scalar, double margin, double p_norm, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
@@ -14623,6 +14782,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_backward_f64_can
  *   in    p_tensor: T [n_rows by row_stride, d_extent]
  *   in    n_tensor: T [n_rows by row_stride, d_extent]
  *   out   out: T [results]
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   workspace optional: the terms of the rows, of whose mean or sum a GPU computes as many at a time as it holds
  *   deterministic
  */
@@ -14651,9 +14811,10 @@ BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_swap_f64_workspace_size
  *   in    p_tensor: T [n_rows by row_stride, d_extent]
  *   in    n_tensor: T [n_rows by row_stride, d_extent]
  *   in    dy: T [results]
- *   out   da: T [n_rows by row_stride, d_extent], may be NULL
- *   out   dp: T [n_rows by row_stride, d_extent], may be NULL
- *   out   dn: T [n_rows by row_stride, d_extent], may be NULL
+ *   out   da: T [n_rows by row_stride, d_extent], may be NULL, may be a, p_tensor or n_tensor
+ *   out   dp: T [n_rows by row_stride, d_extent], may be NULL, may be a, p_tensor or n_tensor
+ *   out   dn: T [n_rows by row_stride, d_extent], may be NULL, may be a, p_tensor or n_tensor
+ *   limits: reduction_mode is 0 (none), 1 (mean) or 2 (sum)
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_backward_f32_run(int64_t n_rows, int32_t d_extent, int64_t row_stride, int32_t reduction_mode, double margin, double p_norm, double eps, int32_t swap_flag, const void* a, const void* p_tensor, const void* n_tensor, const void* dy, void* da, void* dp, void* dn, void* workspace, size_t workspace_bytes, void* stream);
@@ -14682,9 +14843,11 @@ BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_swap_backward_f64_can_
  *   in    x: T [shape]
  *   in    residual: T [shape], may be NULL
  *   in    gamma: T [norm_total_extent], may be NULL
- *   out   y: T [shape]
- *   out   sum: T [shape], may be NULL
+ *   out   y: T [shape], may be x or residual
+ *   out   sum: T [shape], may be NULL, may be x or residual
  *   out   rms_out: T.compute [row_count], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -14712,9 +14875,11 @@ BARACUDA_API size_t baracuda_kernels_add_rms_norm_f64_workspace_size(float eps, 
  *   in    x: T [shape]
  *   in    residual: T [shape], may be NULL
  *   in    gamma: T [norm_total_extent], may be NULL
- *   out   y: T [shape]
- *   out   sum: T [shape], may be NULL
+ *   out   y: T [shape], may be x or residual
+ *   out   sum: T [shape], may be NULL, may be x or residual
  *   out   rms_out: T.compute [row_count], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -14737,8 +14902,10 @@ BARACUDA_API size_t baracuda_kernels_add_rms_norm_param_f64_workspace_size(doubl
  *   in    sum: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    rms: T.compute [row_count]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy, dsum or sum
  *   out   dgamma: T [norm_total_extent], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: sums over the rows spread over the chip
  *   deterministic
  */
@@ -14768,8 +14935,10 @@ BARACUDA_API size_t baracuda_kernels_add_rms_norm_backward_f64_workspace_size(fl
  *   in    sum: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    rms: T.compute [row_count]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy, dsum or sum
  *   out   dgamma: T [norm_total_extent], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: sums over the rows spread over the chip
  *   deterministic
  */
@@ -14792,10 +14961,12 @@ BARACUDA_API size_t baracuda_kernels_add_rms_norm_param_backward_f64_workspace_s
  *   in    residual: T [shape], may be NULL
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    beta: T [norm_total_extent], may be NULL
- *   out   y: T [shape]
- *   out   sum: T [shape], may be NULL
+ *   out   y: T [shape], may be x or residual
+ *   out   sum: T [shape], may be NULL, may be x or residual
  *   out   mean_out: T.compute [row_count], may be NULL
  *   out   inv_std_out: T.compute [row_count], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -14824,10 +14995,12 @@ BARACUDA_API size_t baracuda_kernels_add_layer_norm_f64_workspace_size(float eps
  *   in    residual: T [shape], may be NULL
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    beta: T [norm_total_extent], may be NULL
- *   out   y: T [shape]
- *   out   sum: T [shape], may be NULL
+ *   out   y: T [shape], may be x or residual
+ *   out   sum: T [shape], may be NULL, may be x or residual
  *   out   mean_out: T.compute [row_count], may be NULL
  *   out   inv_std_out: T.compute [row_count], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -14852,9 +15025,11 @@ BARACUDA_API size_t baracuda_kernels_add_layer_norm_param_f64_workspace_size(dou
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    mean_in: T.compute [row_count]
  *   in    inv_std_in: T.compute [row_count]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy, dsum or sum
  *   out   dgamma: T [norm_total_extent], may be NULL
  *   out   dbeta: T [norm_total_extent], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: sums over the rows spread over the chip
  *   deterministic
  */
@@ -14885,9 +15060,11 @@ BARACUDA_API size_t baracuda_kernels_add_layer_norm_backward_f64_workspace_size(
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    mean_in: T.compute [row_count]
  *   in    inv_std_in: T.compute [row_count]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy, dsum or sum
  *   out   dgamma: T [norm_total_extent], may be NULL
  *   out   dbeta: T [norm_total_extent], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: sums over the rows spread over the chip
  *   deterministic
  */
@@ -14911,8 +15088,10 @@ BARACUDA_API size_t baracuda_kernels_add_layer_norm_param_backward_f64_workspace
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
  *   out   rms_out: T.compute [row_count]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy, dsum or x
  *   out   dgamma: T [norm_total_extent], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: sums over the rows spread over the chip
  *   deterministic
  */
@@ -14946,9 +15125,11 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_recompute_backward_f64_workspace_s
  *   in    gamma: T [norm_total_extent], may be NULL
  *   out   mean_out: T.compute [row_count]
  *   out   inv_std_out: T.compute [row_count]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy, dsum or x
  *   out   dgamma: T [norm_total_extent], may be NULL
  *   out   dbeta: T [norm_total_extent], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: sums over the rows spread over the chip
  *   deterministic
  */
@@ -14977,11 +15158,12 @@ BARACUDA_API size_t baracuda_kernels_layer_norm_recompute_backward_f64_workspace
  *   in    beta: T.compute [c_extent], may be NULL
  *   in    running_mean: T.compute [statistic_count], may be NULL
  *   in    running_var: T.compute [statistic_count], may be NULL
- *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent], may be x
  *   out   saved_mean: T.compute [statistic_count]
  *   out   saved_rstd: T.compute [statistic_count]
- *   out   new_running_mean: T.compute [statistic_count], may be NULL
- *   out   new_running_var: T.compute [statistic_count], may be NULL
+ *   out   new_running_mean: T.compute [statistic_count], may be NULL, may be running_mean
+ *   out   new_running_var: T.compute [statistic_count], may be NULL, may be running_var
+ *   limits: channels_last is 0 or 1
  *   workspace optional: spreads the sums over the chip
  *   deterministic
  */
@@ -15006,11 +15188,12 @@ BARACUDA_API size_t baracuda_kernels_batch_norm_training_f64_workspace_size(int3
  *   in    beta: T.compute [c_extent], may be NULL
  *   in    running_mean: T.compute [statistic_count], may be NULL
  *   in    running_var: T.compute [statistic_count], may be NULL
- *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent], may be x
  *   out   saved_mean: T.compute [statistic_count]
  *   out   saved_rstd: T.compute [statistic_count]
- *   out   new_running_mean: T.compute [statistic_count], may be NULL
- *   out   new_running_var: T.compute [statistic_count], may be NULL
+ *   out   new_running_mean: T.compute [statistic_count], may be NULL, may be running_mean
+ *   out   new_running_var: T.compute [statistic_count], may be NULL, may be running_var
+ *   limits: channels_last is 0 or 1
  *   workspace optional: spreads the sums over the chip
  *   deterministic
  */
@@ -15027,7 +15210,8 @@ BARACUDA_API size_t baracuda_kernels_batch_norm_training_param_f64_workspace_siz
  *   in    beta: T.compute [c_extent], may be NULL
  *   in    running_mean: T.compute [c_extent]
  *   in    running_var: T.compute [c_extent]
- *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent], may be x
+ *   limits: channels_last is 0 or 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f32_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, float eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -15047,7 +15231,8 @@ BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_f64_can_implement(int
  *   in    beta: T.compute [c_extent], may be NULL
  *   in    running_mean: T.compute [c_extent]
  *   in    running_var: T.compute [c_extent]
- *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent], may be x
+ *   limits: channels_last is 0 or 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_param_f64_run(int32_t n_extent, int32_t c_extent, int32_t spatial_extent, int32_t channels_last, double eps, const void* x, const void* gamma, const void* beta, const void* running_mean, const void* running_var, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -15063,9 +15248,10 @@ BARACUDA_API int32_t baracuda_kernels_batch_norm_inference_param_f64_can_impleme
  *   in    gamma: T.compute [c_extent], may be NULL
  *   in    saved_mean: T.compute [statistic_count]
  *   in    saved_rstd: T.compute [statistic_count]
- *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dx: T [n_extent, c_extent, spatial_extent], may be dy or x
  *   out   dgamma: T.compute [c_extent]
  *   out   dbeta: T.compute [c_extent]
+ *   limits: channels_last is 0 or 1
  *   workspace optional: spreads the sums over the chip
  *   deterministic
  */
@@ -15090,9 +15276,10 @@ BARACUDA_API size_t baracuda_kernels_batch_norm_training_backward_f64_workspace_
  *   in    x: T [n_extent, spatial_extent, c_extent]
  *   in    gamma: T.compute [c_extent], may be NULL
  *   in    beta: T.compute [c_extent], may be NULL
- *   out   y: T [n_extent, spatial_extent, c_extent]
+ *   out   y: T [n_extent, spatial_extent, c_extent], may be x
  *   out   saved_mean: T.compute [group_count]
  *   out   saved_rstd: T.compute [group_count]
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels
  *   workspace optional: reads x in the order of memory, and spreads the sums over the chip
  *   deterministic
  */
@@ -15115,9 +15302,10 @@ BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_f64_workspace_size
  *   in    x: T [n_extent, spatial_extent, c_extent]
  *   in    gamma: T.compute [c_extent], may be NULL
  *   in    beta: T.compute [c_extent], may be NULL
- *   out   y: T [n_extent, spatial_extent, c_extent]
+ *   out   y: T [n_extent, spatial_extent, c_extent], may be x
  *   out   saved_mean: T.compute [group_count]
  *   out   saved_rstd: T.compute [group_count]
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels
  *   workspace optional: reads x in the order of memory, and spreads the sums over the chip
  *   deterministic
  */
@@ -15135,9 +15323,10 @@ BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_param_f64_workspac
  *   in    gamma: T.compute [c_extent], may be NULL
  *   in    saved_mean: T.compute [group_count]
  *   in    saved_rstd: T.compute [group_count]
- *   out   dx: T [n_extent, spatial_extent, c_extent]
+ *   out   dx: T [n_extent, spatial_extent, c_extent], may be dy or x
  *   out   dgamma: T.compute [c_extent], may be NULL
  *   out   dbeta: T.compute [c_extent], may be NULL
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels
  *   workspace optional: sums over channels in the order of memory, and all gradients from one pass over them
  *   deterministic
  */
@@ -15163,8 +15352,10 @@ BARACUDA_API size_t baracuda_kernels_group_norm_channels_last_backward_f64_works
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   out   norm_out: T.compute [row_count], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15188,8 +15379,10 @@ BARACUDA_API size_t baracuda_kernels_l2_normalize_f64_workspace_size(float eps, 
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   out   norm_out: T.compute [row_count], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15207,7 +15400,9 @@ BARACUDA_API size_t baracuda_kernels_l2_normalize_param_f64_workspace_size(doubl
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    x: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15233,7 +15428,9 @@ BARACUDA_API size_t baracuda_kernels_l2_normalize_backward_f64_workspace_size(fl
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    x: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15250,8 +15447,10 @@ BARACUDA_API size_t baracuda_kernels_l2_normalize_param_backward_f64_workspace_s
  *   host  stride_w: i64 [rank]
  *   in    v: T [shape]
  *   in    g: T [row_count]
- *   out   w: T [shape]
+ *   out   w: T [shape], may be v
  *   out   norm_out: T.compute [row_count], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15279,8 +15478,10 @@ BARACUDA_API size_t baracuda_kernels_weight_norm_f64_workspace_size(int64_t nume
  *   in    dw: T [shape]
  *   in    v: T [shape]
  *   in    g: T [row_count]
- *   out   dv: T [shape]
+ *   out   dv: T [shape], may be dw or v
  *   out   dg: T [row_count], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15308,8 +15509,10 @@ BARACUDA_API size_t baracuda_kernels_weight_norm_backward_f64_workspace_size(int
  *   host  stride_rms: i64 [rank]
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15335,8 +15538,10 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_f64_workspace_size(float eps, int6
  *   host  stride_rms: i64 [rank]
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15362,8 +15567,10 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_f64_strided_workspace_size(float e
  *   host  stride_rms: i64 [rank]
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   out   rms_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15384,8 +15591,10 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_param_f64_workspace_size(double ep
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    rms: T [shape with 1 along norm_axes_mask]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
  *   out   dgamma: T [norm_total_extent], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
  *   deterministic
  */
@@ -15414,8 +15623,10 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f64_workspace_size(int64_
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    rms: T [shape with 1 along norm_axes_mask]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
  *   out   dgamma: T [norm_total_extent], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
  *   deterministic
  */
@@ -15445,9 +15656,11 @@ BARACUDA_API size_t baracuda_kernels_rms_norm_backward_f64_strided_workspace_siz
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    beta: T [norm_total_extent], may be NULL
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
  *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15474,9 +15687,11 @@ BARACUDA_API size_t baracuda_kernels_layer_norm_f64_workspace_size(float eps, in
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    beta: T [norm_total_extent], may be NULL
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
  *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15503,9 +15718,11 @@ BARACUDA_API size_t baracuda_kernels_layer_norm_f64_strided_workspace_size(float
  *   in    x: T [shape]
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    beta: T [norm_total_extent], may be NULL
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   out   mean_out: T [shape with 1 along norm_axes_mask], may be NULL
  *   out   inv_std_out: T [shape with 1 along norm_axes_mask], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: spreads few long rows over the chip
  *   deterministic
  */
@@ -15528,9 +15745,11 @@ BARACUDA_API size_t baracuda_kernels_layer_norm_param_f64_workspace_size(double 
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    mean_in: T [shape with 1 along norm_axes_mask]
  *   in    inv_std_in: T [shape with 1 along norm_axes_mask]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
  *   out   dgamma: T [norm_total_extent], may be NULL
  *   out   dbeta: T [norm_total_extent], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
  *   deterministic
  */
@@ -15560,9 +15779,11 @@ BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f64_workspace_size(int6
  *   in    gamma: T [norm_total_extent], may be NULL
  *   in    mean_in: T [shape with 1 along norm_axes_mask]
  *   in    inv_std_in: T [shape with 1 along norm_axes_mask]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
  *   out   dgamma: T [norm_total_extent], may be NULL
  *   out   dbeta: T [norm_total_extent], may be NULL
+ *   limits: norm_axes_mask is a bit for each normalised axis, one at least and none beyond rank; norm_total_extent
+ *     is the product of the extents of these axes
  *   workspace optional: one pass over dy and x, and sums over the rows spread over the chip
  *   deterministic
  */
@@ -15589,9 +15810,10 @@ BARACUDA_API size_t baracuda_kernels_layer_norm_backward_f64_strided_workspace_s
  *   in    x: T [n_extent, c_extent, spatial_extent]
  *   in    gamma: T [c_extent], may be NULL
  *   in    beta: T [c_extent], may be NULL
- *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent], may be x
  *   out   saved_mean: T [group_count]
  *   out   saved_rstd: T [group_count]
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels; group_kind is 0 or 1
  *   workspace optional: spreads few large groups over the chip
  *   deterministic
  */
@@ -15615,9 +15837,10 @@ BARACUDA_API size_t baracuda_kernels_batch_norm_f64_workspace_size(int32_t n_ext
  *   in    x: T [n_extent, c_extent, spatial_extent]
  *   in    gamma: T [c_extent], may be NULL
  *   in    beta: T [c_extent], may be NULL
- *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent], may be x
  *   out   saved_mean: T [group_count]
  *   out   saved_rstd: T [group_count]
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels; group_kind is 0 or 1
  *   workspace optional: spreads few large groups over the chip
  *   deterministic
  */
@@ -15640,9 +15863,10 @@ BARACUDA_API size_t baracuda_kernels_group_norm_f64_workspace_size(int32_t n_ext
  *   in    x: T [n_extent, c_extent, spatial_extent]
  *   in    gamma: T [c_extent], may be NULL
  *   in    beta: T [c_extent], may be NULL
- *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent], may be x
  *   out   saved_mean: T [group_count]
  *   out   saved_rstd: T [group_count]
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels; group_kind is 0 or 1
  *   workspace optional: spreads few large groups over the chip
  *   deterministic
  */
@@ -15656,9 +15880,10 @@ BARACUDA_API size_t baracuda_kernels_batch_norm_param_f64_workspace_size(int32_t
  *   in    x: T [n_extent, c_extent, spatial_extent]
  *   in    gamma: T [c_extent], may be NULL
  *   in    beta: T [c_extent], may be NULL
- *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent], may be x
  *   out   saved_mean: T [group_count]
  *   out   saved_rstd: T [group_count]
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels; group_kind is 0 or 1
  *   workspace optional: spreads few large groups over the chip
  *   deterministic
  */
@@ -15673,9 +15898,10 @@ BARACUDA_API size_t baracuda_kernels_group_norm_param_f64_workspace_size(int32_t
  *   in    x: T [n_extent, c_extent, spatial_extent]
  *   in    gamma: T [c_extent], may be NULL
  *   in    beta: T [c_extent], may be NULL
- *   out   y: T [n_extent, c_extent, spatial_extent]
+ *   out   y: T [n_extent, c_extent, spatial_extent], may be x
  *   out   saved_mean: T.compute [group_count], may be NULL
  *   out   saved_rstd: T.compute [group_count], may be NULL
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels; group_kind is 0 or 1
  *   workspace optional: spreads few large groups over the chip
  *   deterministic
  */
@@ -15702,9 +15928,10 @@ BARACUDA_API size_t baracuda_kernels_group_norm_wide_f64_workspace_size(int32_t 
  *   in    gamma: T [c_extent], may be NULL
  *   in    saved_mean: T [group_count]
  *   in    saved_rstd: T [group_count]
- *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dx: T [n_extent, c_extent, spatial_extent], may be dy or x
  *   out   dgamma: T [c_extent], may be NULL
  *   out   dbeta: T [c_extent], may be NULL
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels; group_kind is 0 or 1
  *   workspace optional: spreads the sums over the chip; 8 bytes a group, which others ask for, are taken for none
  *   deterministic
  */
@@ -15729,9 +15956,10 @@ BARACUDA_API size_t baracuda_kernels_batch_norm_backward_f64_workspace_size(int3
  *   in    gamma: T [c_extent], may be NULL
  *   in    saved_mean: T [group_count]
  *   in    saved_rstd: T [group_count]
- *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dx: T [n_extent, c_extent, spatial_extent], may be dy or x
  *   out   dgamma: T [c_extent], may be NULL
  *   out   dbeta: T [c_extent], may be NULL
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels; group_kind is 0 or 1
  *   workspace optional: spreads the sums over the chip; 8 bytes a group, which others ask for, are taken for none
  *   deterministic
  */
@@ -15756,9 +15984,10 @@ BARACUDA_API size_t baracuda_kernels_group_norm_backward_f64_workspace_size(int3
  *   in    gamma: T [c_extent], may be NULL
  *   in    saved_mean: T.compute [group_count]
  *   in    saved_rstd: T.compute [group_count]
- *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dx: T [n_extent, c_extent, spatial_extent], may be dy or x
  *   out   dgamma: T [c_extent], may be NULL
  *   out   dbeta: T [c_extent], may be NULL
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels; group_kind is 0 or 1
  *   workspace optional: spreads the sums over the chip; 8 bytes a group, which others ask for, are taken for none
  *   deterministic
  */
@@ -15784,9 +16013,10 @@ BARACUDA_API size_t baracuda_kernels_group_norm_wide_backward_f64_workspace_size
  *   in    gamma: T [c_extent], may be NULL
  *   out   saved_mean: T.compute [group_count]
  *   out   saved_rstd: T.compute [group_count]
- *   out   dx: T [n_extent, c_extent, spatial_extent]
+ *   out   dx: T [n_extent, c_extent, spatial_extent], may be dy or x
  *   out   dgamma: T [c_extent], may be NULL
  *   out   dbeta: T [c_extent], may be NULL
+ *   limits: num_groups is >= 1, and divides c_extent where a group is a part of the channels; group_kind is 0 or 1
  *   workspace optional: spreads the sums over the chip
  *   deterministic
  */
@@ -16179,7 +16409,7 @@ BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_axes_i64_i64_workspace_si
  *   host  stride_dy: i64 [rank]
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -16199,7 +16429,7 @@ BARACUDA_API int32_t baracuda_kernels_reduce_sum_backward_f64_can_implement(int6
  *   host  stride_dy: i64 [rank]
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_reduce_mean_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, double inv_extent, void* workspace, size_t workspace_bytes, void* stream);
@@ -16225,7 +16455,7 @@ BARACUDA_API int32_t baracuda_kernels_reduce_mean_backward_f64_can_implement(int
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_reduce_norm2_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -16443,6 +16673,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_min_i64_workspace_size(int64_t outpu
  *   host  input_shape: i32 [rank_in]
  *   host  input_stride: i64 [rank_in]
  *   host  output_shape: i32 [rank_in]
+ *   limits: rank_in is 0 to 8
  *   workspace optional: splits long reductions over the chip
  *   deterministic
  */
@@ -16521,6 +16752,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_prod_to_bf16_workspace_size(const in
  *   host  input_shape: i32 [rank_in]
  *   host  input_stride: i64 [rank_in]
  *   host  output_shape: i32 [rank_in]
+ *   limits: rank_in is 0 to 8
  *   workspace optional: splits long reductions over the chip
  *   deterministic
  */
@@ -16609,6 +16841,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_min_to_i64_workspace_size(const int3
  *   host  input_shape: i32 [rank_in]
  *   host  input_stride: i64 [rank_in]
  *   host  output_shape: i32 [rank_in]
+ *   limits: rank_in is 0 to 8
  *   workspace optional: splits long reductions over the chip
  *   deterministic
  */
@@ -17085,6 +17318,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_std_axes_f64_workspace_size(int64_t 
  *   host  input_shape: i32 [rank_in]
  *   host  input_stride: i64 [rank_in]
  *   host  output_shape: i32 [rank_in]
+ *   limits: rank_in is 0 to 8
  *   workspace optional: splits long reductions over the chip
  *   deterministic
  */
@@ -17125,6 +17359,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_logsumexp_to_f64_workspace_size(cons
  *   host  input_shape: i32 [rank_in]
  *   host  input_stride: i64 [rank_in]
  *   host  output_shape: i32 [rank_in]
+ *   limits: rank_in is 0 to 8
  *   workspace optional: splits long reductions over the chip
  *   deterministic
  */
@@ -17191,6 +17426,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_norm_p_axes_f64_workspace_size(int64
  *   host  input_shape: i32 [rank_in]
  *   host  input_stride: i64 [rank_in]
  *   host  output_shape: i32 [rank_in]
+ *   limits: rank_in is 0 to 8
  *   workspace optional: splits long reductions over the chip
  *   deterministic
  */
@@ -17220,7 +17456,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_norm_p_to_f64_workspace_size(const i
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -17245,7 +17481,7 @@ BARACUDA_API int32_t baracuda_kernels_reduce_max_min_backward_f64_can_implement(
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, double p, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -17269,7 +17505,7 @@ BARACUDA_API int32_t baracuda_kernels_reduce_norm_p_backward_f64_can_implement(i
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be x
  *   An input but dy may be NULL where no wanted output reads it. These read: dx: x.
  *   deterministic
  */
@@ -17297,7 +17533,7 @@ BARACUDA_API int32_t baracuda_kernels_reduce_prod_backward_f64_can_implement(int
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be x
  *   An input but dy may be NULL where no wanted output reads it. These read: var dx: x; std dx: x.
  *   deterministic
  */
@@ -17330,7 +17566,7 @@ BARACUDA_API int32_t baracuda_kernels_reduce_std_backward_f64_can_implement(int6
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    x: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be x
  *   An input but dy may be NULL where no wanted output reads it. These read: var dx: x; std dx: x.
  *   deterministic
  */
@@ -17617,6 +17853,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_count_nonzero_axes_bool_workspace_si
  *   host  input_shape: i32 [rank_in]
  *   host  input_stride: i64 [rank_in]
  *   host  output_shape: i32 [rank_in]
+ *   limits: rank_in is 0 to 8
  *   workspace optional: splits long reductions over the chip
  *   deterministic
  */
@@ -17697,6 +17934,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_all_to_bool_workspace_size(const int
  *   host  input_shape: i32 [rank_in]
  *   host  input_stride: i64 [rank_in]
  *   host  output_shape: i32 [rank_in]
+ *   limits: rank_in is 0 to 8
  *   workspace optional: splits long reductions over the chip
  *   deterministic
  */
@@ -17820,6 +18058,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_sum_axes_bool_workspace_size(int64_t
  *   host  input_shape: i32 [rank_in]
  *   host  input_stride: i64 [rank_in]
  *   host  output_shape: i32 [rank_in]
+ *   limits: rank_in is 0 to 8
  *   workspace optional: splits long reductions over the chip
  *   deterministic
  */
@@ -17840,6 +18079,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_min_to_bool_workspace_size(const int
  *   host  input_shape: i32 [rank_in]
  *   host  input_stride: i64 [rank_in]
  *   host  output_shape: i32 [rank_in]
+ *   limits: rank_in is 0 to 8
  *   workspace optional: splits long reductions over the chip
  *   deterministic
  */
@@ -17863,7 +18103,8 @@ BARACUDA_API size_t baracuda_kernels_reduce_sum_to_bool_workspace_size(const int
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: scan_extent is shape[scan_axis]; scan_stride_x is stride_x[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -17940,7 +18181,8 @@ BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f64_workspace_size(int6
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: scan_extent is shape[scan_axis]; scan_stride_x is stride_x[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -17982,7 +18224,8 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_i64_workspace_size(int64_t nume
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: scan_extent is shape[scan_axis]; scan_stride_x is stride_x[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -18060,7 +18303,8 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_workspace
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: scan_extent is shape[scan_axis]; scan_stride_x is stride_x[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -18100,8 +18344,9 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_i64_workspace_size(in
  *   host  stride_y: i64 [rank]
  *   host  stride_indices: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   out   indices: i64 [shape]
+ *   limits: scan_extent is shape[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -18150,7 +18395,8 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_i64_workspace_size(int6
  *   host  stride_dy: i64 [rank]
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy
+ *   limits: scan_extent is shape[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -18181,7 +18427,8 @@ BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f64_workspace_size(int
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
+ *   limits: scan_extent is shape[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -18223,6 +18470,7 @@ BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_workspace_
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   out   dx: T [shape]
+ *   limits: scan_extent is shape[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -18259,7 +18507,8 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f64_workspace_size(int
  *   host  stride_dy: i64 [rank]
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy
+ *   limits: scan_extent is shape[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -18290,7 +18539,8 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_backward_f64_workspac
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
+ *   limits: scan_extent is shape[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -18332,6 +18582,7 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f64_
  *   in    dy: T [shape]
  *   in    x: T [shape]
  *   out   dx: T [shape]
+ *   limits: scan_extent is shape[scan_axis]
  *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
@@ -18369,6 +18620,7 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_backward_f64_workspac
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: balances segments of unequal length
  *   deterministic
  */
@@ -18417,6 +18669,7 @@ BARACUDA_API size_t baracuda_kernels_segment_sum_i64idx_i64_workspace_size(int32
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: balances segments of unequal length
  *   deterministic
  */
@@ -18452,6 +18705,7 @@ BARACUDA_API size_t baracuda_kernels_segment_mean_i64idx_bf16_workspace_size(int
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: balances segments of unequal length
  *   deterministic
  */
@@ -18499,6 +18753,7 @@ BARACUDA_API size_t baracuda_kernels_segment_max_i64idx_i64_workspace_size(int32
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: balances segments of unequal length
  *   deterministic
  */
@@ -18545,6 +18800,7 @@ BARACUDA_API size_t baracuda_kernels_segment_min_i64idx_i64_workspace_size(int32
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: balances segments of unequal length
  *   deterministic
  */
@@ -18591,6 +18847,7 @@ BARACUDA_API size_t baracuda_kernels_segment_max_or_zero_i64idx_i64_workspace_si
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: balances segments of unequal length
  *   deterministic
  */
@@ -18638,6 +18895,7 @@ BARACUDA_API size_t baracuda_kernels_segment_min_or_zero_i64idx_i64_workspace_si
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: balances segments of unequal length
  *   deterministic
  */
@@ -18684,6 +18942,7 @@ BARACUDA_API size_t baracuda_kernels_segment_prod_i64idx_i64_workspace_size(int3
  *   in    d_output: T [num_segments, d]
  *   in    segment_ids: I [n]
  *   out   d_input: T [n, d]
+ *   limits: d is even, >= 2
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
@@ -18709,6 +18968,7 @@ BARACUDA_API int32_t baracuda_kernels_segment_sum_backward_i64idx_bf16_can_imple
  *   in    d_output: T [num_segments, d]
  *   in    segment_ids: I [n]
  *   out   d_input: T [n, d]
+ *   limits: d is even, >= 2
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
@@ -18735,6 +18995,7 @@ BARACUDA_API int32_t baracuda_kernels_unsorted_segment_sum_backward_i64idx_bf16_
  *   in    d_output: T [num_segments, d]
  *   in    segment_ids: I [n]
  *   out   d_input: T [n, d]
+ *   limits: d is even, >= 2
  *   workspace optional: counts of the segments, 4 num_segments bytes as in the reference ABI; faster
  *   deterministic
  */
@@ -18769,6 +19030,7 @@ BARACUDA_API size_t baracuda_kernels_segment_mean_backward_i64idx_bf16_workspace
  *   in    d_output: T [num_segments, d]
  *   in    segment_ids: I [n]
  *   out   d_input: T [n, d]
+ *   limits: d is even, >= 2
  *   workspace optional: counts of the segments, 4 num_segments bytes as in the reference ABI; faster
  *   deterministic
  */
@@ -18806,6 +19068,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_backward_i64idx_bf16_
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   d_input: T [n, d]
+ *   limits: d is even, >= 2
  *   workspace optional: the rows that have the extremes; without it the ids are read again and again
  *   deterministic
  */
@@ -18841,6 +19104,7 @@ BARACUDA_API size_t baracuda_kernels_segment_max_backward_i64idx_bf16_workspace_
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   d_input: T [n, d]
+ *   limits: d is even, >= 2
  *   workspace optional: the rows that have the extremes; without it the ids are read again and again
  *   deterministic
  */
@@ -18877,6 +19141,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_backward_i64idx_bf16_w
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   d_input: T [n, d]
+ *   limits: d is even, >= 2
  *   workspace optional: the rows that have the extremes; without it the ids are read again and again
  *   deterministic
  */
@@ -18912,6 +19177,7 @@ BARACUDA_API size_t baracuda_kernels_segment_min_backward_i64idx_bf16_workspace_
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   d_input: T [n, d]
+ *   limits: d is even, >= 2
  *   workspace optional: the rows that have the extremes; without it the ids are read again and again
  *   deterministic
  */
@@ -18950,6 +19216,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_backward_i64idx_bf16_w
  *   in    output: T [num_segments, d]
  *   in    segment_ids: I [n]
  *   out   d_input: T [n, d]
+ *   limits: d is even, >= 2
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_f32_run(int32_t n, int32_t d, int32_t num_segments, const void* d_output, const void* input, const void* output, const void* segment_ids, void* d_input, void* workspace, size_t workspace_bytes, void* stream);
@@ -18978,6 +19245,7 @@ BARACUDA_API int32_t baracuda_kernels_segment_prod_backward_i64idx_bf16_can_impl
  *   in    output: T [num_segments, d]
  *   in    segment_ids: I [n]
  *   out   d_input: T [n, d]
+ *   limits: d is even, >= 2
  *   workspace optional: finds the rows of a segment, where a product is 0
  *   deterministic
  */
@@ -19013,6 +19281,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_backward_i64idx_bf16_
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: deterministic, and 16-bit sums in f32
  *   deterministic with a workspace only
  */
@@ -19061,6 +19330,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_sum_i64idx_i64_workspace_s
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: deterministic, and 16-bit sums in f32
  *   deterministic with a workspace only
  */
@@ -19095,6 +19365,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_mean_i64idx_bf16_workspace
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: balances segments of unequal length
  *   deterministic with a workspace only
  */
@@ -19141,6 +19412,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_max_i64idx_i64_workspace_s
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: balances segments of unequal length
  *   deterministic with a workspace only
  */
@@ -19187,6 +19459,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_min_i64idx_i64_workspace_s
  *   in    input: T [n, d]
  *   in    segment_ids: I [n]
  *   out   output: T [num_segments, d]
+ *   limits: d is even, >= 2
  *   workspace optional: deterministic, and 16-bit products in f32
  *   deterministic with a workspace only
  */
@@ -19237,6 +19510,7 @@ BARACUDA_API size_t baracuda_kernels_unsorted_segment_prod_i64idx_i64_workspace_
  *   in    source: u8 [shape at source_strides]
  *   host  shape: i32 [rank]
  *   host  source_strides: i64 [rank]
+ *   limits: source_offset is in [-2^47, 2^47]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_contiguize_b1_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
@@ -19250,6 +19524,7 @@ BARACUDA_API int32_t baracuda_kernels_contiguize_b1_can_implement(const void* de
  *   in    source: u16 [shape at source_strides]
  *   host  shape: i32 [rank]
  *   host  source_strides: i64 [rank]
+ *   limits: source_offset is in [-2^47, 2^47]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_contiguize_b2_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
@@ -19263,6 +19538,7 @@ BARACUDA_API int32_t baracuda_kernels_contiguize_b2_can_implement(const void* de
  *   in    source: u32 [shape at source_strides]
  *   host  shape: i32 [rank]
  *   host  source_strides: i64 [rank]
+ *   limits: source_offset is in [-2^47, 2^47]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_contiguize_b4_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
@@ -19276,6 +19552,7 @@ BARACUDA_API int32_t baracuda_kernels_contiguize_b4_can_implement(const void* de
  *   in    source: u64 [shape at source_strides]
  *   host  shape: i32 [rank]
  *   host  source_strides: i64 [rank]
+ *   limits: source_offset is in [-2^47, 2^47]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_contiguize_b8_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
@@ -19289,6 +19566,7 @@ BARACUDA_API int32_t baracuda_kernels_contiguize_b8_can_implement(const void* de
  *   in    source: u64 [shape at source_strides]
  *   host  shape: i32 [rank]
  *   host  source_strides: i64 [rank]
+ *   limits: source_offset is in [-2^47, 2^47]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_contiguize_b16_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
@@ -19303,6 +19581,7 @@ BARACUDA_API int32_t baracuda_kernels_contiguize_b16_can_implement(const void* d
  *   in    source: u8 [shape at source_strides]
  *   host  shape: i32 [rank]
  *   host  source_strides: i64 [rank]
+ *   limits: source_offset is in [-2^47, 2^47]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_contiguize_nibble_run(void* dest, const void* source, const int32_t* shape, const int64_t* source_strides, int64_t source_offset, int32_t rank, void* stream);
@@ -19466,6 +19745,7 @@ BARACUDA_API int32_t baracuda_kernels_write_slice_b16_doff_can_implement(const v
  *   host  dest_byte_shape: i32 [rank]
  *   host  source_byte_shape: i32 [rank]
  *   host  range_start_bytes: i32 [rank]
+ *   limits: range_start_bytes is of each entry >= 0, and the slice is inside of the destination
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_write_slice_nibble_run(void* dest, const void* source, int64_t source_byte_numel, int32_t rank, const int32_t* dest_byte_shape, const int32_t* source_byte_shape, const int32_t* range_start_bytes, void* workspace, size_t workspace_bytes, void* stream);
@@ -19482,6 +19762,7 @@ BARACUDA_API int32_t baracuda_kernels_write_slice_nibble_can_implement(const voi
  *   in    a: T [output_shape with split_offset along concat_dim]
  *   in    b: T [output_shape with the rest along concat_dim]
  *   out   y: T [output_shape]
+ *   limits: split_offset is in [0, the extent along concat_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_concat2_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_a, const int64_t* stride_b, const int64_t* stride_y, const void* a, const void* b, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -19529,6 +19810,7 @@ BARACUDA_API int32_t baracuda_kernels_concat2_c64_can_implement(int64_t output_n
  *   in    dy: T [output_shape]
  *   out   da: T [output_shape with split_offset along concat_dim], may be NULL
  *   out   db: T [output_shape with the rest along concat_dim], may be NULL
+ *   limits: split_offset is in [0, the extent along concat_dim]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_concat2_backward_f32_run(int64_t output_numel, int32_t rank, const int32_t* output_shape, int32_t concat_dim, int32_t split_offset, const int64_t* stride_dy, const int64_t* stride_da, const int64_t* stride_db, const void* dy, void* da, void* db, void* workspace, size_t workspace_bytes, void* stream);
@@ -19856,6 +20138,7 @@ BARACUDA_API int32_t baracuda_kernels_roll_c64_strided_can_implement(int64_t num
  *   host  stride_y: i64 [rank]
  *   in    x: T [input_shape]
  *   out   y: T [input_shape with axes in the order of dims]
+ *   limits: dims is each axis once
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_permute_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -19902,6 +20185,7 @@ BARACUDA_API int32_t baracuda_kernels_permute_c64_can_implement(int64_t input_nu
  *   host  stride_y: i64 [rank]
  *   in    x: T [input_shape]
  *   out   y: T [input_shape with axes in the order of dims]
+ *   limits: dims is each axis once
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_permute_f32_strided_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* dims, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -19950,6 +20234,7 @@ BARACUDA_API int32_t baracuda_kernels_permute_c64_strided_can_implement(int64_t 
  *   host  stride_y: i64 [rank]
  *   in    x: T [input_shape]
  *   out   y: T [output_shape]
+ *   limits: pad_low is of each entry >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_pad_constant_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, float value, void* workspace, size_t workspace_bytes, void* stream);
@@ -19996,6 +20281,7 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_c32_can_implement(int64_t out
  *   host  stride_y: i64 [rank]
  *   in    x: T [input_shape]
  *   out   y: T [output_shape]
+ *   limits: pad_low is of each entry >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_pad_constant_c64_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, uint64_t value, uint64_t value_high, void* workspace, size_t workspace_bytes, void* stream);
@@ -20013,6 +20299,7 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_c64_can_implement(int64_t out
  *   host  stride_y: i64 [rank]
  *   in    x: T [input_shape]
  *   out   y: T [output_shape]
+ *   limits: pad_low is of each entry >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_pad_reflect_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -20061,6 +20348,7 @@ BARACUDA_API int32_t baracuda_kernels_pad_reflect_c64_can_implement(int64_t outp
  *   host  stride_y: i64 [rank]
  *   in    x: T [input_shape]
  *   out   y: T [output_shape]
+ *   limits: pad_low is of each entry >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_pad_replicate_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -20109,6 +20397,7 @@ BARACUDA_API int32_t baracuda_kernels_pad_replicate_c64_can_implement(int64_t ou
  *   host  stride_y: i64 [rank]
  *   in    x: T [input_shape]
  *   out   y: T [output_shape]
+ *   limits: pad_low is of each entry >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_pad_circular_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -20155,6 +20444,7 @@ BARACUDA_API int32_t baracuda_kernels_pad_circular_c64_can_implement(int64_t out
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [input_shape at pad_low]
  *   out   dx: T [input_shape]
+ *   limits: pad_low is of each entry >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -20204,6 +20494,7 @@ BARACUDA_API int32_t baracuda_kernels_pad_constant_backward_c64_can_implement(in
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [output_shape]
  *   out   dx: T [input_shape]
+ *   limits: pad_low is of each entry >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -20226,6 +20517,7 @@ BARACUDA_API int32_t baracuda_kernels_pad_reflect_backward_f64_can_implement(int
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [output_shape]
  *   out   dx: T [input_shape]
+ *   limits: pad_low is of each entry >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -20247,6 +20539,7 @@ BARACUDA_API int32_t baracuda_kernels_pad_replicate_backward_f64_can_implement(i
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [output_shape]
  *   out   dx: T [input_shape]
+ *   limits: pad_low is of each entry >= 0
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* output_shape, const int32_t* pad_low, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -20267,6 +20560,7 @@ BARACUDA_API int32_t baracuda_kernels_pad_circular_backward_f64_can_implement(in
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [input_shape with windows along unfold_dim, and their elements behind all axes]
  *   out   dx: T [input_shape]
+ *   limits: window_size is in [1, the extent along unfold_dim]; window_step is >= 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unfold_backward_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -20292,6 +20586,8 @@ BARACUDA_API int32_t baracuda_kernels_unfold_backward_f64_can_implement(int64_t 
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [input_shape with its windows as columns]
  *   out   dx: T [input_shape]
+ *   limits: kernel_size is of each entry >= 1, and a window fits into the padded input; dilation is of each entry
+ *     >= 1; padding is of each entry >= 0; steps is of each entry >= 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_col2im_f32_run(int64_t input_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_dy, const int64_t* stride_dx, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -20449,7 +20745,7 @@ BARACUDA_API size_t baracuda_kernels_repeat_interleave_backward_f64_workspace_si
  * output = input where j >= i + diagonal, i and j being the indices along the last two axes, else zero. The rank
  * is at least 2. output may be input.
  *   in    input: T [numel]
- *   out   output: T [numel]
+ *   out   output: T [numel], may be input
  *   host  shape: i32 [rank]
  *   deterministic
  */
@@ -20492,7 +20788,7 @@ BARACUDA_API int32_t baracuda_kernels_triu_c64_can_implement(const void* input, 
  * triu_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * triu_{T} on strided operands; a stride of 0 broadcasts input. output may be input, of equal strides.
  *   in    input: T [shape at stride_x]
- *   out   output: T [shape at stride_y]
+ *   out   output: T [shape at stride_y], may be input
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -20538,7 +20834,7 @@ BARACUDA_API int32_t baracuda_kernels_triu_c64_strided_can_implement(const void*
  * output = input where j <= i + diagonal, i and j being the indices along the last two axes, else zero. The rank
  * is at least 2. output may be input.
  *   in    input: T [numel]
- *   out   output: T [numel]
+ *   out   output: T [numel], may be input
  *   host  shape: i32 [rank]
  *   deterministic
  */
@@ -20581,7 +20877,7 @@ BARACUDA_API int32_t baracuda_kernels_tril_c64_can_implement(const void* input, 
  * tril_{T}_strided  (T: f32 f16 bf16 f64 i8 i16 i32 i64 u8 u16 u32 u64 bool fp8e4m3 fp8e5m2 c32 c64)
  * tril_{T} on strided operands; a stride of 0 broadcasts input. output may be input, of equal strides.
  *   in    input: T [shape at stride_x]
- *   out   output: T [shape at stride_y]
+ *   out   output: T [shape at stride_y], may be input
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -20632,6 +20928,7 @@ BARACUDA_API int32_t baracuda_kernels_tril_c64_strided_can_implement(const void*
  *   host  stride_y: i64 [rank + 1]
  *   in    x: T [input_shape]
  *   out   y: T [input_shape with windows along unfold_dim, and their elements behind all axes]
+ *   limits: window_size is in [1, the extent along unfold_dim]; window_step is >= 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_unfold_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, int32_t unfold_dim, int32_t window_size, int32_t window_step, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -20684,6 +20981,8 @@ BARACUDA_API int32_t baracuda_kernels_unfold_c64_can_implement(int64_t output_nu
  *   host  stride_y: i64 [3]
  *   in    x: T [input_shape]
  *   out   y: T [input_shape with its windows as columns]
+ *   limits: kernel_size is of each entry >= 1, and a window fits into the padded input; dilation is of each entry
+ *     >= 1; padding is of each entry >= 0; steps is of each entry >= 1
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_im2col_f32_run(int64_t output_numel, int32_t rank, const int32_t* input_shape, const int32_t* kernel_size, const int32_t* dilation, const int32_t* padding, const int32_t* steps, const int64_t* stride_x, const int64_t* stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -20731,7 +21030,7 @@ BARACUDA_API int32_t baracuda_kernels_im2col_c64_can_implement(int64_t output_nu
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_entmax15_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -20753,7 +21052,7 @@ BARACUDA_API int32_t baracuda_kernels_entmax15_f64_can_implement(int64_t numel, 
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or y
  *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
@@ -20783,7 +21082,9 @@ BARACUDA_API size_t baracuda_kernels_entmax15_backward_f64_workspace_size(int64_
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_x is stride_x[softmax_axis]; softmax_stride_y is
+ *     stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -20811,7 +21112,9 @@ BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_f64_workspace_size(in
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    x: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or x
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_dy is stride_dy[softmax_axis]; softmax_stride_x
+ *     is stride_x[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -20843,7 +21146,9 @@ BARACUDA_API size_t baracuda_kernels_gumbel_softmax_seeded_backward_f64_workspac
  *   in    x: T [shape]
  *   in    bias: T [shape], may be NULL
  *   in    mask: u8 [shape], may be NULL
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x or bias
+ *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more; query_offset is in [-2^32,
+ *     2^32]
  *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
@@ -20871,7 +21176,9 @@ BARACUDA_API size_t baracuda_kernels_masked_softmax_f64_workspace_size(int64_t n
  *   in    x: T [shape]
  *   in    bias: T [shape], may be NULL
  *   in    mask: u8 [shape], may be NULL
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x or bias
+ *   limits: is_causal is 0, or 1 where softmax_axis is the last of two axes or more; query_offset is in [-2^32,
+ *     2^32]
  *   workspace as for masked_softmax
  *   deterministic
  */
@@ -20898,7 +21205,7 @@ BARACUDA_API size_t baracuda_kernels_masked_log_softmax_f64_workspace_size(int64
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or y
  *   workspace as for masked_softmax
  *   deterministic
  */
@@ -20925,7 +21232,7 @@ BARACUDA_API size_t baracuda_kernels_masked_softmax_backward_f64_workspace_size(
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or y
  *   workspace as for masked_softmax
  *   deterministic
  */
@@ -20951,7 +21258,9 @@ BARACUDA_API size_t baracuda_kernels_masked_log_softmax_backward_f64_workspace_s
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_x is stride_x[softmax_axis]; softmax_stride_y is
+ *     stride_y[softmax_axis]
  *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
@@ -20975,7 +21284,9 @@ BARACUDA_API size_t baracuda_kernels_softmax_f64_workspace_size(int64_t numel, i
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_x is stride_x[softmax_axis]; softmax_stride_y is
+ *     stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -20999,7 +21310,9 @@ BARACUDA_API size_t baracuda_kernels_softmax_f64_strided_workspace_size(int64_t 
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_x is stride_x[softmax_axis]; softmax_stride_y is
+ *     stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -21023,7 +21336,9 @@ BARACUDA_API size_t baracuda_kernels_log_softmax_f64_workspace_size(int64_t nume
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_x is stride_x[softmax_axis]; softmax_stride_y is
+ *     stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -21050,7 +21365,9 @@ BARACUDA_API size_t baracuda_kernels_log_softmax_f64_strided_workspace_size(int6
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or y
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_dy is stride_dy[softmax_axis]; softmax_stride_y
+ *     is stride_y[softmax_axis]
  *   workspace statistics of the parts of a few rows beyond 100,000 elements; with NULL they are slow
  *   deterministic
  */
@@ -21076,7 +21393,9 @@ BARACUDA_API size_t baracuda_kernels_softmax_backward_f64_workspace_size(int64_t
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or y
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_dy is stride_dy[softmax_axis]; softmax_stride_y
+ *     is stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -21102,7 +21421,9 @@ BARACUDA_API size_t baracuda_kernels_softmax_backward_f64_strided_workspace_size
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or y
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_dy is stride_dy[softmax_axis]; softmax_stride_y
+ *     is stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -21128,7 +21449,9 @@ BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f64_workspace_size(int
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or y
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_dy is stride_dy[softmax_axis]; softmax_stride_y
+ *     is stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -21156,7 +21479,9 @@ BARACUDA_API size_t baracuda_kernels_log_softmax_backward_f64_strided_workspace_
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   in    u_rand: f32 [numel]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_x is stride_x[softmax_axis]; softmax_stride_y is
+ *     stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -21183,7 +21508,9 @@ BARACUDA_API size_t baracuda_kernels_gumbel_softmax_f64_workspace_size(int64_t n
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or y
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_dy is stride_dy[softmax_axis]; softmax_stride_y
+ *     is stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -21208,7 +21535,9 @@ BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f64_workspace_size(
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_x is stride_x[softmax_axis]; softmax_stride_y is
+ *     stride_y[softmax_axis]
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_sparsemax_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -21230,7 +21559,9 @@ BARACUDA_API int32_t baracuda_kernels_sparsemax_f64_can_implement(int64_t numel,
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or y
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_dy is stride_dy[softmax_axis]; softmax_stride_y
+ *     is stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */

@@ -123,7 +123,6 @@ class Row:
     calls: tuple[Call, ...] = ()  # functions on arrays
     gradient: tuple[Any, ...] = ()  # (name, numbers) of the function that is the gradient of that of `calls`
     about: str = ""  # what these functions are
-    is_listed: bool = False  # no output may be another input than in_place says, even one of its extents
     is_bare: bool = False  # no workspace stands before the stream
     bytes_type: str = ""  # C type of a number of bytes, where `_workspace_bytes` is another name of `_workspace_size`
 

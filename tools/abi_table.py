@@ -65,8 +65,9 @@ reads          which inputs each output depends on, for functions of which not e
 workspace      present where `_workspace_size` exists, but for `sums`: what the workspace is for. A row
                with a `tail` takes none, and says `none: ` and what the size is
 deterministic  no, or "workspace" (only with one); by default yes
-in_place       the inputs of its strides that an output may be, `y: cond a b`, where they are not all those of its dtype
-               and extents; or no: no output may be an input at all
+in_place       the inputs of its layout and element size that an output may be, `y: cond a b`; or no: no output may be
+               an input at all. By default they are those of its extents, results of losses being as many as elements,
+               and of its dtype, which of a pointwise op needs not be the same. Any other overlap is status 2
 accumulates    the output to which the op adds; others are overwritten
 points         what the addresses of operands of dtype `T.address` are of, arrays of T, one a line: `d_pointers: out d`
 indexes        the operands that are indices, of what, one a line: `ids < num_segments sorted`, `offsets <= n sorted`,
@@ -242,16 +243,20 @@ def parse_functions(text: str, params: tuple[Param, ...], *, gradients: bool = F
     return functions
 
 
-def parse_in_place(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, ...]]:
+def is_alike(p: Param, out: Param, *, pointwise: bool) -> bool:
+    """Whether an output may be this input where the row does not say which."""
+    extents = (p.shape, out.shape)
+    return (pointwise or p.dtype == out.dtype) and (p.shape == out.shape or extents == ("results", "numel"))
+
+
+def parse_in_place(text: str, params: tuple[Param, ...], *, pointwise: bool = False) -> dict[str, tuple[str, ...]]:
     """Which inputs each output may be."""
     inputs = [p for p in params if p.direction in ("in", "in?")]
     outputs = [p for p in params if p.is_output and p.is_pointer]
     if text == "no":
         return {out.name: () for out in outputs}
     if not text:
-        return {
-            out.name: tuple(p.name for p in inputs if (p.dtype, p.shape) == (out.dtype, out.shape)) for out in outputs
-        }
+        return {out.name: tuple(p.name for p in inputs if is_alike(p, out, pointwise=pointwise)) for out in outputs}
     pairs = [entry.partition(":") for entry in text.split(",")]
     given = {out.strip(): tuple(names.split()) for out, _, names in pairs}
     if unknown := set(given) - {p.name for p in outputs}:
@@ -477,7 +482,7 @@ class Section:
         reads |= {function: nothing for function, saves in functions.saves.items() if saves == "nothing"}
         saves = {name: "y" if saves == "y" else "x" for name, saves in functions.saves.items() if "saved" in by_name}
         of_all = {p.name: p.default for p in params if p.default is not None}
-        in_place = parse_in_place(section.get("in_place", ""), params)
+        in_place = parse_in_place(section.get("in_place", ""), params, pointwise=regular)
         order = inputs = tuple(p.name for p in params if p.direction in ("in", "inout"))
         doc = " ".join(section["doc"].split())
         if follows:
@@ -496,7 +501,7 @@ class Section:
             workspace=SUMS_WORKSPACE if sums else "" if follows else section.get("workspace", ""),
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
             in_place=in_place, accumulates=accumulates, doc=doc,
-            is_listed="in_place" in section, is_bare="tail" in section,
+            is_bare="tail" in section,
             bytes_type=section.get("workspace_bytes", ""),
             points=parse_points(section.get("points", ""), params),
             indexes=parse_indexes(section.get("indexes", ""), params),

@@ -25,8 +25,9 @@ import re
 import sys
 import textwrap
 
+from abi_limits import limits_of
 from abi_row import C_TYPES, Param, Row, TableError
-from abi_table import ROOT, read_all
+from abi_table import ROOT, listed, read_all
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
 OTHERS = "others"  # among dtypes: the first of a row that has none of them
@@ -66,10 +67,13 @@ def describe(row: Row) -> list[str]:
         if p.direction:
             nullable = ", may be NULL" if p.direction.endswith("?") else ""
             nullable = nullable.replace("may", "each may") if p.is_list else nullable
+            nullable += f", may be {listed(row.in_place[p.name], 'or')}" if row.in_place.get(p.name) else ""
             lines.append(f"  {p.direction.rstrip('?'):5s} {p.name}: {p.dtype} [{p.shape}]{nullable}")
             if p.is_addresses:
                 lines[-1] += ", i64 addresses of each {1} ({0})".format(*row.points[p.name])
     lines += describe_reads(row)
+    if limits := "; ".join(f"{name} is {text}" for name, text in limits_of(row).items()):
+        lines += textwrap.wrap(f"limits: {limits}", 112, initial_indent="  ", subsequent_indent="    ")
     if row.workspace:
         lines.append(f"  workspace {row.workspace}")
     guarantee = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace only"}
@@ -200,11 +204,8 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
             both = {f"stride_{p.name}", f"stride_{first}"} <= fields
             stride = f", op.stride_{p.name} = op.stride_{first}" if both else ""
             stand_ins += f"    if ({p.name} == nullptr) {p.name} = {first}{stride};\n"
-    # Inputs that no output may be, of an op whose table says which may.
-    shared = {name for names in row.in_place.values() for name in names}
-    for k, p in enumerate(pointers):
-        if shared and row.is_listed and not (row.is_apart or p.is_output or p.name in shared):
-            readers += f" operands[{k}].stays = true;"
+        if mask := place_mask(row, p):
+            readers += f" operands[{k}].may_be = {mask};"
     listed = "".join(
         f"    if (status == bk::Status::kOk)\n"
         f'        status = bk::require_entries("{p.name}", op.{p.count}, op.{p.name}, operands, '
@@ -213,7 +214,6 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
         for p in row.lists
     )
     cast = [f"static_cast<{p.pointer_type(slots)}>({p.name})" for p in pointers]
-    in_place = str(not row.is_apart).lower()
     given = " ".join(f"operands[{k}].pointer = {p.name};" for k, p in enumerate(pointers))
     out.append(
         f"BK_EXPORT int32_t {run}({run_params}) {{\n"
@@ -224,7 +224,7 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
         f"    {given}{readers}\n"
         f"{listed}"
         f"    {'if (status == bk::Status::kOk) ' * bool(listed)}"
-        f"status = bk::require_pointers(operands, operands + {len(pointers)}, op.work(), {in_place});\n"
+        f"status = bk::require_pointers(operands, operands + {len(pointers)}, op.work());\n"
         f"    const bk::Launch launch{{{'nullptr, 0' if row.is_bare else 'workspace, workspace_bytes'}, stream}};\n"
         f"{stand_ins}"
         f"    if (status == bk::Status::kOk) status = (op.*{ns}::kRun)({', '.join([*cast, 'launch'])});\n"
@@ -246,6 +246,12 @@ def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
     return " | ".join(f"1u << {row.pointers.index(out)}" for out in readers) or "0"
 
 
+def place_mask(row: Row, p: Param) -> str:
+    """The bits of the inputs that an output may be; empty for any other operand."""
+    names = [q.name for q in row.pointers]
+    return " | ".join(f"1u << {names.index(name)}" for name in row.in_place.get(p.name, ()))
+
+
 def role_of(p: Param) -> str:
     roles = {"in": "kInput", "ins": "kInput", "in?": "kOptionalInput"}
     roles |= dict.fromkeys(("out?", "outs?"), "kOptionalOutput")
@@ -258,11 +264,12 @@ def glue_regular(op: str, row: Row, slots: dict[str, str]) -> str:
     (_, run, run_params), (_, check, check_params), *sized = row.prototypes(op, slots)
     out = [f"namespace {ns} {{", "constexpr bk::PointwiseOperand kOperands[] = {"]
     for p in pointers:
-        mask = "".join(f", {bits}" for bits in [reader_mask(row, p, slots)] if bits)
+        readers, may_be = reader_mask(row, p, slots), place_mask(row, p)
+        masks = f", {readers}" if readers else f", bk::Operand::kAnyReader, {may_be}" if may_be else ""
         size = f"bk::size_of<{p.element(slots)}>()"
-        out.append(f'    {{"{p.name}", "stride_{p.name}", {role_of(p)}, {size}{mask}}},')
+        out.append(f'    {{"{p.name}", "stride_{p.name}", {role_of(p)}, {size}{masks}}},')
     inputs = sum(p.direction == "in" for p in pointers)
-    flags = ", ".join(str(flag).lower() for flag in (strided, row.sums, not row.is_apart))
+    flags = ", ".join(str(flag).lower() for flag in (strided, row.sums))
     out.append(f'}};\nconstexpr bk::PointwiseOp kOp{{"{op}", kOperands, {inputs}, {len(pointers) - inputs}, {flags}}};')
     by_name = {p.name: (k, p.element(slots)) for k, p in enumerate(pointers)}
     results = ", ".join("bk::Place<{1}, {0}>".format(*by_name[p.name]) for p in pointers if p.is_output)

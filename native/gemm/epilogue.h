@@ -48,9 +48,9 @@ struct GemmEpilogue {
     GemmLayout order() const { return static_cast<GemmLayout>(layout); }
     StoredMatrices stored_a() const { return stored_a_of(order(), m, k, lda, batch, stride_a); }
     StoredMatrices stored_b() const { return stored_b_of(order(), n, k, ldb, batch, stride_b); }
-    StoredMatrices stored_c() const { return stored_c_of(beta != 0, m, n, ldc, batch, stride_c); }
-    StoredMatrices stored_r() const { return stored_c_of(true, m, n, ldr, batch, stride_r); }
-    StoredMatrices stored_z() const { return stored_c_of(true, m, n, ldz, batch, stride_z); }
+    StoredMatrices stored_c() const { return {batch, stride_c, m, n, ldc, beta != 0}; }
+    StoredMatrices stored_r() const { return {batch, stride_r, m, n, ldr}; }
+    StoredMatrices stored_z() const { return {batch, stride_z, m, n, ldz}; }
     StoredMatrices stored_d() const { return {batch, stride_d, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min({m, n, batch})); }
@@ -91,25 +91,21 @@ struct GemmEpilogue {
                              BiasType::kElement,
                              static_cast<Activation>(activation)};
         epilogue.is_wide = kIsWideResult<T, U>;
-        BK_TRY(find_c(&epilogue, as_result(c), {batch, stride_c, m, n, ldc}, NullC::kIsD));
+        BK_TRY(find_c(&epilogue, as_result(c), stored_c(), NullC::kIsD));
         epilogue.row_scale = row_scale;
         epilogue.column_scale = column_scale;
         epilogue.row_bias = row_bias;
         if (r != nullptr) {
-            const StoredMatrices stored{batch, stride_r, m, n, ldr};
-            BK_TRY(require_pitch("ldr", stored));
             // With nothing between, a residual is a C, which cuBLASLt adds too.
             const bool is_c = activation == 0 && z == nullptr && !epilogue.has_c();
             if (is_c) epilogue.beta = 1;
             (is_c ? epilogue.c : epilogue.residual) = as_result(r);
-            (is_c ? epilogue.c_at : epilogue.residual_at) = strides_of(stored, true);
+            (is_c ? epilogue.c_at : epilogue.residual_at) = strides_of(stored_r(), true);
         }
         if (z != nullptr) {
-            const StoredMatrices stored{batch, stride_z, m, n, ldz};
-            BK_TRY(require_pitch("ldz", stored));
             BK_TRY((GemmBatched<f16, kRcr>::require_own_results(batch, stride_z, "stride_z")));
             epilogue.z = as_result(z);
-            epilogue.z_at = strides_of(stored, true);
+            epilogue.z_at = strides_of(stored_z(), true);
         }
         Matmul<T> problem = make_matmul(order(), m, n, k, stored_a(), a, stored_b(), b, epilogue);
         problem.backend = static_cast<Backend>(backend);
@@ -130,8 +126,8 @@ struct GemmGated {
     StoredMatrices stored_a() const { return stored_a_of(order(), m, k, lda); }
     StoredMatrices stored_b1() const { return stored_b_of(order(), n, k, ldb1); }
     StoredMatrices stored_b2() const { return stored_b_of(order(), n, k, ldb2); }
-    StoredMatrices stored_z1() const { return stored_c_of(true, m, n, ldz1); }
-    StoredMatrices stored_z2() const { return stored_c_of(true, m, n, ldz2); }
+    StoredMatrices stored_z1() const { return {1, 0, m, n, ldz1}; }
+    StoredMatrices stored_z2() const { return {1, 0, m, n, ldz2}; }
     StoredMatrices stored_d() const { return {1, 0, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min(m, n)); }
@@ -164,13 +160,10 @@ struct GemmGated {
                              BiasType::kElement,
                              static_cast<Activation>(activation)};
         epilogue.gate_bias = bias2;
-        const StoredMatrices first{1, 0, m, n, ldz1}, second{1, 0, m, n, ldz2};
-        if (z1 != nullptr) BK_TRY(require_pitch("ldz1", first));
-        if (z2 != nullptr) BK_TRY(require_pitch("ldz2", second));
         epilogue.z = z1;
-        epilogue.z_at = strides_of(first, true);
+        epilogue.z_at = strides_of(stored_z1(), true);
         epilogue.gate_z = z2;
-        epilogue.gate_z_at = strides_of(second, true);
+        epilogue.gate_z_at = strides_of(stored_z2(), true);
         Matmul<T> problem = make_matmul(order(), m, n, k, stored_a(), a, stored_b1(), b1, epilogue);
         problem.gate = b2;
         problem.backend = static_cast<Backend>(backend);

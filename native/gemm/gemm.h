@@ -36,11 +36,6 @@ inline StoredMatrices stored_b_of(GemmLayout layout, int64_t n, int64_t k, int64
     return {count, step, k, n, pitch};
 }
 
-// Without rows where it is not read, or where a mistake of ldc's is to be reported once it is.
-inline StoredMatrices stored_c_of(bool is_read, int64_t m, int64_t n, int64_t pitch, int64_t count = 1, int64_t step = 0) {
-    return {count, step, !is_read || (m > 1 && pitch < n) ? 0 : m, n, pitch};
-}
-
 inline MatrixStrides strides_of(const StoredMatrices& stored, bool by_rows) {
     const int64_t step = stored.count > 1 ? stored.step : 0;
     const int64_t pitch = stored.rows > 1 ? stored.pitch : stored.columns;
@@ -64,7 +59,6 @@ Status find_c(Epilogue<T>* epilogue, const matmul_result_t<T>* c, const StoredMa
         epilogue->c_at = epilogue->d_at;
         return Status::kOk;
     }
-    BK_TRY(require_pitch("ldc", c_in));
     epilogue->c = c;
     epilogue->c_at = strides_of(c_in, true);
     return Status::kOk;
@@ -88,7 +82,7 @@ struct GemmBase : GemmProblem<T> {
 
     StoredMatrices stored_a() const { return stored_a_of(kLayout, this->m, this->k, this->lda); }
     StoredMatrices stored_b() const { return stored_b_of(kLayout, this->n, this->k, this->ldb); }
-    StoredMatrices stored_c() const { return stored_c_of(this->beta != 0, this->m, this->n, this->ldc); }
+    StoredMatrices stored_c() const { return {1, 0, this->m, this->n, this->ldc, this->beta != 0}; }
     StoredMatrices stored_d() const { return {1, 0, this->m, this->n, this->ldd}; }
 
     size_t workspace_size() const { return bytes(false); }
@@ -107,7 +101,7 @@ protected:
                    const Launch& launch) const {
         Epilogue<T> epilogue{nullptr,     d,          bias,      {},        strides_of(stored_d(), true),
                              this->alpha, this->beta, bias_type, activation};
-        BK_TRY(find_c(&epilogue, c, {1, 0, this->m, this->n, this->ldc}, kNullC));
+        BK_TRY(find_c(&epilogue, c, stored_c(), kNullC));
         return matmul(launch, make_matmul(kLayout, this->m, this->n, this->k, stored_a(), a, stored_b(), b, epilogue));
     }
 };
@@ -146,7 +140,7 @@ struct GemmBatched {
 
     StoredMatrices stored_a() const { return stored_a_of(kLayout, m, k, lda, batch_count, stride_a); }
     StoredMatrices stored_b() const { return stored_b_of(kLayout, n, k, ldb, batch_count, stride_b); }
-    StoredMatrices stored_c() const { return stored_c_of(beta != 0, m, n, ldc, batch_count, stride_c); }
+    StoredMatrices stored_c() const { return {batch_count, stride_c, m, n, ldc, beta != 0}; }
     StoredMatrices stored_d() const { return {batch_count, stride_d, m, n, ldd}; }
 
     Work work() const { return all_or_none(std::min({m, n, batch_count})); }
@@ -164,7 +158,7 @@ struct GemmBatched {
     Status run(const E* a, const E* b, const E* c, E* d, const Launch& launch) const {
         Epilogue<T> epilogue{nullptr,          d, nullptr, {}, strides_of(stored_d(), true), alpha, beta, BiasType::kElement,
                              Activation::kNone};
-        BK_TRY(find_c(&epilogue, c, {batch_count, stride_c, m, n, ldc}, NullC::kIsD));
+        BK_TRY(find_c(&epilogue, c, stored_c(), NullC::kIsD));
         return matmul(launch, make_matmul(kLayout, m, n, k, stored_a(), a, stored_b(), b, epilogue));
     }
 

@@ -47,7 +47,7 @@ struct GemmNibbles {
 
     StoredMatrices stored_a() const { return {1, 0, m, k / 2, lda}; }
     StoredMatrices stored_b() const { return stored_packed_b<T, kLayout>(n, k, ldb); }
-    StoredMatrices stored_c() const { return stored_c_of(beta != 0, m, n / 2, ldc); }
+    StoredMatrices stored_c() const { return {1, 0, m, n / 2, ldc, beta != 0}; }
     StoredMatrices stored_d() const { return {1, 0, m, n / 2, ldd}; }
     int32_t half_k() const { return k / 2; }
     int32_t half_n() const { return n / 2; }
@@ -75,7 +75,7 @@ protected:
         const auto bytes = [](const uint8_t* p) { return reinterpret_cast<const T*>(p); };
         Epilogue<T> epilogue{nullptr,   reinterpret_cast<T*>(d), bias, {}, strides_of(stored_d(), true), alpha, beta, bias_type,
                              activation};
-        BK_TRY(find_c(&epilogue, bytes(c), {1, 0, m, n / 2, ldc}, NullC::kIsZero));
+        BK_TRY(find_c(&epilogue, bytes(c), stored_c(), NullC::kIsZero));
         return packed_matmul(launch, Matmul<T>{m, n, k / 2, 1, bytes(a), bytes(b), strides_of(stored_a(), true),
                                                packed_b_strides<kLayout>(stored_b()), epilogue});
     }

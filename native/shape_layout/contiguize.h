@@ -40,6 +40,7 @@ struct ViewShape {
         source->strides = nullptr;
         if (!source->has_elements()) return Status::kOk;
         source->low += source_offset * bytes, source->high += source_offset * bytes;
+        source->origin = source_offset * bytes;
         source->has_gaps = true;
         return Status::kOk;
     }

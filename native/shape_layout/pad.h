@@ -134,6 +134,7 @@ struct PadConstantBackwardShape {
         BK_TRY(locate_extents(dy, name, role, size, "stride_dy", rank, extents(), stride_dy));
         if (!dy->has_elements()) return Status::kOk;
         dy->low += offset() * size, dy->high += offset() * size;
+        dy->origin = offset() * size;
         dy->has_gaps = true;
         return Status::kOk;
     }

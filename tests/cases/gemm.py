@@ -176,7 +176,10 @@ def bad_calls(row, negative_steps=()):
         bad += [Bad(f"{ld}_{v}", 2, rf"{ld} is {v}, must be", {ld: v}, can=2) for v in (-4, 0, 2)]
         bad += [Bad(f"{ld}_far", 2, rf"{ld} is {2**62}", {ld: 2**62}, can=2)]
     if "c" in names:
-        bad += [Bad(f"ldc_{v}", 2, rf"ldc is {v}, must be", {"ldc": v}) for v in (-4, 0, 2)]
+        bad += [Bad(f"ldc_{v}", 2, rf"ldc is {v}, must be", {"ldc": v}, can=2) for v in (-4, 2)]
+        bad += [Bad("ldc_0", 2, r"c is 0x[0-9a-f]+, but ldc is 0, must be >= \d+", {"ldc": 0})]
+        bad += [Bad("ldc_far", 2, rf"ldc is {2**62}", {"ldc": 2**62}, can=2)]
+        bad += [Bad("ldc_2_unread", 2, r"ldc is 2, must be", {"ldc": 2, "beta": 0}, can=2)]
     bad += [Bad(f"null_{p.name}", 2, rf"{p.name} is NULL", null=(p.name,)) for p in row.pointers if p.is_required]
     return (*bad, *(Bad(f"odd_{p.name}", 1, rf"{p.name} is 0x[0-9a-f]+", shift={p.name: 1}) for p in row.pointers))
 

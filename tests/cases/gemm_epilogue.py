@@ -173,8 +173,9 @@ def bad(operands, optional, aligned, extents):
         calls += [Bad(f"ld{name}_far", 2, rf"ld\w+ is {2**62}", far, can=2)]
         if name != "b2":
             calls += [Bad(f"ld{name}_{v}", 2, rf"ld{name} is {v}, must be", {f"ld{name}": v}, can=2) for v in (-4, 2)]
-    for v in (-4, 2):
-        calls += [Bad(f"ld{name}_{v}", 2, rf"ld{name} is {v}, must be", {f"ld{name}": v}) for name in optional]
+    for name in optional:
+        calls += [Bad(f"ld{name}_{v}", 2, rf"ld{name} is {v}, must be", {f"ld{name}": v}) for v in (-4, 2)]
+        calls += [Bad(f"ld{name}_0", 2, rf"{name} is 0x[0-9a-f]+, but ld{name} is 0, must be", {f"ld{name}": 0})]
     return (*calls, *(Bad(f"odd_{p}", 1, rf"{p} is 0x[0-9a-f]+", shift={p: 1}) for p in aligned))
 
 

@@ -9,7 +9,8 @@ workspace. What must hold whatever the arguments:
 - the status is one of 0 to 4;
 - after a failure no byte has changed, and the text has the op's name and one of its arguments';
 - after a success no byte has changed outside the outputs' elements;
-- what _can_implement refuses _run refuses, and both refuse an operand of more than 2^47 bytes.
+- what _can_implement refuses _run refuses, and both refuse an operand of more than 2^47 bytes;
+- a number that _can_implement takes is refused by both or by neither.
 
 The log has the call that is being made, for whoever finds this process dead. With a CUDA library, which would be given
 host memory here, only calls are made that _can_implement refuses.
@@ -32,7 +33,7 @@ from tools.oracle.numerics import itemsize
 from . import fuzz_rows
 from .arena import Slot
 from .fuzz_rows import small_shape, small_strides
-from .launch import OPS, ROWS, last_error
+from .launch import OPS, ROWS, last_error, refused_argument
 
 MOST_BYTES = 2**47
 SLOT_PAGES = 16
@@ -357,9 +358,12 @@ def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
         extents, strides = matrices_of(call.scalars, p)
         if any(e < 0 for e in extents):
             return None
-        if p.name in ("c", "r", "z", "z1", "z2"):  # which is refused where it is used
-            low, high = reach_of(extents, strides, itemsize(p.dtype_of(OPS[call.op][1])))
-            if (extents[-2] > 1 and strides[-2] < extents[-1]) or high - low > MOST_BYTES:
+        row, slots = OPS[call.op]
+        if p.direction.endswith("?"):  # it may have a pitch of 0; what _can_implement does not take _run refuses
+            low, high = reach_of(extents, strides, itemsize(p.dtype_of(slots)))
+            is_unseen = f"ld{p.name}" not in [q.name for q in row.check_params]
+            is_wrong = (extents[-2] > 1 and strides[-2] < extents[-1]) or high - low > MOST_BYTES
+            if strides[-2] == 0 or (is_unseen and is_wrong):
                 extents[-2] = 0
         return extents, strides
     if " at " in p.shape:
@@ -487,6 +491,8 @@ class Fuzzer:
         assert status != 0 or can == 0, f"status 0, though can_implement said {can}"
         if status:
             self.check_text(call, status)
+        if status in (2, 3) and can == 0:
+            self.check_unseen(call)
         self.check_memory(call, status, before)
 
     def is_small(self, call: Call) -> bool:
@@ -521,6 +527,12 @@ class Fuzzer:
         assert text.startswith(f"{call.op}: "), text
         assert any(name in text.removeprefix(f"{call.op}: ") for name in names), text
         assert status != 4 or "workspace" in call.changes, text
+
+    def check_unseen(self, call: Call) -> None:
+        """What `_run` alone refuses is a pointer, or a number that `_can_implement` does not take."""
+        text, (row, _) = last_error(self.library), OPS[call.op]
+        seen = [p.name for p in row.check_params if not p.is_pointer]
+        assert refused_argument(call.op, text) not in seen, f"can_implement takes what run refuses: {text}"
 
     def check_memory(self, call: Call, status: int, before) -> None:
         row, slots = OPS[call.op]

@@ -3,6 +3,7 @@
 import ctypes
 import dataclasses
 import pathlib
+import re
 
 import numpy as np
 
@@ -89,6 +90,11 @@ def can_implement(library, op: str, problem) -> tuple[int, str]:
 
 def last_error(library) -> str:
     return library.ffi.string(library.lib.baracuda_kernels_last_error()).decode()
+
+
+def refused_argument(op: str, text: str) -> str:
+    """The parameter that a failure's text begins with."""
+    return re.match(r"\w*", text.removeprefix(f"{op}: "))[0]
 
 
 class Launch:

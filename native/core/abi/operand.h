@@ -12,9 +12,10 @@
 
 namespace bk {
 
-// Bytes [first, end) that an operand has elements in; none of it where they are equal.
+// Bytes [first, end) that an operand has elements in, one of `size` bytes at either end; none of it where they are equal.
 struct ByteRange {
     uintptr_t first = 0, end = 0;
+    int32_t size = 0;
     bool has_gaps = false;
 };
 
@@ -25,6 +26,7 @@ struct Operand {
     Role role = Role::kInput;
     int64_t size = 0;           // bytes of an element, and its alignment
     int64_t low = 0, high = 0;  // the bytes [low, high) from `pointer` on have all elements
+    int64_t origin = 0;         // where in these the element of all indices 0 begins
     bool has_gaps = false;      // the range has bytes of no element
     bool is_summed = false;     // several indices name one element
     int32_t rank = 0;
@@ -32,8 +34,10 @@ struct Operand {
     const int64_t* strides = nullptr;  // null: row-major
     const void* pointer = nullptr;
     unsigned readers = kAnyReader;  // of an input: a bit for each operand that reads it
-    bool stays = false;             // an input that no output may be
+    unsigned may_be = 0;            // of an output: a bit for each input whose memory it may have
+    int32_t index = 0;              // among the op's operands: the bit in these sets
     int64_t pitch = 0, step = 0;    // of matrices: elements from one row to the next, and from one matrix to the next
+    NamedExtent columns{};          // of matrices whose pitch is 0, too short for their columns: they must be NULL
 
     static constexpr unsigned kAnyReader = ~0u;
     bool may_be_null() const { return role == Role::kOptionalInput || role == Role::kOptionalOutput; }
@@ -41,8 +45,9 @@ struct Operand {
     bool has_elements() const { return high > low; }
     ByteRange range() const {
         const uintptr_t at = reinterpret_cast<uintptr_t>(pointer);
-        return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high), has_gaps};
+        return {at + static_cast<uintptr_t>(low), at + static_cast<uintptr_t>(high), static_cast<int32_t>(size), has_gaps};
     }
+    uintptr_t first_element() const { return reinterpret_cast<uintptr_t>(pointer) + static_cast<uintptr_t>(origin); }
 };
 
 // Bytes of an element of T.
@@ -141,24 +146,37 @@ inline bool is_same_place(const Operand& a, const Operand& b) {
     return true;
 }
 
-// Whether an end of b lies in a, where it meets an element.
+// Whether the `size` bytes at `at` meet an element of a for certain: with gaps, that at either end.
+inline bool surely_has(const ByteRange& a, uintptr_t at, uintptr_t size) {
+    const auto meets = [at, size](uintptr_t first, uintptr_t end) { return at < end && at + size > first; };
+    const uintptr_t element = static_cast<uintptr_t>(a.size);
+    return a.has_gaps ? meets(a.first, a.first + element) || meets(a.end - element, a.end) : meets(a.first, a.end);
+}
+
 inline bool has_end_of(const ByteRange& a, const ByteRange& b) {
-    return !a.has_gaps && ((b.first >= a.first && b.first < a.end) || (b.end > a.first && b.end <= a.end));
+    const uintptr_t element = static_cast<uintptr_t>(b.size);
+    return surely_has(a, b.first, element) || surely_has(a, b.end - element, element);
 }
 
 // Whether two operands share an element, as far as their ranges tell: views that interleave may not.
 inline bool surely_overlap(const ByteRange& a, const ByteRange& b) { return has_end_of(a, b) || has_end_of(b, a); }
 
-BK_COLD inline Status require_apart(const Operand* first, const Operand* last, bool may_be_input) {
+inline bool surely_overlap(const Operand& a, const Operand& b) {
+    const ByteRange of_a = a.range(), of_b = b.range();
+    return surely_overlap(of_a, of_b) || surely_has(of_a, b.first_element(), static_cast<uintptr_t>(b.size)) ||
+           surely_has(of_b, a.first_element(), static_cast<uintptr_t>(a.size)) || a.first_element() == b.first_element();
+}
+
+// An output is apart from all other operands but the inputs that it may be.
+BK_COLD inline Status require_apart(const Operand* first, const Operand* last) {
     for (const Operand* out = first; out != last; ++out) {
         if (!out->is_output() || out->pointer == nullptr) continue;
         for (const Operand* other = first; other != last; ++other) {
             if (other->pointer == nullptr || (other->is_output() && other <= out)) continue;
             if (other->is_output() && other->pointer == out->pointer)
                 return fail(Status::kInvalidProblem, "%s and %s are both %p", out->name, other->name, out->pointer);
-            const bool in_place =
-                may_be_input && !other->is_output() && !other->stays && !out->is_summed && is_same_place(*out, *other);
-            if (!in_place && surely_overlap(out->range(), other->range()))
+            const bool in_place = (out->may_be >> other->index & 1) != 0 && !out->is_summed && is_same_place(*out, *other);
+            if (!in_place && surely_overlap(*out, *other))
                 return fail(Status::kInvalidProblem, "%s overlaps %s: %p and %p", out->name, other->name, out->pointer,
                             other->pointer);
         }
@@ -169,8 +187,12 @@ BK_COLD inline Status require_apart(const Operand* first, const Operand* last, b
 // Operands that the work reads or writes an element of have pointers, aligned, and outputs are apart from each other and
 // from what is read. An access to an element is defined at its natural alignment; wider ones are the kernels' own concern.
 // An input that names its readers may be null where none of them is wanted.
-BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work, bool may_be_input) {
+BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work) {
     for (Operand* o = first; o != last; ++o) {
+        o->index = static_cast<int32_t>(o - first);
+        if (o->columns.value > 0 && o->pointer != nullptr)
+            return fail(Status::kInvalidProblem, "%s is %p, but %s is 0, must be >= %lld, the length of a row", o->name,
+                        o->pointer, o->columns.name, static_cast<long long>(o->columns.value));
         if (o->readers == Operand::kAnyReader || o->pointer != nullptr || work != Work::kAll || !o->has_elements()) continue;
         for (const Operand* reader = first; reader != last; ++reader)
             if (o->readers >> (reader - first) & 1 && reader->pointer != nullptr)
@@ -186,7 +208,7 @@ BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work,
         if (reinterpret_cast<uintptr_t>(o->pointer) % static_cast<uintptr_t>(o->size) != 0)
             return fail(Status::kMisaligned, "%s is %p, must be aligned to %lld bytes", o->name, o->pointer,
                         static_cast<long long>(o->size));
-    return require_apart(first, last, may_be_input);
+    return require_apart(first, last);
 }
 
 }  // namespace bk

@@ -86,7 +86,7 @@ BK_COLD Status require_entries(const char* list, int32_t count, const void* cons
         BK_TRY(locate(entry, name, k));
         entry->pointer = pointers[k];
         is_written = entry->is_output();
-        return require_pointers(all, entry + 1, work, false);
+        return require_pointers(all, entry + 1, work);
     }));
     return is_written ? require_entries_apart(list, count, pointers, locate) : Status::kOk;
 }

@@ -5,7 +5,8 @@
  *
  * For every op and dtype there is
  *   baracuda_kernels_<op>_<dtype>_run             enqueues the op on `stream`;
- *   baracuda_kernels_<op>_<dtype>_can_implement   checks the scalars and host arrays alone; data pointers are ignored;
+ *   baracuda_kernels_<op>_<dtype>_can_implement   checks the scalars and host arrays that it takes, as _run does; data
+ *                                                 pointers are ignored;
  *   baracuda_kernels_<op>_<dtype>_workspace_size  bytes of workspace that the op can use, where it can use one.
  *
  * Pointers   Device pointers, naturally aligned for their dtype; host pointers in the CPU library. `host` marks arrays
@@ -13,8 +14,14 @@
  *            mark such arrays of pointers, "n of" operands. An output that may be NULL, such as an unwanted gradient, is
  *            then not computed. No operand spans more than 2^47 bytes.
  * Shapes     Row-major and contiguous unless strides are passed. Strides count elements and have any sign. 0 broadcasts
- *            an input and, where the op says so, sums a gradient over that axis; other outputs take none. A rank is 0
- *            to 8.
+ *            an input and, where the op says so, sums a gradient over that axis; other outputs take none along an axis of
+ *            several elements. A stride times the extent of its axis, or times 1, is at most 2^47 bytes either way, of
+ *            empty operands too. Of `[rows by stride, columns]` rows lie `stride` elements apart, in an output of several
+ *            rows `columns` or more. A rank is 0 to 8, an axis in [0, rank), no extent negative; a number of elements
+ *            beside a shape, as numel, is the product of its extents.
+ * Pitches    A pitch (lda, ldb ...) counts elements from one row of a matrix to the next, at least as many as a row has. A
+ *            matrix of one row has none: its pitch is ignored unless the op says otherwise. The pitch of a matrix that
+ *            may be NULL may be 0 where that is NULL, or C with beta 0.
  * Checks     In this order: scalars and host arrays, whatever the extents, which is all that _can_implement looks at;
  *            then pointers: NULL, alignment, overlap; then the workspace.
  * Empty      Operands without elements are not looked at and may be NULL. Without an output element to write a call returns
@@ -31,8 +38,10 @@
  * Stream     A cudaStream_t of the current device; NULL is the per-thread default stream. The CPU library ignores it.
  * Guarantees No call allocates device memory, synchronises, prints, throws or keeps state, so every call can be captured
  *            in a CUDA graph. A call takes at most 24 KiB of stack, on each thread that it uses.
- * Overlap    An output must not overlap an operand, unless the op says that it may be an input: the same pointer and
- *            strides. It is status 2 where the ranges tell; views that interleave are not told apart.
+ * Overlap    An output shares no memory with another operand, input or output, but for the inputs that it "may be": then
+ *            both have the same pointer, extents, strides or pitches, and elements of one size, and the output is not
+ *            summed. All else is status 2 where the ranges tell, or where first or last elements meet; views that
+ *            interleave are not told apart.
  * Errors     Every function with an int32_t result returns a baracuda_status. After a failure nothing has been written
  *            (except status 5) and baracuda_kernels_last_error() names the argument.
  */

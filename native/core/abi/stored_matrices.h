@@ -10,9 +10,10 @@
 namespace bk {
 
 // As they lie in memory: `rows` rows of `columns` neighbours, `pitch` elements from one row to the next, `step` from one matrix
-// to the next. A matrix that is not read or written at all has no rows.
+// to the next.
 struct StoredMatrices {
     int64_t count, step, rows, columns, pitch;
+    bool is_used = true;  // whether the op reads or writes them
 
     bool is_empty() const { return count == 0 || rows == 0 || columns == 0; }
 };
@@ -25,10 +26,16 @@ BK_COLD inline Status require_pitch(const char* pitch_name, const StoredMatrices
     return Status::kOk;
 }
 
+// Matrices that may be NULL may have a pitch of 0, and must be NULL then. What a call does not use has no elements.
 BK_COLD inline Status locate_matrices(Operand* operand, const char* name, Role role, int64_t size, const char* pitch_name,
                                       const StoredMatrices& m) {
     *operand = {name, role, size};
     if (m.is_empty()) return Status::kOk;
+    if (operand->may_be_null() && m.rows > 1 && m.pitch < m.columns) {
+        if (m.pitch != 0) return require_pitch(pitch_name, m);
+        if (m.is_used) operand->columns = {pitch_name, m.columns};
+        return Status::kOk;
+    }
     const int64_t most = kMostBytes / size;
     const int64_t pitch = m.rows > 1 ? m.pitch : m.columns, step = m.count > 1 ? m.step : 0;
     int64_t matrix = 0, others = 0;
@@ -38,6 +45,7 @@ BK_COLD inline Status locate_matrices(Operand* operand, const char* name, Role r
     if (!fits || matrix + std::abs(others) > most)
         return fail(Status::kInvalidProblem, "%s is %lld: %s would span more than 2^47 bytes", pitch_name,
                     static_cast<long long>(m.pitch), name);
+    if (!m.is_used) return Status::kOk;
     operand->low = std::min<int64_t>(others, 0) * size;
     operand->high = (std::max<int64_t>(others, 0) + matrix) * size;
     operand->has_gaps = (m.rows > 1 && pitch > m.columns) || (m.count > 1 && std::abs(step) != matrix);

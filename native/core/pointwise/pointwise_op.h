@@ -22,6 +22,7 @@ struct PointwiseOperand {
     Role role;
     int64_t size;                            // bytes of an element
     unsigned readers = Operand::kAnyReader;  // of an input: a bit for each operand that reads it
+    unsigned may_be = 0;                     // of an output: a bit for each input whose memory it may have
 };
 
 struct PointwiseOp {
@@ -30,7 +31,6 @@ struct PointwiseOp {
     int inputs, outputs;
     bool is_strided;
     bool is_summed;  // outputs may stand still along an axis
-    bool in_place;   // outputs may be inputs
 };
 
 // The arguments of one call but for workspace, stream and the function's parameters. Of contiguous operands numel alone
@@ -76,8 +76,9 @@ BK_COLD inline Status admit(const PointwiseOp& op, const PointwiseArguments& giv
     for (int k = 0; k < count; ++k) {
         operands[k].pointer = given.pointers[k];
         operands[k].readers = op.operands[k].readers;
+        operands[k].may_be = op.operands[k].may_be;
     }
-    BK_TRY(require_pointers(operands, operands + count, work, op.in_place));
+    BK_TRY(require_pointers(operands, operands + count, work));
     for (int k = 1; k < op.inputs; ++k) {
         if (given.pointers[k] != nullptr || op.operands[k].readers == Operand::kAnyReader) continue;
         given.pointers[k] = given.pointers[0];

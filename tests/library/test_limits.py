@@ -1,0 +1,62 @@
+"""What the header says of the values that an argument may have."""
+
+import importlib
+import re
+
+import pytest
+
+from cases import CASES
+from harness import ROWS
+
+abi_limits, abi_table = (importlib.import_module(name) for name in ("abi_limits", "abi_table"))
+TABLE = {row.name: row for row in abi_table.read_all()}
+# What the head of the header says of every row: axes, ranks, extents, strides, pitches and numbers of elements.
+GENERAL = ("axis", "rank", "shape", "stride", "pitch")
+LARGE = 2**31 - 9  # from there on an operand has more than 2^47 bytes
+
+
+def refused_alone(case):
+    """(parameter, value) of the case's calls that are refused for one number or host array."""
+    for bad in case.bad:
+        changed = bad.scalars | bad.host
+        named = re.match(r"(\w+)", bad.text.replace("\\", ""))
+        if bad.status in (2, 3) and not (bad.null or bad.shift or bad.alias) and named and named[1] in changed:
+            yield named[1], changed[named[1]]
+
+
+def is_general(row, name, value):
+    p = next(p for p in row.problem if p.name == name)
+    if p.role in GENERAL or value is None or name.startswith("row_stride"):
+        return True
+    entries = value if isinstance(value, (tuple, list)) else (value,)
+    numbers = any("shape" in q.name for q in row.problem) and name.endswith("numel")
+    lengths = p.role == "extent" and all(e < 0 for e in entries if not isinstance(e, float))
+    return numbers or lengths or any(e >= LARGE for e in entries) or (p.direction == "host" and min(entries) < 0)
+
+
+def told_by(row, depth=0):
+    """The row's text, and those of the rows that it refers to."""
+    yield row.doc
+    yield "; ".join(" ".join(item) for item in abi_limits.limits_of(row).items())
+    for other in TABLE.values() if depth < 3 else ():
+        stem = other.pattern.split("{")[0].rstrip("_")
+        if other is not row and len(stem) > 3 and re.search(rf"\b{stem}(_|\b)", row.doc):
+            yield from told_by(other, depth + 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_limits_are_documented(name):
+    row = TABLE[name]
+    wrong = {p for p, value in refused_alone(CASES[name]) if not is_general(row, p, value)}
+    if not wrong:
+        return
+    text = " ".join(told_by(row))
+    assert not [p for p in wrong if not re.search(rf"\b{p}\b", text)]
+
+
+def test_every_limit_is_of_a_parameter_and_tried():
+    """A wrong value of it is refused in some case."""
+    tried = {p for case in CASES.values() for p, _ in refused_alone(case)}
+    known = {p.name for row in ROWS.values() for p in row.problem}
+    assert abi_limits.LIMITS.keys() <= known
+    assert not abi_limits.LIMITS.keys() - tried

@@ -1,0 +1,57 @@
+"""What values a scalar or host array of a C function may have, by its name, which means the same in every row.
+
+The header and the tests read it. What all extents, axes, ranks, strides and pitches may be is in core/abi/prologue.h.
+"""
+
+from abi_row import Row
+
+LIMITS = {
+    "blank": "in [0, num_classes)",
+    "channel_extent": ">= 1",
+    "channel_stride": ">= 1; numel is a multiple of channel_stride * channel_extent",
+    "channels_last": "0 or 1",
+    "d": "even, >= 2",
+    "dilation": "of each entry >= 1",
+    "dims": "each axis once",
+    "dx_half_offset": "not 0 where the halves have elements, at most 2^47 bytes either way",
+    "group_kind": "0 or 1",
+    "h": ">= 1",
+    "head_dim": "even",
+    "is_causal": "0, or 1 where softmax_axis is the last of two axes or more",
+    "kernel_size": "of each entry >= 1, and a window fits into the padded input",
+    "label_smoothing": "in [0, 1]",
+    "mode": "0 (sum) or 1 (mean)",
+    "norm_axes_mask": "a bit for each normalised axis, one at least and none beyond rank",
+    "norm_total_extent": "the product of the extents of these axes",
+    "num_groups": ">= 1, and divides c_extent where a group is a part of the channels",
+    "pad_low": "of each entry >= 0",
+    "padding": "of each entry >= 0",
+    "pos_weight_extent": ">= 1",
+    "query_offset": "in [-2^32, 2^32]",
+    "range_start_bytes": "of each entry >= 0, and the slice is inside of the destination",
+    "rank_in": "0 to 8",
+    "reduce": "0 (sum), 1 (prod), 2 (mean), 3 (amax) or 4 (amin)",
+    "reduction_mode": "0 (none), 1 (mean) or 2 (sum)",
+    "rotary_dim": "even, in [0, head_dim]",
+    "scan_extent": "shape[scan_axis]",
+    "scan_stride_x": "stride_x[scan_axis]",
+    "softmax_extent": "shape[softmax_axis]",
+    "softmax_stride_dy": "stride_dy[softmax_axis]",
+    "softmax_stride_x": "stride_x[softmax_axis]",
+    "softmax_stride_y": "stride_y[softmax_axis]",
+    "source_offset": "in [-2^47, 2^47]",
+    "split_offset": "in [0, the extent along concat_dim]",
+    "steps": "of each entry >= 1",
+    "stride_b": ">= 0",
+    "td": "a multiple of d",
+    "v": ">= 1",
+    "weight_extent": ">= 1",
+    "window_size": "in [1, the extent along unfold_dim]",
+    "window_step": ">= 1",
+    "x_half_offset": "at most 2^47 bytes either way",
+}
+
+
+def limits_of(row: Row) -> dict[str, str]:
+    """Those of a row's scalars and host arrays."""
+    return {p.name: LIMITS[p.name] for p in row.problem if p.name in LIMITS and p.role != "stride"}
