@@ -26,7 +26,7 @@ struct AddNormForward : NormForward<T> {
     }
     BK_HD Pack<C, C> map(const Row& row, const Nothing&, int64_t, const Held& held, C gamma, C beta) const {
         const C factor = math::select(this->has_gamma, gamma + gamma_offset, C(1));
-        return pack((held.x - row.mean) * row.scale * factor + beta, held.x);
+        return pack(this->scaled(row, held, factor, beta), held.x);
     }
 };
 

@@ -227,7 +227,7 @@ struct RecomputedNormGradient {
             fused.eps = static_cast<C>(eps);
             BK_TRY(gradient.run_fused(launch, fused, &is_done));
             if (is_done) return Status::kOk;
-            BK_TRY(reduce(launch, axes(), GroupMoments<T>{static_cast<C>(eps), gradient.is_centered},
+            BK_TRY(reduce(launch, axes(), GroupMoments<T>::of(eps, gradient.is_centered),
                           outputs<C, C, T, T>(mean, statistic, nullptr, nullptr), inputs(x)));
         }
         return gradient.run(launch, dy, dsum, x, gamma, mean, statistic, dx, dgamma, dbeta);

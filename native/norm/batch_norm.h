@@ -21,20 +21,21 @@ struct RunningMoments : GroupMoments<T> {
     const C* running_mean;
     const C* running_var;
 
+    auto parts() const { return moment_parts(*this); }
     void finish(const Acc&, int64_t) const = delete;  // it is store() that writes
     // saved_mean, saved_rstd and the two running ones, all of one element a channel.
     BK_HD void store(const Pack<C*, C*, C*, C*>& out, const int64_t* offset, const Acc& acc, int64_t count) const {
-        const C terms = static_cast<C>(count), squares = acc.squares < C(0) ? C(0) : acc.squares;
-        const C mean = acc.mean + acc.sum / terms;
+        const C unit = this->unit_of(acc), mean = this->unscaled(this->mean_of(acc), unit);
         get<0>(out)[offset[0]] = mean;
-        get<1>(out)[offset[1]] = C(1) / math::sqrt<C>(squares / terms + this->eps);
+        get<1>(out)[offset[1]] = unit / this->spread_of(acc, count);
         if (get<2>(out) != nullptr) {
             const C old = running_mean == nullptr ? C(0) : running_mean[offset[2]];
             get<2>(out)[offset[2]] = (C(1) - momentum) * old + momentum * mean;
         }
         if (get<3>(out) != nullptr) {
             const C old = running_var == nullptr ? C(1) : running_var[offset[3]];
-            get<3>(out)[offset[3]] = (C(1) - momentum) * old + momentum * (squares / (terms - C(1)));
+            const C variance = this->squares_of(acc) / static_cast<C>(count - 1) / unit / unit;
+            get<3>(out)[offset[3]] = (C(1) - momentum) * old + momentum * variance;
         }
     }
 };
@@ -72,7 +73,7 @@ struct BatchNormTraining {
 
     Status run(const T* x, const C* gamma, const C* beta, const C* running_mean, const C* running_var, T* y, C* saved_mean,
                C* saved_rstd, C* new_running_mean, C* new_running_var, const Launch& launch) const {
-        const RunningMoments<T> moments{{static_cast<C>(eps)}, static_cast<C>(momentum), running_mean, running_var};
+        const RunningMoments<T> moments{GroupMoments<T>::of(eps), static_cast<C>(momentum), running_mean, running_var};
         const auto saved = outputs(saved_mean, saved_rstd, new_running_mean, new_running_var);
         bool found = false;
         BK_TRY(find_workspace(launch, workspace_size(), &found));

@@ -41,7 +41,7 @@ struct ChannelNorm {
         if constexpr (kRowsStayOnChip)
             if (holds_lines<T>(shape().line_groups(), 1, x, y)) {
                 const auto saved = of_each_type(saved_mean, saved_rstd);
-                return norm_held_lines(launch, shape().line_groups(), GroupMoments<T>{static_cast<C>(eps)}, saved, x, gamma,
+                return norm_held_lines(launch, shape().line_groups(), GroupMoments<T>::of(eps), saved, x, gamma,
                                        beta, y);
             }
         if (shape().prefers_lines() && (found || (kIsExact && saved_mean != nullptr && saved_rstd != nullptr)))
@@ -119,7 +119,7 @@ private:
         if (exact.mean != nullptr) statistics.mean = exact.mean;
         if (exact.rstd != nullptr) statistics.rstd = exact.rstd;
         const Statistics<T> rounded = kIsExact ? Statistics<T>{} : of_type<T>(saved_mean, saved_rstd);
-        BK_TRY(reduce(inner, axes, GroupMoments<T>{static_cast<C>(eps)},
+        BK_TRY(reduce(inner, axes, GroupMoments<T>::of(eps),
                       outputs(statistics.mean, statistics.rstd, rounded.mean, rounded.rstd), inputs(x)));
         const Launch alone{nullptr, 0, launch.stream};
         return map_rows(alone, line_axes(), NormMap<T, false>{{}, C(0), false, gamma != nullptr}, inputs(x), inputs(),

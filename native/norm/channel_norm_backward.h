@@ -331,7 +331,7 @@ struct ChannelNormRecomputeBackward {
             BK_TRY(gradient().run_with_moments(dy, x, gamma, mean, rstd, static_cast<C>(eps), dx, dgamma, dbeta, launch,
                                                &is_done));
             if (is_done) return Status::kOk;
-            BK_TRY(reduce(launch, shape().moment_axes(), GroupMoments<T>{static_cast<C>(eps)},
+            BK_TRY(reduce(launch, shape().moment_axes(), GroupMoments<T>::of(eps),
                           outputs<C, C, T, T>(mean, rstd, nullptr, nullptr), inputs(x)));
         }
         return gradient().run(dy, x, gamma, mean, rstd, dx, dgamma, dbeta, launch);

@@ -127,45 +127,34 @@ private:
         if constexpr (kIsOfSum) {
             if (of.new_statistic == nullptr) return f.start(*of.mean, *of.statistic);
             const auto found = statistics();
-            const C statistic = of.is_centered ? found.scale : found.spread;
-            if (of.is_centered) *of.new_mean = found.mean;
-            *of.new_statistic = statistic;
-            return f.start(found.mean, statistic);
+            if (of.is_centered) *of.new_mean = get<0>(found);
+            *of.new_statistic = get<1>(found);
+            return f.start(get<0>(found), get<1>(found));
         } else {
             return f.start(C(1), widen(*of.mean), widen(*of.statistic), C(0), C(0));
         }
     }
 
-    // The mean, then what differs from it: the row is in the cache.
-    BK_HD typename NormForward<T>::Row statistics() const {
+    // The mean and the statistic of the row.
+    BK_HD auto statistics() const {
         NormForward<T> forward{};
         forward.eps = of.eps;
         forward.is_centered = of.is_centered;
         typename NormForward<T>::Row row;
-        typename NormForward<T>::Acc all = forward.identity();
-        all.count = static_cast<C>(n);
-        Chunk sum{}, squares{};
-        for (int64_t first = 0; of.is_centered && first < n; first += kFusedChunk) {
-            Chunk x;
-            load(x, of.x + first, chunk_at(first));
-            BK_CHUNK_LOOP
-            for (int i = 0; i < kFusedChunk; ++i) sum.at[i] += x.at[i];
-        }
-        all.sum = sum_of(sum.at);
-        all.mean = all.sum * math::reciprocal<T>(all.count);
-        for (int64_t first = 0; first < n; first += kFusedChunk) {
-            const int count = chunk_at(first);
-            Chunk x;
-            load(x, of.x + first, count);
-            BK_CHUNK_LOOP
-            for (int i = 0; i < kFusedChunk; ++i) {
-                const C difference = i < count ? x.at[i] - all.mean : C(0);
-                squares.at[i] += difference * difference;
+        typename NormForward<T>::Acc all;
+        do {
+            all = forward.identity();
+            for (int64_t first = 0; first < n; first += kFusedChunk) {
+                const RowChunk where{first, chunk_at(first)};
+                Chunk x;
+                load(x, of.x + first, where.exist);
+                typename NormForward<T>::Held held[kFusedChunk];
+                BK_CHUNK_LOOP
+                for (int i = 0; i < kFusedChunk; ++i) held[i].x = x.at[i];
+                all = forward.combine(all, forward.sum_up(row, held, where));
             }
-        }
-        all.squares = sum_of(squares.at);
-        forward.finish(row, all, n);
-        return row;
+        } while (forward.finish(row, all, n));
+        return forward.saved(row);
     }
 
     BK_HD int chunk_at(int64_t first) const { return static_cast<int>(std::min<int64_t>(kFusedChunk, n - first)); }

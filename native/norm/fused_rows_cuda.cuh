@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "core/abi/workspace.h"
 #include "core/math/math.h"
 #include "core/reduce/shuffle.cuh"
+#include "core/reduce/square_scale.h"
 #include "core/rows/row_kept.cuh"
 #include "core/types/vec.h"
 #include "norm/fused_rows.h"
@@ -40,15 +42,21 @@ FusedGrid fused_grid(const FusedRows& rows) {
 template <class C>
 struct FusedPair {
     C first, second;
+    BK_DEVICE FusedPair operator+(const FusedPair& other) const { return {first + other.first, second + other.second}; }
+};
+
+template <class C>
+struct FusedTriple {
+    C first, second, third;
+    BK_DEVICE FusedTriple operator+(const FusedTriple& other) const {
+        return {first + other.first, second + other.second, third + other.third};
+    }
 };
 
 // Adds up among `count` neighbouring lanes, a power of two.
-template <class C>
-BK_DEVICE FusedPair<C> add_lanes_up(FusedPair<C> mine, int count) {
-    const auto add = [&](int distance) {
-        const FusedPair<C> other = shuffle_xor(mine, distance);
-        mine = {mine.first + other.first, mine.second + other.second};
-    };
+template <class Sums>
+BK_DEVICE Sums add_lanes_up(Sums mine, int count) {
+    const auto add = [&](int distance) { mine = mine + shuffle_xor(mine, distance); };
     if (count == 32) {
 #pragma unroll
         for (int distance = 1; distance < 32; distance *= 2) add(distance);
@@ -59,14 +67,20 @@ BK_DEVICE FusedPair<C> add_lanes_up(FusedPair<C> mine, int count) {
 }
 
 // Of the `across` threads of a row, a power of two; all of them get the same bits. Every thread of the block calls it.
-template <class C>
-BK_DEVICE FusedPair<C> add_across(FusedPair<C> mine, int across, FusedPair<C> (&exchange)[32]) {
+template <class Sums>
+BK_DEVICE Sums add_across(Sums mine, int across, Sums (&exchange)[32]) {
     mine = add_lanes_up(mine, min(across, 32));
     if (across <= 32) return mine;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = across / 32;
     if (lane == 0) exchange[warp] = mine;
     __syncthreads();
     return add_lanes_up(exchange[(warp & -warps) | (lane & (warps - 1))], warps);
+}
+
+// Whether there is such a row among those that go from barrier to barrier together.
+BK_DEVICE bool any_row(bool is_one, int across) {
+    if (across <= 32) return __any_sync(0xffffffffu, is_one);
+    return across < kFusedLeastThreads ? __syncthreads_or(is_one) : is_one;
 }
 
 // What a thread has of a row, as it lies in memory. Words are what goes from one turn to the next: elements would be taken
@@ -97,7 +111,9 @@ __global__ void __launch_bounds__(kFusedMostThreads)
     using C = compute_t<T>;
     using Row = FusedRow<T, S>;
     constexpr int N = Row::N, kColumns = kFusedColumns<T>, kVectors = Row::kVectors;
-    __shared__ FusedPair<C> exchange[2][32];
+    using Sums = std::conditional_t<kComputes, FusedTriple<C>, FusedPair<C>>;
+    using Scale = SquareScale<T>;
+    __shared__ Sums exchange[2][32];
     __shared__ C total[kFusedLeastThreads * kColumns];
     const int column = threadIdx.x % across, group = threadIdx.x / across, groups = blockDim.x / across;
     const int n = static_cast<int>(rows.n);
@@ -129,7 +145,7 @@ __global__ void __launch_bounds__(kFusedMostThreads)
     };
     C sum_gamma[kColumns] = {}, sum_beta[kColumns] = {};
     int turn = 0;
-    const auto add_up = [&](FusedPair<C> mine) {
+    const auto add_up = [&](Sums mine) {
         mine = add_across(mine, across, exchange[turn]);
         turn ^= 1;
         return mine;
@@ -160,29 +176,37 @@ __global__ void __launch_bounds__(kFusedMostThreads)
         };
         C center = widen(given.center), scale = widen(given.statistic), level = 0;
         if (!operands.is_centered) scale = C(1) / scale;
-        if (kComputes && operands.is_centered) {
-            FusedPair<C> sums{0, 0};
+        // Of x, where the statistic is yet to come and squares would leave the range: of its differences from the center.
+        C unit = 1;
+        const auto from_center = [&](C x) { return kComputes ? x * unit - center : x - center; };
+        Sums sums;
+        const auto sum_up = [&] {
+            if (kComputes && operands.is_centered) {
+                sums = {};
+                each_vector([&](int v, const Vec<T, N>& dy, const Vec<T, N>& x) {
+#pragma unroll
+                    for (int i = 0; i < N; ++i) {
+                        sums.first += widen_lane(x, i) * unit;
+                        sums.second += widen_lane(dy, i) * factor(v, i);
+                    }
+                });
+                sums = add_up(sums);
+                center = sums.first * share;
+                level = sums.second * share;
+            }
+            // Where the statistic is yet to come, scale is 1.
+            sums = {};
             each_vector([&](int v, const Vec<T, N>& dy, const Vec<T, N>& x) {
 #pragma unroll
                 for (int i = 0; i < N; ++i) {
-                    sums.first += widen_lane(x, i);
-                    sums.second += widen_lane(dy, i) * factor(v, i);
+                    const C h = widen_lane(dy, i) * factor(v, i), xh = from_center(widen_lane(x, i)) * scale;
+                    sums.first += kComputes ? xh * xh : h;
+                    sums.second += h * xh;
+                    if constexpr (kComputes) sums.third += xh;
                 }
             });
-            sums = add_up(sums);
-            center = sums.first * share;
-            level = sums.second * share;
-        }
-        // Where the statistic is yet to come, scale is 1.
-        FusedPair<C> sums{0, 0};
-        each_vector([&](int v, const Vec<T, N>& dy, const Vec<T, N>& x) {
-#pragma unroll
-            for (int i = 0; i < N; ++i) {
-                const C h = widen_lane(dy, i) * factor(v, i), xh = (widen_lane(x, i) - center) * scale;
-                sums.first += kComputes ? xh * xh : h;
-                sums.second += h * xh;
-            }
-        });
+        };
+        sum_up();
         [[maybe_unused]] Vec<T, N> extra[kIsOfSum ? kVectors : 1];
         const bool has_extra = kIsOfSum && operands.extra != nullptr;
         if (has_extra) {
@@ -192,14 +216,30 @@ __global__ void __launch_bounds__(kFusedMostThreads)
                     extra[kIsOfSum ? v : 0] = load<N>(operands.extra + row * rows.step_extra + element_of(v));
         }
         sums = add_up(sums);
-        C slope = sums.second * share;
+        C slope = sums.second * share, scale_of_dx = scale;
         if constexpr (kComputes) {
-            const C spread = math::sqrt<C>(sums.first * share + operands.eps);
+            const C wanted = exists ? Scale::unit_of(center, sums.first, operands.eps * static_cast<C>(n)) : C(1);
+            if (any_row(wanted != C(1), across)) {
+                unit = wanted;
+                sum_up();
+                sums = add_up(sums);
+            }
+            C variance = sums.first * share;
+            slope = sums.second * share;
+            if (operands.is_centered) {  // what rounding has left of the mean
+                const C rest = Scale::is_finite(sums.third) ? sums.third * share : C(0);
+                center += rest;
+                variance = math::max(variance - rest * rest, C(0) * variance);
+                slope -= rest * level;
+            }
+            const C spread = Spread<T>::of(variance, operands.eps, unit);
             scale = C(1) / spread;
+            scale_of_dx = scale * unit;
             slope *= scale;
             if (exists && column == 0) {
-                if (operands.is_centered) operands.new_mean[row * rows.step_saved] = center;
-                operands.new_statistic[row * rows.step_saved] = operands.is_centered ? scale : spread;
+                if (operands.is_centered) operands.new_mean[row * rows.step_saved] = Scale::unscaled(center, unit);
+                operands.new_statistic[row * rows.step_saved] =
+                    operands.is_centered ? scale_of_dx : Scale::unscaled(spread, unit);
             }
         } else if (operands.is_centered) {
             level = sums.first * share;
@@ -208,10 +248,10 @@ __global__ void __launch_bounds__(kFusedMostThreads)
             Vec<T, N> y;
 #pragma unroll
             for (int i = 0; i < N; ++i) {
-                const C given_slope = widen_lane(dy, i), xh = (widen_lane(x, i) - center) * scale;
+                const C given_slope = widen_lane(dy, i), xh = from_center(widen_lane(x, i)) * scale;
                 sum_gamma[v * N + i] += given_slope * xh;
                 sum_beta[v * N + i] += given_slope;
-                const C dx = scale * (given_slope * factor(v, i) - level - xh * slope);
+                const C dx = scale_of_dx * (given_slope * factor(v, i) - level - xh * slope);
                 y.lane[i] = narrow<T>(has_extra ? widen(extra[kIsOfSum ? v : 0].lane[i]) + dx : dx);
             }
             store<N>(operands.dx + row * rows.step_dx + element_of(v), y);

@@ -14,7 +14,7 @@
 
 namespace bk {
 
-// Mean and 1 / sqrt(variance + eps) or, of a part of a group, the sum of the squares of the differences from its mean.
+// Mean and 1 / sqrt(variance + eps) or, of a part of a group, the standard deviation.
 template <class T>
 struct PartMoments : GroupMoments<T> {
     using typename GroupMoments<T>::C;
@@ -22,51 +22,31 @@ struct PartMoments : GroupMoments<T> {
 
     bool is_part;
 
+    auto parts() const { return moment_parts(*this); }
+    BK_HD C wanted(const Acc& acc) const { return Moments<T>::wanted(acc, is_part ? C(0) : this->eps); }
     BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {
-        const C squares = acc.squares < C(0) ? C(0) : acc.squares;
-        const C mean = acc.mean + acc.sum / static_cast<C>(count);
-        return pack(mean, is_part ? squares : C(1) / math::sqrt<C>(squares / static_cast<C>(count) + this->eps));
+        const C unit = this->unit_of(acc), mean = this->unscaled(this->mean_of(acc), unit);
+        if (is_part) return pack(mean, this->unscaled(math::sqrt<C>(this->squares_of(acc) / static_cast<C>(count)), unit));
+        return pack(mean, unit / this->spread_of(acc, count));
     }
 };
 
-// Mean and 1 / sqrt(variance + eps) of a group, from the means of its parts, of `terms` elements each, and the squares of their
-// differences from these.
+// Mean and 1 / sqrt(variance + eps) of a group, from the means and the standard deviations of its parts, which have equally
+// many elements: deviations from the parts' means add to those of the means from the base.
 template <class C>
 struct JoinedMoments : GroupMoments<C> {
-    using Means = GroupMoments<C>;
-    struct Acc {
-        C mean, sum, squares;  // of the means
-        int64_t parts;
-        C within;  // the squares of the parts
-    };
+    using typename GroupMoments<C>::Acc;
 
-    C terms;
-
-    BK_HD Acc identity() const { return {0, 0, 0, 0, 0}; }
-    BK_HD Acc start(C mean, C) const { return with(Means::start(mean), 0); }
-    BK_HD void add(Acc& acc, int64_t at, C mean, C squares) const {
-        typename Means::Acc means = of_means(acc);
-        Means::add(means, at, mean);
-        acc = with(means, acc.within + squares);
+    auto parts() const { return moment_parts(*this); }
+    BK_HD Acc start(C mean, C) const { return GroupMoments<C>::start(mean); }
+    BK_HD void add(Acc& acc, int64_t at, C mean, C deviation) const {
+        GroupMoments<C>::add(acc, at, mean);
+        const C within = deviation * this->unit;
+        acc.recent += within * within;
     }
-    BK_HD void settle(Acc& acc, int64_t parts) const {
-        typename Means::Acc means = of_means(acc);
-        Means::settle(means, parts);
-        acc = with(means, acc.within);
-    }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        return with(Means::combine(of_means(a), of_means(b)), a.within + b.within);
-    }
-    BK_HD Pack<C, C> finish(const Acc& acc, int64_t parts) const {
-        const C count = static_cast<C>(parts), between = acc.squares < C(0) ? C(0) : acc.squares;
-        const C variance = (acc.within / terms + between) / count;
-        return pack(acc.mean + acc.sum / count, C(1) / math::sqrt<C>(variance + this->eps));
-    }
-
-private:
-    static BK_HD typename Means::Acc of_means(const Acc& acc) { return {acc.mean, acc.sum, acc.squares, acc.parts}; }
-    static BK_HD Acc with(const typename Means::Acc& means, C within) {
-        return {means.mean, means.sum, means.squares, means.terms, within};
+    BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {
+        const C unit = this->unit_of(acc);
+        return pack(this->unscaled(this->mean_of(acc), unit), unit / this->spread_of(acc, count));
     }
 };
 
@@ -138,7 +118,7 @@ struct GroupNormChannelsLast {
 private:
     using Per = GroupShape::Per;
     struct Parts {
-        C *mean, *squares;
+        C *mean, *deviation;
     };
 
     GroupShape shape() const { return {n_extent, c_extent, spatial_extent, num_groups}; }
@@ -180,16 +160,16 @@ private:
     }
 
     Status moments(const Launch& launch, bool found, const T* x, C* mean, C* rstd) const {
-        PartMoments<T> f{{static_cast<C>(eps)}, false};
+        PartMoments<T> f{GroupMoments<T>::of(eps), false};
         if (!found) return reduce(Launch{nullptr, 0, launch.stream}, whole(), f, outputs(mean, rstd), inputs(x));
         Carver carver(launch.workspace);
         const Parts part = prefers_parts() ? carve(&carver) : Parts{};
         const Launch inner{carver.take<char>(0), inner_workspace(), launch.stream};
         if (!prefers_parts()) return reduce(inner, whole(), f, outputs(mean, rstd), inputs(x));
         f.is_part = true;
-        BK_TRY(reduce(inner, parts(), f, outputs(part.mean, part.squares), inputs(x)));
-        return reduce(inner, joined(), JoinedMoments<C>{{f.eps}, static_cast<C>(spatial_extent)}, outputs(mean, rstd),
-                      inputs<C, C>(part.mean, part.squares));
+        BK_TRY(reduce(inner, parts(), f, outputs(part.mean, part.deviation), inputs(x)));
+        return reduce(inner, joined(), JoinedMoments<C>{GroupMoments<C>::of(eps)}, outputs(mean, rstd),
+                      inputs<C, C>(part.mean, part.deviation));
     }
 };
 

@@ -9,6 +9,7 @@
 #include "core/async_copy.cuh"
 #include "core/prefetch.cuh"
 #include "core/reduce/reduce.h"
+#include "core/reduce/square_scale.h"
 #include "core/rows/row_exchange.cuh"
 #include "core/rows/row_map.h"
 #include "core/types/vec.h"
@@ -226,23 +227,30 @@ __global__ void __launch_bounds__(kHeldThreads)
     if (grid.blocks > 1) exchange.blocks.open();
     HeldVectors<T, 1> held(grid, dynamic, pack(x, x));
     held.start_copies();
-    Acc mine = moments.identity();
-    int terms = 0;
-    bool is_begun = false;
-    held.each([&](int slot, int64_t place) {
-        held.wait_for(slot);
-        const Vec<T, N> cell = held.template vector<0>(slot, place);
-        if (!is_begun) mine = moments.start(widen_lane(cell, 0));
-        is_begun = true;
+    Acc all;
+    int turn = 0, pass = 0;
+    for (bool again = true; again; ++turn) {
+        const R known = in_pass(moments, pass);
+        Acc mine = known.identity();
+        int terms = 0;
+        bool is_begun = false;
+        held.each([&](int slot, int64_t place) {
+            held.wait_for(slot);
+            const Vec<T, N> cell = held.template vector<0>(slot, place);
+            if (!is_begun) mine = known.start(widen_lane(cell, 0));
+            is_begun = true;
 #pragma unroll
-        for (int i = 0; i < N; ++i) moments.add(mine, 0, widen_lane(cell, i));
-        terms += N;
-        if (terms < kReduceRun) return;
-        moments.settle(mine, terms);
-        terms = 0;
-    });
-    moments.settle(mine, terms);
-    const Acc all = combine_group(moments, mine, grid.blocks, exchange, 0);
+            for (int i = 0; i < N; ++i) known.add(mine, 0, widen_lane(cell, i));
+            terms += N;
+            if (terms < kReduceRun) return;
+            known.settle(mine, terms);
+            terms = 0;
+        });
+        known.settle(mine, terms);
+        all = combine_group(known, mine, grid.blocks, exchange, turn);
+        stamp(known, all);
+        again = turn == 0 && (pass = pass_of(moments, all)) > 0;
+    }
     const int64_t count = grid.groups.lines * grid.groups.length;
     const auto statistic = static_cast<const GroupMoments<T>&>(moments).finish(all, count);
     const C mean = get<0>(statistic), rstd = get<1>(statistic);
@@ -309,33 +317,42 @@ __global__ void __launch_bounds__(kHeldThreads)
         mean = widen(of.mean[held.group]);
         rstd = widen(of.rstd[held.group]);
     } else {
-        // The mean, then what rounding has left of it, and squares.
-        Acc mine = sums.identity();
-        held.each([&](int slot, int64_t place) {
-            held.wait_for(slot);
-            const Vec<T, N> x = held.template vector<1>(slot, place);
-            C sum = 0;
+        // The mean, then what rounding has left of it, and squares; once more in another unit where these leave the range.
+        using Scale = SquareScale<T>;
+        C unit = 1, variance = 0;
+        for (bool again = true; again;) {
+            Acc mine = sums.identity();
+            held.each([&](int slot, int64_t place) {
+                held.wait_for(slot);
+                const Vec<T, N> x = held.template vector<1>(slot, place);
+                C sum = 0;
 #pragma unroll
-            for (int i = 0; i < N; ++i) sum += widen_lane(x, i);
-            mine.slope += sum;
-        });
-        mean = combine(mine).slope * share;
-        mine = sums.identity();
-        held.each([&](int slot, int64_t place) {
-            const Vec<T, N> x = held.template vector<1>(slot, place);
-            C sum = 0, squares = 0;
+                for (int i = 0; i < N; ++i) sum += widen_lane(x, i) * unit;
+                mine.slope += sum;
+            });
+            mean = combine(mine).slope * share;
+            mine = sums.identity();
+            held.each([&](int slot, int64_t place) {
+                const Vec<T, N> x = held.template vector<1>(slot, place);
+                C sum = 0, squares = 0;
 #pragma unroll
-            for (int i = 0; i < N; ++i) {
-                const C difference = widen_lane(x, i) - mean;
-                sum += difference;
-                squares += difference * difference;
-            }
-            mine = sums.combine(mine, {squares, sum});
-        });
-        const Acc all = combine(mine);
-        const C rest = all.slope * share, variance = all.product * share - rest * rest;
-        if (GroupMoments<T>::is_finite(rest)) mean += rest;
-        rstd = C(1) / math::sqrt<C>((variance < C(0) ? C(0) : variance) + of.eps);
+                for (int i = 0; i < N; ++i) {
+                    const C difference = widen_lane(x, i) * unit - mean;
+                    sum += difference;
+                    squares += difference * difference;
+                }
+                mine = sums.combine(mine, {squares, sum});
+            });
+            const Acc all = combine(mine);
+            const C rest = all.slope * share;
+            variance = all.product * share - rest * rest;
+            if (Scale::is_finite(rest)) mean += rest;
+            const C wanted = Scale::unit_of(mean, all.product, of.eps / share);
+            again = unit == C(1) && wanted != C(1);
+            if (again) unit = wanted;
+        }
+        mean = Scale::unscaled(mean, unit);
+        rstd = unit / Spread<T>::of(variance < C(0) ? C(0) : variance, of.eps, unit);
         if (is_leader) {
             of.new_mean[held.group] = narrow<S>(mean);
             of.new_rstd[held.group] = narrow<S>(rstd);

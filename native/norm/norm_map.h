@@ -19,15 +19,15 @@ struct NormLine {
 };
 
 // dx = rstd * (h - of_h - xh * of_product), with xh = (x - mean) * rstd, h = dy * gamma and means of h and of h * xh over the
-// terms of a statistic; as a sum, which is what its members are of.
+// terms of a statistic; as a multiple of a sum, which is what its members are of: rstd * rstd may overflow or vanish.
 template <class C>
 struct NormGradientLine {
-    C mean, of_dy, of_x, rest;
+    C mean, rstd, of_dy, of_x, rest;
 
     static BK_HD NormGradientLine of(C mean, C rstd, C gamma, C of_h, C of_product) {
-        return {mean, rstd * gamma, -rstd * rstd * of_product, -rstd * of_h};
+        return {mean, rstd, gamma, -rstd * of_product, -of_h};
     }
-    BK_HD Pack<C> operator()(C dy, C x) const { return pack(dy * of_dy + ((x - mean) * of_x + rest)); }
+    BK_HD Pack<C> operator()(C dy, C x) const { return pack(rstd * (dy * of_dy + ((x - mean) * of_x + rest))); }
 };
 
 // Numbers: the mean, 1 / spread or, with `has_variance`, the variance, gamma and beta.

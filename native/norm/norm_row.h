@@ -8,16 +8,19 @@
 
 #include "core/math/fastdiv.h"
 #include "core/math/math.h"
+#include "core/reduce/square_scale.h"
 #include "core/rows/row_map.h"
 #include "core/types/pack.h"
 
 namespace bk {
 
-// A row as the forward pass knows it. A chunk of it has the mean and the squares of its differences from that, which join as
-// those of Chan, Golub and LeVeque 1983: exact to the rounding of their sums, however far the mean is from 0.
+// A row as the forward pass knows it. Where squares of its elements overflow or vanish they are taken times a power of two, the
+// unit of all but gamma and beta.
 template <class C>
 struct NormRow {
+    C unit = 1;
     C mean = 0, spread = 0, scale = 0;  // spread = sqrt(variance + eps) = 1 / scale
+    C shift = 0;                        // what rounding left of the mean, times -scale
     C gamma = 1, beta = 0;              // of the whole row
 };
 
@@ -27,9 +30,12 @@ struct OfChannels : Row {
     int64_t place = 0;  // of the first of them
 };
 
+// Moments of elements in a unit, by shifted data and pairwise combination (Chan, Golub and LeVeque 1983): exact to the rounding
+// of their sums, however far the mean is from 0.
 template <class C>
 struct NormMoments {
-    C count, sum, mean, squares;  // of differences from the mean; infinities may make that NaN, not the sum
+    C count, base, mean, squares;  // the mean less the base, which is one of the elements; deviations from their mean
+    C unit;
 };
 
 // Numbers of the channels of a row: gamma and beta of the positions [k * extent, (k + 1) * extent).
@@ -53,8 +59,10 @@ template <class T>
 struct NormForward : RowDefaults {
     static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
     using C = compute_t<T>;
+    using Scale = SquareScale<T>;
     using Row = NormRow<C>;
     using Acc = NormMoments<C>;
+    static constexpr bool kRepeats = Scale::kIsNeeded;
     struct Held {
         C x;
     };
@@ -72,60 +80,104 @@ struct NormForward : RowDefaults {
     }
     BK_HD Held hold(const Row&, int64_t, C x) const { return {x}; }
     BK_HD Held pad() const { return {0}; }
-    BK_HD Acc identity() const { return {0, 0, 0, 0}; }
+    BK_HD Acc identity() const { return {0, 0, 0, 0, 1}; }
     template <class Where, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where& where) const {
+    BK_HD Acc sum_up(const Row& row, Held (&held)[N], const Where& where) const {
         const C count = static_cast<C>(where.count());
-        Acc acc{count, 0, 0, 0};
+        Acc acc{count, 0, 0, 0, row.unit};
         C x[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) x[i] = held[i].x;
         if (is_centered) {
-            acc.sum = sum_of(x);
-            acc.mean = acc.sum * math::reciprocal<T>(math::max(count, C(1)));
+            const C first = in_unit(x[0], row.unit);
+            acc.base = math::select(Scale::is_finite(first), first, C(0));
+            BK_HELD_LOOP
+            for (int i = 0; i < N; ++i) x[i] = where.has(i) ? in_unit(x[i], row.unit) - acc.base : C(0);
+            acc.mean = sum_of(x) * math::reciprocal<T>(math::max(count, C(1)));
+            BK_HELD_LOOP
+            for (int i = 0; i < N; ++i) x[i] = where.has(i) ? x[i] - acc.mean : C(0);
+        } else {
+            BK_HELD_LOOP
+            for (int i = 0; i < N; ++i) x[i] = where.has(i) ? in_unit(x[i], row.unit) : C(0);
         }
-        BK_HELD_LOOP
-        for (int i = 0; i < N; ++i) x[i] = where.has(i) ? x[i] - acc.mean : C(0);
         acc.squares = sum_of_products(x, x);
         return acc;
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        Acc all{a.count + b.count, a.sum + b.sum, 0, a.squares + b.squares};
+        Acc all{a.count + b.count, 0, 0, a.squares + b.squares, a.unit};
         if (!is_centered) return all;
-        const C share = C(1) / math::max(all.count, C(1)), distance = b.mean - a.mean;
-        all.mean = all.sum * share;
-        if (a.count > 0 && b.count > 0) all.squares += distance * distance * (a.count * (b.count * share));
+        all.base = a.count > 0 ? a.base : b.base;
+        const C distance = b.count > 0 ? (b.base - all.base) + (b.mean - a.mean) : C(0);
+        const C share = b.count * math::reciprocal<T>(math::max(all.count, C(1)));
+        all.mean = a.mean + distance * share;
+        all.squares += distance * distance * (a.count * share);
         return all;
     }
     template <class L>
     BK_HD Acc merge(const Acc& mine, const L& lanes) const {
-        if (!is_centered) return {0, 0, 0, lanes.sum(mine.squares)};
-        Acc all{lanes.sum(mine.count), lanes.sum(mine.sum), 0, 0};
-        all.mean = all.sum * math::reciprocal<T>(math::max(all.count, C(1)));
-        const C distance = mine.mean - all.mean;
+        if (!is_centered) return {0, 0, 0, lanes.sum(mine.squares), mine.unit};
+        Acc all{lanes.sum(mine.count), lanes.first(mine.base), 0, 0, mine.unit};
+        const C own = (mine.count > 0 ? mine.base - all.base : C(0)) + mine.mean;
+        all.mean = lanes.sum(own * mine.count) * math::reciprocal<T>(math::max(all.count, C(1)));
+        const C distance = own - all.mean;
         all.squares = lanes.sum(mine.count > 0 ? mine.squares + distance * distance * mine.count : C(0));
         return all;
     }
+    // Gives the row the unit that its moments want. Whether there is a need for others in that.
+    BK_HD bool rescales(Row& row, const Acc& acc, int64_t n) const {
+        if constexpr (!kRepeats) return false;
+        if (row.unit != C(1)) return false;
+        row.unit = Scale::unit_of(acc.base + acc.mean, acc.squares, eps * static_cast<C>(n));
+        return row.unit != C(1);
+    }
     BK_HD bool finish(Row& row, const Acc& acc, int64_t n) const {
-        const C share = math::reciprocal<T>(static_cast<C>(n));
-        row.mean = acc.sum * share;
-        row.spread = math::sqrt<C>(acc.squares * share + eps);
-        row.scale = C(1) / row.spread;
+        if (rescales(row, acc, n)) return true;
+        complete(row, acc, n);
         return false;
+    }
+    BK_HD void complete(Row& row, const Acc& acc, int64_t n) const {
+        row.mean = acc.base + acc.mean;
+        row.spread = Spread<T>::of(acc.squares * math::reciprocal<T>(static_cast<C>(n)), eps, row.unit);
+        row.scale = C(1) / row.spread;
+        row.shift = ((row.mean - acc.base) - acc.mean) * row.scale;
+    }
+    // Of parts of a row that have units of their own: in the coarser. One without elements or deviations has no say.
+    BK_HD Acc combine_parts(const Acc& a, const Acc& b) const {
+        const C of_a = has_none(a) ? b.unit : a.unit, of_b = has_none(b) ? a.unit : b.unit;
+        C unit = of_a < of_b ? of_a : of_b;
+        Acc all = combine(in_unit(a, unit), in_unit(b, unit));
+        if (kRepeats && unit > Scale::kDown && !(Scale::is_finite(all.squares) && Scale::is_finite(all.mean))) {
+            unit = Scale::kDown;
+            all = combine(in_unit(a, unit), in_unit(b, unit));
+        }
+        return all;
+    }
+    BK_HD void complete_parts(Row& row, const Acc& acc, int64_t n) const {
+        row.unit = acc.unit;
+        complete(row, acc, n);
     }
     BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held, C gamma, C beta) const {
         return pack(scaled(row, held, has_gamma ? gamma : row.gamma, has_beta ? beta : row.beta));
     }
     // For statistics in T, then for those in the compute type.
     BK_HD Pack<C, C, C, C> saved(const Row& row) const {
-        const C statistic = is_centered ? row.scale : row.spread;
-        return pack(row.mean, statistic, row.mean, statistic);
+        const C mean = Scale::unscaled(row.mean, row.unit);
+        const C statistic = is_centered ? row.scale * row.unit : Scale::unscaled(row.spread, row.unit);
+        return pack(mean, statistic, mean, statistic);
     }
 
 protected:
     static BK_HD C scaled(const Row& row, const Held& held, C gamma, C beta) {
-        return (held.x - row.mean) * row.scale * gamma + beta;
+        return ((in_unit(held.x, row.unit) - row.mean) * row.scale + row.shift) * gamma + beta;
     }
+
+private:
+    static BK_HD C in_unit(C x, C unit) { return kRepeats ? x * unit : x; }
+    static BK_HD Acc in_unit(const Acc& acc, C unit) {
+        const C factor = unit / acc.unit;
+        return {acc.count, acc.base * factor, acc.mean * factor, acc.squares * factor * factor, unit};
+    }
+    static BK_HD bool has_none(const Acc& acc) { return acc.count == C(0) && acc.squares == C(0); }
 };
 
 // NormForward of rows of several channels. A function of its own, since looking up channels takes registers of every element.

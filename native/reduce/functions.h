@@ -119,12 +119,12 @@ struct ReduceVar {
     using Element = T;
     static constexpr int kOutputs = 2;
     static Outputs<T, T> out(T* y) { return outputs(y, static_cast<T*>(nullptr)); }
-    static VarianceReducer<T> reducer(int32_t correction) { return {correction, false}; }
+    static VarianceReducer<T> reducer(int32_t correction) { return {{}, correction, false}; }
 };
 
 template <class T>
 struct ReduceStd : ReduceVar<T> {
-    static VarianceReducer<T> reducer(int32_t correction) { return {correction, true}; }
+    static VarianceReducer<T> reducer(int32_t correction) { return {{}, correction, true}; }
 };
 
 template <class Op>

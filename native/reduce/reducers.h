@@ -7,6 +7,8 @@
 #include "core/math/limits.h"
 #include "core/math/math.h"
 #include "core/platform.h"
+#include "core/reduce/moments.h"
+#include "core/reduce/square_scale.h"
 #include "core/reduce/sums.h"
 #include "core/target.h"
 #include "core/types/dtype.h"
@@ -226,10 +228,9 @@ struct TruthReducer {
 template <class T>
 struct Norm2Reducer {
     using C = compute_t<T>;
-    static constexpr bool kNeverScaled = std::is_same_v<T, f16>;
-    static constexpr bool kIsDouble = std::is_same_v<C, double>;
-    static constexpr C kDown = kIsDouble ? C(0x1p-600) : C(0x1p-80f), kUp = kIsDouble ? C(0x1p+800) : C(0x1p+100f);
-    static constexpr C kLeast = kIsDouble ? C(0x1p-980) : C(0x1p-90f);  // of a sum that lost nothing
+    using Scale = SquareScale<T>;
+    static constexpr bool kNeverScaled = !Scale::kIsNeeded;
+    static constexpr C kDown = Scale::kDown, kUp = Scale::kUp;
 
     struct Acc {
         C sum, recent, large, small;
@@ -252,7 +253,7 @@ struct Norm2Reducer {
     BK_HD C finish(const Acc& acc, int64_t) const {
         const C root = math::sqrt<C>(acc.sum);
         if constexpr (kNeverScaled) return root;
-        if (acc.sum < kLeast) return math::sqrt<C>(acc.small) / kUp;
+        if (acc.sum < Scale::kLeast) return math::sqrt<C>(acc.small) / kUp;
         return acc.sum <= kGreatest<C> ? root : math::sqrt<C>(acc.large) / kDown;
     }
 };
@@ -303,48 +304,22 @@ struct LogSumExpReducer {
     BK_HD C finish(const Acc& acc, int64_t) const { return math::log<T>(acc.sum) + acc.largest; }
 };
 
-// Variance, or its root, and mean. Terms are taken relative to the mean of those before them, which settle() moves (Chan,
-// Golub and LeVeque 1983).
+// Variance, or its root, and mean.
 template <class T>
-struct VarianceReducer {
-    using C = compute_t<T>;
+struct VarianceReducer : Moments<T> {
+    using typename Moments<T>::C;
+    using typename Moments<T>::Acc;
     int64_t correction;
     bool is_root;
 
-    struct Acc {
-        C mean;     // of the `terms`
-        C sum;      // of what the terms since then differ from it
-        C recent;   // of the squares of these differences
-        C squares;  // of those of the `terms` from their mean
-        int64_t terms;
-    };
-    static constexpr bool ignores_index = true;
-    BK_HD Acc identity() const { return {0, 0, 0, 0, 0}; }
-    BK_HD Acc start(C x) const { return {x, 0, 0, 0, 0}; }
-    BK_HD void add(Acc& acc, int64_t, C x) const {
-        const C difference = x - acc.mean;
-        acc.sum += difference;
-        acc.recent += difference * difference;
-    }
-    BK_HD void settle(Acc& acc, int64_t terms) const {
-        const int64_t all = acc.terms + terms;
-        const C shift = acc.sum / static_cast<C>(all > 0 ? all : 1);
-        acc = {acc.mean + shift, 0, 0, acc.squares + (acc.recent - acc.sum * shift), all};
-    }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        const C of_a = static_cast<C>(a.terms), of_b = static_cast<C>(b.terms);
-        const C difference = a.terms > 0 && b.terms > 0 ? b.mean - a.mean : C(0);
-        const C share = of_b / math::max(of_a + of_b, C(1));
-        return {(a.terms > 0 ? a.mean : b.mean) + difference * share, 0, 0,
-                a.squares + b.squares + difference * difference * (of_a * share), a.terms + b.terms};
-    }
+    auto parts() const { return moment_parts(*this); }
     BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {
         const int64_t divisor = count - correction;
-        const C squares = acc.squares < C(0) ? C(0) : acc.squares;
-        C variance = squares / static_cast<C>(divisor), mean = acc.mean;
+        const C unit = this->unit_of(acc);
+        C variance = this->squares_of(acc) / static_cast<C>(divisor), mean = this->unscaled(this->mean_of(acc), unit);
         if (divisor <= 0) variance = kNaN<C>;
         if (count == 0) mean = kNaN<C>;
-        return pack(is_root ? math::sqrt<C>(variance) : variance, mean);
+        return pack(is_root ? math::sqrt<C>(variance) / unit : variance / unit / unit, mean);
     }
 };
 

@@ -381,12 +381,43 @@ void reduce_short_rows(const R& reducer, const ReduceSpans<sizeof...(In)>& spans
             int64_t base[kOperands];
             for (int k = 0; k < kOperands; ++k) base[k] = signed_offset(at.of[k]);
             reader.move_to(base);
-            const typename R::Acc acc =
-                reduce_short(reducer, spans.line, spans.index_step, reader.from, std::index_sequence_for<In...>{});
+            typename R::Acc acc;
+            int pass = 0;
+            for (bool again = true; again;) {
+                const R known = in_pass(reducer, pass);
+                acc = reduce_short(known, spans.line, spans.index_step, reader.from, std::index_sequence_for<In...>{});
+                stamp(known, acc);
+                again = pass == 0 && (pass = pass_of(reducer, acc)) > 0;
+            }
             store_result(reducer, out.pointer, base + kIn, acc, spans.line, 0);
         }
     });
 }
+
+// Which pass has the result of each Acc (kRepeats in core/reduce/reducer.h).
+template <class R, int64_t kAccs>
+struct SpanPasses {
+    int8_t of[kRepeats<R> ? kAccs : 1] = {};
+
+    // Of what the first pass gave. Returns a bit for each pass that any of them wants.
+    template <class Accs>
+    BK_HD int find([[maybe_unused]] const R& reducer, [[maybe_unused]] const Accs& accs, [[maybe_unused]] int64_t count,
+                   [[maybe_unused]] int64_t unsettled) {
+        int wanted = 1;
+        if constexpr (kRepeats<R>) {
+            int any = 0;
+            BK_VECTOR_LOOP
+            for (int64_t i = 0; i < count; ++i) {
+                typename R::Acc acc = accs.load(i);
+                if (unsettled > 0) settle(reducer, acc, unsettled, 0);
+                of[i] = static_cast<int8_t>(pass_of(reducer, acc));
+                any |= of[i];
+            }
+            wanted |= any << 1;
+        }
+        return wanted;
+    }
+};
 
 // Along terms or along results, whichever keeps vectors busy: short lines of either are poor vectors.
 template <int In, int Out>
@@ -483,6 +514,7 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
     for (int k = 0; !spans.along_terms && k < kIn + kOut; ++k) step[k] = plan.kept.stride[k][inner];
     parallel_ranges(tasks, 2 * grain_for(terms.bytes * block * part), [&](int64_t begin, int64_t end) {  // bytes are but read
         AccArrays<Acc, kAccs> accs, all;
+        SpanPasses<R, kAccs> passes;
         typename Terms::Reader reader(terms);
         for (int64_t task = begin; task < end; ++task) {
             const int64_t line = task / parts / blocks, first = task / parts % blocks * block, split = task % parts;
@@ -491,25 +523,44 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
             for (int k = 0; k < kIn + kOut; ++k) base[k] = signed_offset(at.of[k]) + first * step[k];
             const int64_t used = spans.along_terms ? spans.accs : std::min(block, width - first);
             reader.move_to(base);
-            int64_t unsettled = collect_stretches(reducer, spans, accs, all, used, reader, split * part,
-                                                  std::min(plan.terms, (split + 1) * part), typename Terms::Values{});
-            if (spans.along_terms || parts > 1) settle_span(reducer, accs, used, std::exchange(unsettled, 0));
-            if (spans.along_terms) accs.store(0, combine_span(reducer, accs, used));
             const int64_t results = spans.along_terms ? 1 : used;
-            if (parts == 1)
-                store_span(reducer, accs, results, unsettled, out.pointer, base + kIn, step + kIn, plan.terms,
-                           std::index_sequence_for<Out...>{});
-            for (int64_t i = 0; parts > 1 && i < results; ++i)
-                partial[(line * width + first + i) * parts + split] = accs.load(i);
+            for (int pass = 0, wanted = 1; wanted >> pass != 0; ++pass) {
+                if ((wanted >> pass & 1) == 0) continue;
+                const R known = in_pass(reducer, pass);
+                int64_t unsettled = collect_stretches(known, spans, accs, all, used, reader, split * part,
+                                                      std::min(plan.terms, (split + 1) * part), typename Terms::Values{});
+                if (spans.along_terms || parts > 1) settle_span(known, accs, used, std::exchange(unsettled, 0));
+                if (spans.along_terms) accs.store(0, combine_span(known, accs, used));
+                if (pass == 0) wanted = passes.find(known, accs, results, unsettled);
+                if (wanted == 1 && parts == 1) {
+                    store_span(reducer, accs, results, unsettled, out.pointer, base + kIn, step + kIn, plan.terms,
+                               std::index_sequence_for<Out...>{});
+                    break;
+                }
+                for (int64_t i = 0; i < results; ++i) {
+                    if (wanted > 1 && passes.of[i] != pass) continue;
+                    Acc acc = accs.load(i);
+                    if (unsettled > 0) settle(known, acc, unsettled, 0);
+                    stamp(known, acc);
+                    if (parts > 1) {
+                        partial[(line * width + first + i) * parts + split] = acc;
+                        continue;
+                    }
+                    int64_t offset[kOut];
+                    for (int o = 0; o < kOut; ++o) offset[o] = base[kIn + o] + i * step[kIn + o];
+                    store_result(reducer, out.pointer, offset, acc, plan.terms, 0);
+                }
+            }
         }
     });
+    const auto joined = parts_of(reducer, 0);
     for (int64_t result = 0; parts > 1 && result < plan.results; ++result) {
         Acc acc = partial[result * parts];
-        for (int64_t split = 1; split < parts; ++split) acc = reducer.combine(acc, partial[result * parts + split]);
+        for (int64_t split = 1; split < parts; ++split) acc = joined.combine(acc, partial[result * parts + split]);
         const auto at = walk(static_cast<uint64_t>(result / width));
         int64_t offset[kOut];
         for (int o = 0; o < kOut; ++o) offset[o] = signed_offset(at.of[kIn + o]) + result % width * step[kIn + o];
-        store_result(reducer, out.pointer, offset, acc, plan.terms, 0);
+        store_result(joined, out.pointer, offset, acc, plan.terms, 0);
     }
     return Status::kOk;
 }

@@ -23,6 +23,11 @@
 //                                                 the outputs at their offsets, in elements
 //   P parts() const;                              a reducer of the same Acc which combines parts and finishes in this one's
 //                                                 place, so that many reducers share its kernel
+//   static constexpr bool kRepeats = true;        results may want other passes over their terms, in which a member `unit` of the
+//                                                 reducer multiplies the inputs. It comes with
+//                                                 C wanted(const Acc&) const: the unit of the pass that a result of the first
+//                                                 one wants, 1, SquareScale::kDown or kUp, and with stamp(Acc&) const, which
+//                                                 marks what was combined in a pass; parts() then reconciles marked Accs
 #pragma once
 
 #include <cstdint>
@@ -44,6 +49,11 @@ template <class R, class = void>
 constexpr bool kKeepsFirst = false;
 template <class R>
 constexpr bool kKeepsFirst<R, std::enable_if_t<R::keeps_first>> = true;
+
+template <class R, class = void>
+constexpr bool kRepeats = false;
+template <class R>
+constexpr bool kRepeats<R, std::enable_if_t<R::kRepeats>> = true;
 
 // Inputs of a reducer that move along neighbours: all, or the first R::kMoving.
 template <class R, class = void>
@@ -85,6 +95,32 @@ BK_HD auto parts_of(const R& reducer, int) -> decltype(reducer.parts()) {
 template <class R>
 BK_HD R parts_of(const R& reducer, long) {
     return reducer;
+}
+
+// The passes over terms whose results want units: the first one, and those that scale down and up.
+constexpr int kPasses = 3;
+
+template <class R>
+BK_HD R in_pass(R reducer, [[maybe_unused]] int pass) {
+    if constexpr (kRepeats<R>)
+        reducer.unit = pass == 0 ? typename R::C(1) : pass == 1 ? R::Scale::kDown : R::Scale::kUp;
+    return reducer;
+}
+
+// The pass that has the result of which the first one gave `acc`.
+template <class R>
+BK_HD int pass_of([[maybe_unused]] const R& reducer, [[maybe_unused]] const typename R::Acc& acc) {
+    if constexpr (kRepeats<R>) {
+        const typename R::C unit = reducer.wanted(acc);
+        return unit == typename R::C(1) ? 0 : unit < typename R::C(1) ? 1 : 2;
+    } else {
+        return 0;
+    }
+}
+
+template <class R>
+BK_HD void stamp([[maybe_unused]] const R& reducer, [[maybe_unused]] typename R::Acc& acc) {
+    if constexpr (kRepeats<R>) reducer.stamp(acc);
 }
 
 template <class... Out, class... C, size_t... O>

@@ -12,7 +12,7 @@ namespace bk {
 template <class Acc>
 struct AccWords {
     static constexpr int kCount = sizeof(Acc) / 4;
-    static_assert(sizeof(Acc) % 4 == 0 && sizeof(Acc) <= 32, "whole words, and few");
+    static_assert(sizeof(Acc) % 4 == 0 && sizeof(Acc) <= 40, "whole words, and few");
     uint32_t word[kCount];
 
     static BK_DEVICE AccWords of(const Acc& acc) {

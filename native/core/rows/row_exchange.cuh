@@ -24,6 +24,11 @@ struct RowLanes {
             if (distance < lanes) x += shuffle_xor(x, distance);
         return x;
     }
+    // That of the first of the neighbours.
+    template <class C>
+    BK_DEVICE C first(C x) const {
+        return shuffle_from(x, static_cast<int>(threadIdx.x % 32) & ~(lanes - 1));
+    }
     template <class C>
     BK_DEVICE C largest(C x) const {
 #pragma unroll
@@ -31,6 +36,16 @@ struct RowLanes {
             if (distance < lanes) x = LargerOf{}(x, shuffle_xor(x, distance));
         return x;
     }
+};
+
+// Parts of a row by F::combine_parts(), where each part may have had passes of its own. A part has another pass where
+// F::rescales(Row&, const Acc&, count of its elements) says so; F::complete_parts() takes the place of finish().
+template <class F>
+struct RowParts {
+    using Acc = typename F::Acc;
+    const F& f;
+    BK_DEVICE Acc identity() const { return f.identity(); }
+    BK_DEVICE Acc combine(const Acc& a, const Acc& b) const { return f.combine_parts(a, b); }
 };
 
 template <class F, class = void>

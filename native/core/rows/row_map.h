@@ -16,7 +16,8 @@
 //                                       is an element, where.count() how many are, where.at(i) which position it has
 //   Acc combine(const Acc& a, const Acc& b) const       elements of `a` precede those of `b`, or lie among them
 //   template <class L> Acc merge(const Acc& mine, const L& lanes) const      may be left out: what the neighbours on a GPU that
-//                                       share a row have combined, from lanes.sum() and lanes.largest() of the numbers of each
+//                                       share a row have combined, from lanes.sum(), lanes.largest() and lanes.first() of
+//                                       the numbers of each
 //   bool finish(Row&, const Acc&, int64_t n) const      true: all elements are summed up once more, with this Row; once it was
 //                                       false, more calls must leave Row as it is, since other rows may need more passes
 //   Part part(const Row&, const Acc& mine) const        `mine`: what sum_up() gave for these elements
@@ -84,7 +85,8 @@ using LargestKnown = std::conditional_t<kTwice, KnowsLargest, Nothing>;
 
 // What row functions have that need none of it.
 struct RowDefaults {
-    static constexpr bool kOnePass = false;     // says, if true, that finish() is always false
+    static constexpr bool kOnePass = false;     // says, if true, that finish() is always false, but for kRepeats
+    static constexpr bool kRepeats = false;     // says, if true, that rare rows have a pass more: RowParts says what for it
     static constexpr bool kOnlySums = false;    // says, if true, that sum_up() leaves elements as they are; Part is Nothing
     static constexpr bool kOnlyMaps = false;    // says, if true, that there is nothing to sum up: OnlyMaps
     static constexpr bool kMapsAlone = false;   // says, if true, that map() knows the Row and what sum_up() left of an element

@@ -85,6 +85,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
     Acc mine = f.identity();
     if constexpr (F::kOnlyMaps) {
     } else if (grid.stage != RowStage::kMaps) {
+        constexpr bool kLoops = !F::kOnePass || F::kRepeats;
         int turn = 0;
         bool holds = false, again = false;
         do {
@@ -107,12 +108,22 @@ __global__ void __launch_bounds__(kMostRowThreads)
             if constexpr (kPicks<F>)
                 if (is_first) f.pick(row, &all, picked);
             if (grid.stage == RowStage::kSums) {
+                if constexpr (F::kRepeats) {
+                    again = f.rescales(row, all, int64_t{grid.tiles} * tile);
+                    if (again) continue;
+                }
                 if (threadIdx.x == 0) static_cast<AccWords<Acc>*>(parts)[r * grid.parts + part] = AccWords<Acc>::of(all);
                 return;
             }
             again = f.finish(row, all, grid.n);
-            if constexpr (!F::kOnePass) again = grid.is_across ? __syncthreads_or(again) : __any_sync(0xffffffffu, again);
-        } while (!F::kOnePass && again);
+            if constexpr (kLoops) again = grid.is_across ? __syncthreads_or(again) : __any_sync(0xffffffffu, again);
+        } while (kLoops && again);
+    } else if constexpr (F::kRepeats) {
+        const RowParts<F> of_parts{f};
+        Acc all = f.identity();
+        for (int p = threadIdx.x; p < grid.parts; p += blockDim.x)
+            all = of_parts.combine(all, static_cast<const AccWords<Acc>*>(parts)[r * grid.parts + p].value());
+        f.complete_parts(row, combine_block(of_parts, all, exchange, 0), grid.n);
     } else {
         Acc all = f.identity();
         for (int p = threadIdx.x; p < grid.parts; p += blockDim.x)
