@@ -53,6 +53,10 @@ class Format(typing.NamedTuple):
 # they would err by 10 to 60.
 LONG_SUM = 6.0
 
+# In the same units, of the variance of values whose mean is large and of what is made of it: the values are exact in
+# f32, a shift by one of them costs nothing, and sums of some thousand differences are as good as those of small values.
+LARGE_MEAN = 6.0
+
 CLASSES: dict[str, typing.Callable[..., typing.Any]] = {}
 
 

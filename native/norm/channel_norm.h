@@ -41,8 +41,7 @@ struct ChannelNorm {
         if constexpr (kRowsStayOnChip)
             if (holds_lines<T>(shape().line_groups(), 1, x, y)) {
                 const auto saved = of_each_type(saved_mean, saved_rstd);
-                return norm_held_lines(launch, shape().line_groups(), GroupMoments<T>::of(eps), saved, x, gamma,
-                                       beta, y);
+                return norm_held_lines(launch, shape().line_groups(), GroupMoments<T>::of(eps), saved, x, gamma, beta, y);
             }
         if (shape().prefers_lines() && (found || (kIsExact && saved_mean != nullptr && saved_rstd != nullptr)))
             return run_lines(launch, found, x, gamma, beta, y, saved_mean, saved_rstd);

@@ -14,7 +14,7 @@
 
 namespace bk {
 
-// Mean and 1 / sqrt(variance + eps) or, of a part of a group, the standard deviation.
+// Mean and 1 / sqrt(variance + eps) or, of a part of a group, the standard deviation and what rounding left of the mean.
 template <class T>
 struct PartMoments : GroupMoments<T> {
     using typename GroupMoments<T>::C;
@@ -24,10 +24,11 @@ struct PartMoments : GroupMoments<T> {
 
     auto parts() const { return moment_parts(*this); }
     BK_HD C wanted(const Acc& acc) const { return Moments<T>::wanted(acc, is_part ? C(0) : this->eps); }
-    BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {
+    BK_HD Pack<C, C, C> finish(const Acc& acc, int64_t count) const {
         const C unit = this->unit_of(acc), mean = this->unscaled(this->mean_of(acc), unit);
-        if (is_part) return pack(mean, this->unscaled(math::sqrt<C>(this->squares_of(acc) / static_cast<C>(count)), unit));
-        return pack(mean, unit / this->spread_of(acc, count));
+        const C rest = this->mean_rest_of(acc) / unit;
+        if (!is_part) return pack(mean, unit / this->spread_of(acc, count), rest);
+        return pack(mean, this->unscaled(math::sqrt<C>(this->squares_of(acc) / static_cast<C>(count)), unit), rest);
     }
 };
 
@@ -38,11 +39,11 @@ struct JoinedMoments : GroupMoments<C> {
     using typename GroupMoments<C>::Acc;
 
     auto parts() const { return moment_parts(*this); }
-    BK_HD Acc start(C mean, C) const { return GroupMoments<C>::start(mean); }
-    BK_HD void add(Acc& acc, int64_t at, C mean, C deviation) const {
-        GroupMoments<C>::add(acc, at, mean);
-        const C within = deviation * this->unit;
-        acc.recent += within * within;
+    BK_HD Acc start(C mean, C, C) const { return GroupMoments<C>::start(mean); }
+    BK_HD void add(Acc& acc, int64_t, C mean, C deviation, C rest) const {
+        const C difference = (mean * this->unit - acc.base) + rest * this->unit, within = deviation * this->unit;
+        acc.sum += difference;
+        acc.recent += difference * difference + within * within;
     }
     BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {
         const C unit = this->unit_of(acc);
@@ -118,7 +119,7 @@ struct GroupNormChannelsLast {
 private:
     using Per = GroupShape::Per;
     struct Parts {
-        C *mean, *deviation;
+        C *mean, *deviation, *rest;
     };
 
     GroupShape shape() const { return {n_extent, c_extent, spatial_extent, num_groups}; }
@@ -130,20 +131,20 @@ private:
     }
 
     // Of groups, of the channels of an item, and of a group's channels.
-    ReduceAxes<1, 2> whole() const {
-        const Per kept[] = {Per::kElement, Per::kGroup, Per::kGroup};
+    ReduceAxes<1, 3> whole() const {
+        const Per kept[] = {Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup};
         return {shape().over({GroupShape::kItem, GroupShape::kGroup}, kept),
                 shape().over({GroupShape::kPlace, GroupShape::kChannel}, {Per::kElement})};
     }
-    ReduceAxes<1, 2> parts() const {
-        const Per kept[] = {Per::kElement, Per::kItemChannel, Per::kItemChannel};
+    ReduceAxes<1, 3> parts() const {
+        const Per kept[] = {Per::kElement, Per::kItemChannel, Per::kItemChannel, Per::kItemChannel};
         return {shape().over({GroupShape::kItem, GroupShape::kGroup, GroupShape::kChannel}, kept),
                 shape().over({GroupShape::kPlace}, {Per::kElement})};
     }
-    ReduceAxes<2, 2> joined() const {
-        const Per kept[] = {Per::kItemChannel, Per::kItemChannel, Per::kGroup, Per::kGroup};
+    ReduceAxes<3, 2> joined() const {
+        const Per of = Per::kItemChannel, kept[] = {of, of, of, Per::kGroup, Per::kGroup};
         return {shape().over({GroupShape::kItem, GroupShape::kGroup}, kept),
-                shape().over({GroupShape::kChannel}, {Per::kItemChannel, Per::kItemChannel})};
+                shape().over({GroupShape::kChannel}, {of, of, of})};
     }
     RowAxes<2, 1> rows() const {
         return {shape().over({GroupShape::kItem, GroupShape::kPlace}, {Per::kElement, Per::kElement, Per::kGroup}),
@@ -152,24 +153,29 @@ private:
 
     size_t inner_workspace() const {
         if (!prefers_parts()) return reduce_workspace<PartMoments<T>, T>(whole());
-        return std::max(reduce_workspace<PartMoments<T>, T>(parts()), reduce_workspace<JoinedMoments<C>, C, C>(joined()));
+        return std::max(reduce_workspace<PartMoments<T>, T>(parts()), reduce_workspace<JoinedMoments<C>, C, C, C>(joined()));
     }
     Parts carve(Carver* carver) const {
-        C* const mean = carver->take<C>(int64_t{n_extent} * c_extent);
-        return {mean, carver->take<C>(int64_t{n_extent} * c_extent)};
+        const int64_t count = int64_t{n_extent} * c_extent;
+        Parts parts;
+        parts.mean = carver->take<C>(count);
+        parts.deviation = carver->take<C>(count);
+        parts.rest = carver->take<C>(count);
+        return parts;
     }
 
     Status moments(const Launch& launch, bool found, const T* x, C* mean, C* rstd) const {
         PartMoments<T> f{GroupMoments<T>::of(eps), false};
-        if (!found) return reduce(Launch{nullptr, 0, launch.stream}, whole(), f, outputs(mean, rstd), inputs(x));
+        const auto whole_outputs = outputs<C, C, C>(mean, rstd, nullptr);
+        if (!found) return reduce(Launch{nullptr, 0, launch.stream}, whole(), f, whole_outputs, inputs(x));
         Carver carver(launch.workspace);
         const Parts part = prefers_parts() ? carve(&carver) : Parts{};
         const Launch inner{carver.take<char>(0), inner_workspace(), launch.stream};
-        if (!prefers_parts()) return reduce(inner, whole(), f, outputs(mean, rstd), inputs(x));
+        if (!prefers_parts()) return reduce(inner, whole(), f, whole_outputs, inputs(x));
         f.is_part = true;
-        BK_TRY(reduce(inner, parts(), f, outputs(part.mean, part.deviation), inputs(x)));
+        BK_TRY(reduce(inner, parts(), f, outputs(part.mean, part.deviation, part.rest), inputs(x)));
         return reduce(inner, joined(), JoinedMoments<C>{GroupMoments<C>::of(eps)}, outputs(mean, rstd),
-                      inputs<C, C>(part.mean, part.deviation));
+                      inputs<C, C, C>(part.mean, part.deviation, part.rest));
     }
 };
 

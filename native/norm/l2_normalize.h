@@ -5,10 +5,17 @@
 #include <type_traits>
 
 #include "core/abi/launch.h"
+#include "core/reduce/square_scale.h"
 #include "norm/row_shape.h"
 #include "reduce/reducers.h"
 
 namespace bk {
+
+// A length times a unit, a power of two which brings it from the ends of the range: quotients of what is tiny or huge are not.
+template <class C>
+struct ScaledLength {
+    C length, unit;
+};
 
 // Squares as they are, scaled down and scaled up (reduce/reducers.h): one of the three sums has the norm.
 template <class T>
@@ -41,7 +48,11 @@ struct SquareSums {
     BK_HD SquareSums operator+(const SquareSums& other) const {
         return {sum + other.sum, large + other.large, small + other.small};
     }
-    BK_HD C norm(int64_t n) const { return Norm{}.finish({sum, 0, large, small}, n); }
+    BK_HD ScaledLength<C> length() const {
+        if (!Norm::kNeverScaled && sum < Norm::Scale::kLeast) return {math::sqrt<C>(small), Norm::kUp};
+        if (Norm::kNeverScaled || sum <= kGreatest<C>) return {math::sqrt<C>(sum), C(1)};
+        return {math::sqrt<C>(large), Norm::kDown};
+    }
 };
 
 // Where f64 costs little: it has room for the squares of f32 and their sums.
@@ -61,7 +72,12 @@ struct WideSquareSums {
         return {sum_of(term)};
     }
     BK_HD WideSquareSums operator+(const WideSquareSums& other) const { return {sum + other.sum}; }
-    BK_HD C norm(int64_t n) const { return norm2_reducer_t<T>{}.finish({sum}, n); }
+    BK_HD ScaledLength<C> length() const {
+        using Scale = SquareScale<float>;
+        const double root = math::sqrt<double>(sum);
+        const C unit = root < 0x1p-45 ? Scale::kUp : root <= 0x1p+64 ? C(1) : Scale::kDown;
+        return {static_cast<C>(root * static_cast<double>(unit)), unit};
+    }
 };
 template <class T>
 using square_sums_t =
@@ -74,13 +90,13 @@ struct L2Rows : RowDefaults {
     using Acc = square_sums_t<T>;
     using Held = C;
     struct Row {
-        C gain, norm, scale;
+        C gain, norm, scale, unit;
     };
 
     C eps;
     bool has_gain;
 
-    BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0}; }
+    BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0, 1}; }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return 0; }
     BK_HD Acc identity() const { return {}; }
@@ -89,12 +105,15 @@ struct L2Rows : RowDefaults {
         return Acc::of(x);
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
-    BK_HD bool finish(Row& row, const Acc& all, int64_t n) const {
-        row.norm = all.norm(n);
-        row.scale = row.gain / (row.norm < eps ? eps : row.norm);
+    BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
+        const ScaledLength<C> of = all.length();
+        row.unit = of.unit;
+        row.norm = of.length / of.unit;
+        const C least = eps * of.unit;
+        row.scale = row.gain / (of.length < least ? least : of.length);
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Held x) const { return pack(x * row.scale); }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Held x) const { return pack(x * row.unit * row.scale); }
     BK_HD Pack<C> saved(const Row& row) const { return pack(row.norm); }
 };
 
@@ -105,46 +124,71 @@ struct L2BackwardRows : RowDefaults {
     using C = compute_t<T>;
     struct Acc {
         square_sums_t<T> squares;
-        C product;
+        C product;  // of dy and x in the unit
+        C unit;
     };
     struct Row {
-        C gain, scale, inverse;  // gain / |x|, and 1 / |x|
+        C gain, scale, inverse;  // of x in the unit: 1 / |x|; scale is gain / |x|
         C along;                 // sum of u * dy
+        C unit;                  // by which x is multiplied
     };
     struct Held {
         C dy, x;
     };
+    static constexpr bool kRepeats = SquareScale<T>::kIsNeeded;
 
     C eps;
     bool has_gain;
 
-    BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0, 0}; }
+    BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0, 0, 1}; }
     BK_HD Held hold(const Row&, int64_t, C dy, C x) const { return {dy, x}; }
     BK_HD Held pad() const { return {0, 0}; }
-    BK_HD Acc identity() const { return {{}, 0}; }
+    BK_HD Acc identity() const { return {{}, 0, 1}; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+    BK_HD Acc sum_up(const Row& row, Held (&held)[N], const W&) const {
         C x[N], product[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
             x[i] = held[i].x;
-            product[i] = held[i].dy * held[i].x;
+            product[i] = held[i].dy * in_unit(held[i].x, row.unit);
         }
-        return {square_sums_t<T>::of(x), sum_of(product)};
+        return {square_sums_t<T>::of(x), sum_of(product), row.unit};
     }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.squares + b.squares, a.product + b.product}; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.squares + b.squares, a.product + b.product, a.unit}; }
+    // Of parts of a row that have units of their own: in the coarser. One without a product has no say.
+    BK_HD Acc combine_parts(const Acc& a, const Acc& b) const {
+        const C unit = a.product == C(0) ? b.unit : b.product == C(0) ? a.unit : a.unit < b.unit ? a.unit : b.unit;
+        return {a.squares + b.squares, a.product * (unit / a.unit) + b.product * (unit / b.unit), unit};
+    }
+    BK_HD bool rescales(Row& row, const Acc& all, int64_t) const {
+        if (!kRepeats || row.unit != C(1)) return false;
+        row.unit = all.squares.length().unit;
+        return row.unit != C(1);
+    }
     BK_HD bool finish(Row& row, const Acc& all, int64_t n) const {
-        const C norm = all.squares.norm(n);
-        const bool is_clamped = norm < eps;
-        row.inverse = is_clamped ? C(0) : C(1) / norm;
-        row.along = all.product * row.inverse;
-        row.scale = row.gain / (is_clamped ? eps : norm);
+        if (rescales(row, all, n)) return true;
+        complete(row, all);
         return false;
     }
+    BK_HD void complete_parts(Row& row, Acc all, int64_t) const {
+        row.unit = all.squares.length().unit;
+        all.product *= row.unit / all.unit;
+        complete(row, all);
+    }
     BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held) const {
-        return pack(row.scale * (held.dy - held.x * row.inverse * row.along));
+        return pack(row.scale * (held.dy - in_unit(held.x, row.unit) * row.inverse * row.along));
     }
     BK_HD Pack<C> saved(const Row& row) const { return pack(row.along); }
+
+private:
+    static BK_HD C in_unit(C x, C unit) { return kRepeats ? x * unit : x; }
+    BK_HD void complete(Row& row, const Acc& all) const {
+        const C length = all.squares.length().length, least = eps * row.unit;
+        const bool is_clamped = length < least;
+        row.inverse = is_clamped ? C(0) : C(1) / length;
+        row.along = all.product * row.inverse;
+        row.scale = row.gain / (is_clamped ? least : length) * row.unit;
+    }
 };
 
 // --- forward ----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@
 
 #include "core/math/math.h"
 #include "core/platform.h"
+#include "core/reduce/square_scale.h"
 #include "core/rows/row_map.h"
 #include "core/types/pack.h"
 
@@ -105,15 +106,17 @@ struct VarianceGradientRows : RowDefaults {
         C x, dy;
     };
     using Held = std::conditional_t<kMovesWithX, Pair, C>;
+    using Scale = SquareScale<T>;
     struct Row {
         C mean, factor, dy;
         bool has_mean;
+        C unit;  // by which x is multiplied where its squares would overflow or vanish
     };
 
     int64_t correction;
     bool is_root;
 
-    BK_HD Row start(C first, C dy = C(1)) const { return {first, 0, dy, false}; }
+    BK_HD Row start(C first, C dy = C(1)) const { return {first, 0, dy, false, 1}; }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held hold(const Row&, int64_t, C x, C dy) const { return {x, dy}; }
     BK_HD Held pad() const { return {}; }
@@ -123,7 +126,7 @@ struct VarianceGradientRows : RowDefaults {
         C term[N];
         BK_UNROLL
         for (int i = 0; i < N; ++i) {
-            const C difference = x_of(held[i]) - row.mean;
+            const C difference = x_of(held[i]) * row.unit - row.mean;
             term[i] = math::select(where.has(i), row.has_mean ? difference * difference : difference, C(0));
         }
         return sum_of(term);
@@ -132,18 +135,34 @@ struct VarianceGradientRows : RowDefaults {
     BK_HD bool finish(Row& row, Acc all, int64_t n) const {
         const C divisor = n > correction ? static_cast<C>(n - correction) : C(NAN);
         if (!row.has_mean) {
-            row = {row.mean + all / static_cast<C>(n), C(2) / divisor, row.dy, true};
+            const C mean = row.mean + all / static_cast<C>(n);
+            if (rescales(row, mean, C(1))) return true;
+            row.mean = mean;
+            row.has_mean = true;
+            row.factor = C(2) / divisor / row.unit;
             return is_root;
+        }
+        if (!is_root) return false;
+        if (rescales(row, row.mean, all)) {
+            row.has_mean = false;
+            return true;
         }
         const C deviation = math::sqrt<C>(all / divisor);
         row.factor = deviation == C(0) ? C(0) : C(1) / (divisor * deviation);
         return false;
     }
     BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Held& held) const {
-        return pack(dy_of(row, held) * ((x_of(held) - row.mean) * row.factor));
+        return pack(dy_of(row, held) * ((x_of(held) * row.unit - row.mean) * row.factor));
     }
 
 private:
+    // Whether a row in the unit 1 has another one from here on.
+    BK_HD static bool rescales(Row& row, C mean, C squares) {
+        if (!Scale::kIsNeeded || row.unit != C(1)) return false;
+        row.unit = Scale::unit_of(mean, squares, C(0));
+        row.mean *= row.unit;
+        return row.unit != C(1);
+    }
     BK_HD static C x_of(const Pair& held) { return held.x; }
     BK_HD static C x_of(C held) { return held; }
     BK_HD static C dy_of(const Row&, const Pair& held) { return held.dy; }

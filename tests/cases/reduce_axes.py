@@ -46,9 +46,7 @@ def moments(problem):
             "mean": reduced("mean", x, axes, "f64"),
         }
         size = np.abs(x).max(axes, keepdims=True, initial=0)
-    mean = found["mean"]
-    value = np.where(np.isfinite(size), mean.value, np.nan)
-    found["mean"] = Expected(value, count_of(x, axes) + 8, np.where(np.isfinite(size), size, 1))
+    found["mean"] = Expected(found["mean"].value, count_of(x, axes) + 8, np.where(np.isfinite(size), size, 1))
     return {name: value for name, value in found.items() if name not in problem.null}
 
 

@@ -54,12 +54,13 @@ struct Moments {
         const C sum = a.sum + (b.sum + of_b * (base_b - base_a));
         const C step_a = step_of(base_a, sum / math::max(of_a + of_b, C(1))), base = base_a + step_a, step_b = base - base_b;
         const C rest_a = a.sum - of_a * step_a, rest_b = b.sum - of_b * step_b;
-        return {base, rest_a + rest_b, 0,
-                (a.squares - step_a * (a.sum + rest_a)) + (b.squares - step_b * (b.sum + rest_b)), a.terms + b.terms};
+        return {base, rest_a + rest_b, 0, (a.squares - step_a * (a.sum + rest_a)) + (b.squares - step_b * (b.sum + rest_b)),
+                a.terms + b.terms};
     }
 
     // The mean, and the squared deviations from it, in the unit of the pass.
     static BK_HD C mean_of(const Acc& acc) { return acc.base + mean_difference(acc); }
+    static BK_HD C mean_rest_of(const Acc& acc) { return mean_difference(acc) - (mean_of(acc) - acc.base); }  // of its rounding
     BK_HD C squares_of(const Acc& acc) const {
         const C squares = is_centered ? acc.squares - acc.sum * mean_difference(acc) : acc.squares;
         return squares < C(0) ? C(0) : squares;

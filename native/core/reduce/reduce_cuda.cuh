@@ -36,10 +36,40 @@ struct ReduceGrid {
     unsigned broadcast;               // a bit for each input that stands still along the vectors' axis
 };
 
+// Writes those results of a thread whose bits are set or, where results are split, their part.
+template <int N, class R, class Out, int Places>
+BK_DEVICE void store_results(const R& reducer, const typename R::Acc (&acc)[N], const Out& out, typename R::Acc* parts,
+                             const ReduceGrid<Places, Out::count>& grid, const int64_t (&base)[Places + Out::count],
+                             int64_t result, [[maybe_unused]] unsigned bits) {
+    constexpr int kOut = Out::count;
+    const int width = grid.along_terms ? 1 : N;
+    if constexpr (kFinishes<R> && N > 1 && N * Out::widest <= kVectorBytes) {
+        if (grid.dense_results && parts == nullptr && (!kRepeats<R> || bits == (1u << N) - 1)) {
+            typename Out::template Vectors<N> y;
+#pragma unroll
+            for (int lane = 0; lane < N; ++lane) put(y, lane, reducer.finish(acc[lane], grid.count));
+            return store_present<N>(out.pointer, base + Places, y, typename Out::Indices{});
+        }
+    }
+#pragma unroll
+    for (int lane = 0; lane < N; ++lane) {
+        if (lane >= width) break;
+        if (kRepeats<R> && (bits >> lane & 1) == 0) continue;
+        if (parts != nullptr) {
+            parts[(int64_t{blockIdx.y} * grid.results + result) * width + lane] = acc[lane];
+            continue;
+        }
+        int64_t offset[kOut];
+#pragma unroll
+        for (int o = 0; o < kOut; ++o) offset[o] = base[Places + o] + lane * grid.kept_step[Places + o];
+        store_result(reducer, out.pointer, offset, acc[lane], grid.count, 0);
+    }
+}
+
 // Writes the results or, where they are split, `parts`, one part of every result after another.
 template <int N, class R, class Out, class In, class Each>
 __global__ void __launch_bounds__(kReduceThreads, kReduceResident<R, In, Each>)
-    reduce_kernel(R reducer, Out out, In in, Each each, typename R::Acc* parts,
+    reduce_kernel(R given, Out out, In in, Each each, typename R::Acc* parts,
                   ReduceGrid<In::count + Each::count, Out::count> grid) {
     using Acc = typename R::Acc;
     constexpr int kIn = In::count, kPlaces = kIn + Each::count, kOut = Out::count;
@@ -48,74 +78,89 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceResident<R, In, Each>)
     const int depth = grid.along_terms ? threadIdx.x % grid.deep : threadIdx.x / grid.across;
     const int64_t result = int64_t{blockIdx.x} * grid.across + across;
     const bool exists = result < grid.results;
-    Acc acc[N];
-#pragma unroll
-    for (int lane = 0; lane < N; ++lane) acc[lane] = reducer.identity();
     int64_t base[kPlaces + kOut] = {};
-    if (exists) {
-        grid.kept(result, base);
-        const int64_t begin = int64_t{blockIdx.y} * grid.part, end = min(begin + grid.part, grid.terms);
-        const int64_t lane_step = grid.along_terms ? grid.index_step : 0;
-        const int64_t mine = begin + depth;
-        if (mine < end) {
-            int64_t offset[kPlaces + 1];
+    if (exists) grid.kept(result, base);
+    const int width = grid.along_terms ? 1 : N;  // results a thread
+    const bool has_results = depth == 0 && exists;
+    unsigned bits = (1u << width) - 1;  // of the results of a pass
+    [[maybe_unused]] unsigned of_down = 0, of_up = 0;
+    Acc acc[N];
+    for (int pass = 0;;) {
+        const R reducer = in_pass(given, pass);
 #pragma unroll
-            for (int k = 0; k <= kPlaces; ++k) offset[k] = k < kPlaces ? base[k] : 0;
-            grid.reduced(mine, offset);
-            start_lanes<N>(reducer, acc, load_all<N, kAlwaysVectors<R>>(in.pointer, offset, grid.broadcast, kInputs), kInputs);
-            const bool looks_once = kLooksOnce<R, In, Each> && grid.line > 0;
-            if (looks_once)
-                add_lines_beside<N>(reducer, acc, in.pointer, base, grid, begin, end, depth, kInputs);
-            else if (grid.reduced.rank <= 1)
-                add_line<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
-            else
-                add_walk<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
-        }
-        if (grid.tail_terms > 0 && blockIdx.y + 1 == gridDim.y) {
-            bool first = mine >= end;
-            for (int64_t t = depth; t < grid.tail_terms; t += grid.deep) {
+        for (int lane = 0; lane < N; ++lane) acc[lane] = reducer.identity();
+        if (exists) {
+            const int64_t begin = int64_t{blockIdx.y} * grid.part, end = min(begin + grid.part, grid.terms);
+            const int64_t lane_step = grid.along_terms ? grid.index_step : 0;
+            const int64_t mine = begin + depth;
+            if (mine < end) {
                 int64_t offset[kPlaces + 1];
 #pragma unroll
-                for (int k = 0; k <= kPlaces; ++k) offset[k] = grid.tail_offset[k] + (k < kPlaces ? base[k] : 0);
-                grid.tail(t, offset);
-                Acc one[1] = {acc[0]};
-                const auto x = load_all<1, false>(in.pointer, offset, 0, kInputs);
-                if (first) start_lanes<1>(reducer, one, x, kInputs);
-                add_lanes<1>(reducer, one, offset[kPlaces], 0, each, offset + kIn, x, kInputs);
-                settle(reducer, one[0], 1, 0);
-                acc[0] = one[0];
-                first = false;
+                for (int k = 0; k <= kPlaces; ++k) offset[k] = k < kPlaces ? base[k] : 0;
+                grid.reduced(mine, offset);
+                start_lanes<N>(reducer, acc, load_all<N, kAlwaysVectors<R>>(in.pointer, offset, grid.broadcast, kInputs),
+                               kInputs);
+                const bool looks_once = kLooksOnce<R, In, Each> && grid.line > 0;
+                if (looks_once)
+                    add_lines_beside<N>(reducer, acc, in.pointer, base, grid, begin, end, depth, kInputs);
+                else if (grid.reduced.rank <= 1)
+                    add_line<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
+                else
+                    add_walk<N>(reducer, acc, in.pointer, each, base, grid, mine, end, lane_step, kInputs);
+            }
+            if (grid.tail_terms > 0 && blockIdx.y + 1 == gridDim.y) {
+                bool first = mine >= end;
+                for (int64_t t = depth; t < grid.tail_terms; t += grid.deep) {
+                    int64_t offset[kPlaces + 1];
+#pragma unroll
+                    for (int k = 0; k <= kPlaces; ++k) offset[k] = grid.tail_offset[k] + (k < kPlaces ? base[k] : 0);
+                    grid.tail(t, offset);
+                    Acc one[1] = {acc[0]};
+                    const auto x = load_all<1, false>(in.pointer, offset, 0, kInputs);
+                    if (first) start_lanes<1>(reducer, one, x, kInputs);
+                    add_lanes<1>(reducer, one, offset[kPlaces], 0, each, offset + kIn, x, kInputs);
+                    settle(reducer, one[0], 1, 0);
+                    acc[0] = one[0];
+                    first = false;
+                }
             }
         }
-    }
-    const int width = grid.along_terms ? 1 : N;  // results a thread
-    if (grid.along_terms) {
+        if (grid.along_terms) {
 #pragma unroll
-        for (int lane = 1; lane < N; ++lane) acc[0] = reducer.combine(acc[0], acc[lane]);
-        acc[0] = combine_neighbours(reducer, acc[0], grid.deep, depth);
-    } else {
-        combine_depths<N>(reducer, acc, grid.deep, grid.across, depth);
-    }
-    if (depth != 0 || !exists) return;
-    if constexpr (kFinishes<R> && N > 1 && N * Out::widest <= kVectorBytes) {
-        if (grid.dense_results && parts == nullptr) {
-            typename Out::template Vectors<N> y;
-#pragma unroll
-            for (int lane = 0; lane < N; ++lane) put(y, lane, reducer.finish(acc[lane], grid.count));
-            return store_present<N>(out.pointer, base + kPlaces, y, typename Out::Indices{});
+            for (int lane = 1; lane < N; ++lane) acc[0] = reducer.combine(acc[0], acc[lane]);
+            acc[0] = combine_neighbours(reducer, acc[0], grid.deep, depth);
+        } else {
+            combine_depths<N>(reducer, acc, grid.deep, grid.across, depth);
         }
-    }
+        if constexpr (kRepeats<R>) {
 #pragma unroll
-    for (int lane = 0; lane < N; ++lane) {
-        if (lane >= width) break;
-        if (parts != nullptr) {
-            parts[(int64_t{blockIdx.y} * grid.results + result) * width + lane] = acc[lane];
-            continue;
+            for (int lane = 0; lane < N; ++lane) {
+                if (!has_results || lane >= width) break;
+                const int wanted = pass == 0 ? pass_of(reducer, acc[lane]) : 0;
+                stamp(reducer, acc[lane]);
+                of_down |= (wanted == 1 ? 1u : 0u) << lane;
+                of_up |= (wanted == 2 ? 1u : 0u) << lane;
+            }
+            if (pass == 0) bits &= ~(of_down | of_up);
         }
-        int64_t offset[kOut];
-#pragma unroll
-        for (int o = 0; o < kOut; ++o) offset[o] = base[kPlaces + o] + lane * grid.kept_step[kPlaces + o];
-        store_result(reducer, out.pointer, offset, acc[lane], grid.count, 0);
+        if (has_results) store_results<N>(given, acc, out, parts, grid, base, result, bits);
+        if constexpr (!kRepeats<R>) {
+            return;
+        } else {
+            // Threads that combine go through the same passes.
+            const bool by_warp = grid.along_terms && grid.deep <= 32;
+            const auto any = [&](bool is_one) { return by_warp ? __any_sync(0xffffffffu, is_one) : __syncthreads_or(is_one); };
+            if (pass == 0 && !any((of_down | of_up) != 0)) return;
+            if (pass == 0 && any(of_down != 0)) {
+                pass = 1;
+                bits = of_down;
+            } else if (pass <= 1 && any(of_up != 0)) {
+                pass = 2;
+                bits = of_up;
+            } else {
+                return;
+            }
+        }
     }
 }
 

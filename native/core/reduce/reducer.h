@@ -23,7 +23,8 @@
 //                                                 the outputs at their offsets, in elements
 //   P parts() const;                              a reducer of the same Acc which combines parts and finishes in this one's
 //                                                 place, so that many reducers share its kernel
-//   static constexpr bool kRepeats = true;        results may want other passes over their terms, in which a member `unit` of the
+//   static constexpr bool kRepeats = true;        results may want other passes over their terms, in which a member `unit` of
+//   the
 //                                                 reducer multiplies the inputs. It comes with
 //                                                 C wanted(const Acc&) const: the unit of the pass that a result of the first
 //                                                 one wants, 1, SquareScale::kDown or kUp, and with stamp(Acc&) const, which
@@ -102,8 +103,7 @@ constexpr int kPasses = 3;
 
 template <class R>
 BK_HD R in_pass(R reducer, [[maybe_unused]] int pass) {
-    if constexpr (kRepeats<R>)
-        reducer.unit = pass == 0 ? typename R::C(1) : pass == 1 ? R::Scale::kDown : R::Scale::kUp;
+    if constexpr (kRepeats<R>) reducer.unit = pass == 0 ? typename R::C(1) : pass == 1 ? R::Scale::kDown : R::Scale::kUp;
     return reducer;
 }
 
