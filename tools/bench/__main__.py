@@ -2,6 +2,7 @@
 
 A problem that raises, or whose results are wrong, becomes a row that says so, and the exit status is 1. What has been
 measured by then is written when the time is over (`--seconds`), by an interrupt, and every other second meanwhile.
+With --sweep each op is measured along each of its extents instead: sweep.py says how.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import baracuda as bk
-from tools.bench import problems, report
+from tools.bench import problems, report, sweep
 from tools.bench.data import Data
 from tools.bench.record import Bench
 from tools.bench.run import Run, say
-from tools.bench.timing import Events, WallClock
+from tools.bench.timing import Bursts, Events, Graphs, WallClock
 from tools.environment import environment, import_torch
 
 
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     torch = None if options.no_torch else import_torch(library.backend)
     on_gpu = library.backend == "cuda"
     size = "cuda" if on_gpu and not options.quick else "cpu"
-    data = Data(library, torch, make_stream(torch) if on_gpu else 0, compiles=options.compile)
+    data = Data(library, torch, make_stream(torch) if on_gpu else 0, compiles=options.compile,
+                rounds_up=options.sweep)  # fmt: skip
     facts = environment(library, torch)
     if options.threads and not on_gpu:
         facts["threads"] = options.threads
@@ -43,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             torch.set_num_threads(options.threads)
     say(f"{facts['device']}; {library.backend} library, commit {library.build_info.get('commit')}; ", end="")
     say(f"torch {facts['torch']}, numpy {facts['numpy']}")
+    if options.sweep:
+        return sweep_all(options, data, facts)
     if size == "cuda":
         say(f"a run touches at least 256 MiB, the L2 holds {facts['l2_bytes'] >> 20} MiB: repeated runs read memory")
     if options.quick:
@@ -60,6 +64,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGTERM, with_interrupt)
     say(f"measured in {time.perf_counter() - start:.0f} s")
     return summary(run)
+
+
+def sweep_all(options: argparse.Namespace, data: Data, facts: dict[str, Any]) -> int:
+    each = min(options.each, 0.01 if options.quick else 0.015)
+    clock = Graphs(each, data.stream, data.torch) if data.device == "cuda" else Bursts(each, options.threads)
+    chosen = problems.sweeps(data.device, options.only, options.skip, options.families)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return sweep.run(options, data, clock, facts, chosen)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def earlier(path: str, facts: dict[str, Any]) -> list[dict[str, Any]]:
@@ -106,11 +121,15 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
     parser.add_argument("--quick", action="store_true", help="small problems, few repetitions")
+    parser.add_argument("--sweep", action="store_true", help="each op along its extents (M, N, K, row length, rows, "
+                        "batch, rank, dtype): marks what is below 0.8 of PyTorch, and what takes longer than a larger "
+                        "problem")  # fmt: skip
     parser.add_argument("--json", metavar="FILE", default="", help="write the results there, too, as they come")
     parser.add_argument("--add-to", metavar="FILE", default="", help="keep the rows of these results that are not "
                         "measured now, of any commit; written there, or where --json says")  # fmt: skip
-    parser.add_argument("--families", nargs="+", default=(), choices=problems.families(), metavar="FAMILY",
-                        help=f"only the problems of these: {', '.join(problems.families())}")  # fmt: skip
+    parser.add_argument("--families", nargs="+", default=(), choices=(*problems.families(), "host"), metavar="FAMILY",
+                        help=f"only the problems of these: {', '.join(problems.families())}; with --sweep, too, host, "
+                        "the time of a call on small arrays")  # fmt: skip
     parser.add_argument(
         "--only",
         action="append",

@@ -57,7 +57,10 @@ class Buffer:
 
 
 class Data:
-    """Allocates on the backend of `library`; `torch` is the module, or None; `compiles`: torch.compile is a peer."""
+    """Allocates on the backend of `library`; `torch` is the module, or None; `compiles`: torch.compile is a peer.
+
+    `rounds_up`: memory is of powers of two of elements, so that problems of many sizes share it.
+    """
 
     def __init__(
         self,
@@ -68,9 +71,11 @@ class Data:
         fills: Mapping[str, Callable[[Any], Any]] = FILLS,
         *,
         compiles: bool = False,
+        rounds_up: bool = False,
     ) -> None:
         self.library = library
         self.compiles = compiles
+        self.rounds_up = rounds_up
         self.torch = torch
         self.stream = stream
         self.fills = fills
@@ -83,6 +88,8 @@ class Data:
     def make(self, operand: Operand, dtype: str, place: int) -> Buffer:
         """Problems share memory: `place` tells operands of one problem apart."""
         count = operand.reach // 2 if dtype in PACKED else operand.reach
+        if self.rounds_up:
+            count = 1 << max(count - 1, 0).bit_length()
         key = (str(operand.fill), place, dtype, count)
         if callable(operand.fill):
             raise TypeError("indices are made by index()")

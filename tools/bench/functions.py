@@ -114,6 +114,33 @@ def _of_new_shape(arrays: str, make: Callable[[int], Any]) -> Candidate:
     return Candidate(arrays, "neg of a length not seen before", lambda: bk.neg(make(next(lengths))))
 
 
+def host_sweeps(library: bk.Library, torch: Any) -> dict[str, dict[int, tuple[Call, Call]]]:
+    """By function, a number of elements -> our call on tensors of PyTorch, and PyTorch's."""
+    device = "cuda" if library.backend == "cuda" else "cpu"
+    own = torch.nn.functional
+    found: dict[str, dict[int, tuple[Call, Call]]] = {}
+    for count in (16, 64, 256, 1024, 4096):
+        a, b, c = (torch.ones(count, device=device) for _ in range(3))
+        rows, row = torch.ones(count // 4, 4, device=device), torch.ones(4, device=device)
+        at = torch.zeros(count // 4, dtype=torch.int64, device=device)
+        calls: dict[str, tuple[Call, Call]] = {
+            "add": (lambda a=a, b=b: bk.add(a, b), lambda a=a, b=b: torch.add(a, b)),
+            "add out=": (lambda a=a, b=b, c=c: bk.add(a, b, out=c), lambda a=a, b=b, c=c: torch.add(a, b, out=c)),
+            "gelu": (lambda a=a: bk.gelu(a), lambda a=a: own.gelu(a)),
+            "sum": (lambda x=rows: bk.sum(x, axis=1), lambda x=rows: torch.sum(x, 1)),
+            "softmax": (lambda x=rows: bk.softmax(x), lambda x=rows: torch.softmax(x, -1)),
+            "layer_norm": (
+                lambda x=rows, y=row: bk.layer_norm(x, y, y), lambda x=rows, y=row: own.layer_norm(x, (4,), y, y),
+            ),
+            "cross_entropy": (lambda x=rows, at=at: bk.cross_entropy(x, at),
+                              lambda x=rows, at=at: own.cross_entropy(x, at)),
+            "matmul": (lambda x=rows: bk.matmul(x.T, x), lambda x=rows: x.T @ x),
+        }  # fmt: skip
+        for name, pair in calls.items():
+            found.setdefault(f"host time of {name}", {})[count] = pair
+    return found
+
+
 def microseconds(call: Call, rounds: int) -> float:
     call()
     best = float("inf")

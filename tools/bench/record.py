@@ -119,6 +119,41 @@ class Bench:
         return found.dtype_of({"T": dtype, "U": self.other, "I": self.index, "O": self.offset})
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """One op along one of its extents, for `--sweep` (sweep.py).
+
+    name    of the op and of the extents that stay the same
+    axis    which extent moves: M, N, K, rows, row length, batch, rank, elements
+    points  extent -> the problem at it, ascending
+    level   every point moves about the same number of bytes: its time is compared with points on both sides
+    """
+
+    name: str
+    axis: str
+    points: Mapping[int, Bench]
+    level: bool = False
+
+    @property
+    def family(self) -> str:
+        return row_named(next(iter(self.points.values())).row).family
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        return next(iter(self.points.values())).dtypes
+
+
+# Extents of sweeps: powers of two, neighbours of these, and odd ones. The benchmark's own problems are at few of them.
+FEW_ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 32, 33, 48, 63, 64, 65, 96, 128, 129, 192, 256, 384, 512)
+SIDES = (4, 8, 16, 17, 32, 33, 48, 64, 65, 96, 128, 192, 256, 512, 1024, 2048)
+LENGTHS = (4, 8, 16, 17, 32, 63, 64, 65, 100, 128, 256, 500, 512, 1000, 1024, 2048, 4096, 4097, 8192, 16384, 32768,
+           65536)  # fmt: skip
+# Of a dimension that other extents multiply: few points
+EXTENTS = (16, 64, 65, 100, 256, 512, 1000, 1024, 2048, 4096, 8192)
+SIZES = (1, 16, 100, 256, 1000, 1024, 4096, 10_000, 16384, 65536, 100_000, 2**18, 2**20, 2**20 + 1, 2**22, 2**24, 2**26)
+COUNTS = (1, 2, 3, 8, 15, 16, 17, 64, 128, 132, 133, 264, 1024, 4096)
+
+
 @functools.cache
 def _by_choice() -> dict[tuple[str, str, tuple[str, ...]], Op]:
     return {(op.row.name, op.function, op.dtypes): op for op in ops().values()}

@@ -89,26 +89,119 @@ class Events:
     def _measure(self, call: Call) -> Times:
         for _ in range(3):
             call()
-        estimate = float(np.median(self._samples(call, 3)))
+        estimate = float(np.median(self.sample(call, 3)))
         wanted = self.seconds * 1e6 / max(estimate, 1.0)
         affordable = 20 * self.seconds * 1e6 / max(estimate, 1.0)
         count = int(min(max(wanted, self.least), max(affordable, 3), _MOST))
-        return Times.of(self._samples(call, count))
+        return Times.of(self.sample(call, count))
 
-    def _samples(self, call: Call, count: int) -> list[float]:
+    def sample(self, call: Call, count: int) -> list[float]:
         while len(self.pool) < 2 * count:
-            self.pool.append(self._check(self.runtime.cudaEventCreate()))
+            self.pool.append(self.check(self.runtime.cudaEventCreate()))
         for i in range(count):
-            self._check(self.runtime.cudaEventRecord(self.pool[2 * i], self.stream))
+            self.check(self.runtime.cudaEventRecord(self.pool[2 * i], self.stream))
             call()
-            self._check(self.runtime.cudaEventRecord(self.pool[2 * i + 1], self.stream))
-        self._check(self.runtime.cudaStreamSynchronize(self.stream))
+            self.check(self.runtime.cudaEventRecord(self.pool[2 * i + 1], self.stream))
+        self.check(self.runtime.cudaStreamSynchronize(self.stream))
         pairs = zip(self.pool[: 2 * count : 2], self.pool[1 : 2 * count : 2])
-        return [self._check(self.runtime.cudaEventElapsedTime(*pair)) * 1e3 for pair in pairs]
+        return [self.check(self.runtime.cudaEventElapsedTime(*pair)) * 1e3 for pair in pairs]
 
     @staticmethod
-    def _check(result: tuple[Any, ...]) -> Any:
+    def check(result: tuple[Any, ...]) -> Any:
         status, *values = result
         if int(status):
             raise RuntimeError(f"CUDA: {status.name}")
         return values[0] if values else None
+
+
+class Bursts:
+    """For many short measurements on the CPU: a sample is a burst of calls, candidates alternate, the least counts.
+
+    seconds  to spend on a candidate
+    threads  that the libraries use: of one thread the processor's time is taken, which other processes do not add to
+    """
+
+    figure = "least"
+
+    def __init__(self, seconds: float, threads: int | None) -> None:
+        self.seconds = seconds
+        self.now = time.thread_time if threads == 1 else time.perf_counter
+
+    def measure(self, calls: Sequence[Call]) -> list[Times]:
+        bursts = [self._burst(call) for call in calls]
+        samples: list[list[float]] = [[] for _ in calls]
+        begin = time.perf_counter()
+        while len(samples[0]) < 3 or time.perf_counter() - begin < self.seconds * len(calls):
+            for call, count, mine in zip(calls, bursts, samples):
+                mine.append(self._sample(call, count))
+        return [Times.of(mine) for mine in samples]
+
+    def _burst(self, call: Call) -> int:
+        """Calls that take 0.2 ms together: the clock costs about 0.5 us."""
+        call()
+        took = min(self._sample(call, 1) for _ in range(2))
+        return int(min(max(200.0 / max(took, 0.1), 1), 1000))
+
+    def _sample(self, call: Call, count: int) -> float:
+        start = self.now()
+        for _ in range(count):
+            call()
+        return (self.now() - start) * 1e6 / count
+
+
+class Graphs:
+    """For many short measurements on a GPU: some calls are captured into a CUDA graph, so that what the host takes to
+    launch them is no part of the time. Calls that cannot be captured are timed by events.
+
+    seconds  to spend on a candidate
+    """
+
+    figure = "median"
+
+    def __init__(self, seconds: float, stream: int, torch: Any) -> None:
+        self.seconds, self.torch = seconds, torch
+        self.events = Events(7, seconds, stream)
+        self.pool = torch.cuda.graph_pool_handle() if torch is not None else None
+        self.last: Any = None  # the pool goes with the last graph that uses it
+
+    def measure(self, calls: Sequence[Call]) -> list[Times]:
+        return [self._measure(call) for call in calls]
+
+    def _measure(self, call: Call) -> Times:
+        for _ in range(2):
+            call()
+        estimate = max(float(np.median(self.events.sample(call, 3))), 1.0)
+        count = int(min(max(500.0 / estimate, 1), 100))
+        try:
+            replay = self._captured(call, count)
+            replay()
+        except RuntimeError:
+            replay, count = call, 1
+        samples = int(min(max(self.seconds * 1e6 / (estimate * count), 5), 15))
+        return Times.of([took / count for took in self.events.sample(replay, samples)])
+
+    def _captured(self, call: Call, count: int) -> Call:
+        """What replays `count` calls."""
+        if self.torch is not None:
+            graph = self.torch.cuda.CUDAGraph()
+            graph.capture_begin(pool=self.pool)
+            try:
+                for _ in range(count):
+                    call()
+            finally:
+                graph.capture_end()
+            self.last = graph
+            return graph.replay  # type: ignore[no-any-return]
+        runtime, stream, check = self.events.runtime, self.events.stream, self.events.check
+        check(runtime.cudaStreamBeginCapture(stream, runtime.cudaStreamCaptureMode.cudaStreamCaptureModeRelaxed))
+        try:
+            for _ in range(count):
+                call()
+        finally:
+            recorded = check(runtime.cudaStreamEndCapture(stream))
+        executable = check(runtime.cudaGraphInstantiate(recorded, 0))
+        check(runtime.cudaGraphDestroy(recorded))
+        if self.last is not None:
+            check(runtime.cudaGraphExecDestroy(self.last))
+        self.last = executable
+        return lambda: check(runtime.cudaGraphLaunch(executable, stream))

@@ -1,5 +1,6 @@
 """The benchmark problems of all families, each a module here with `benches` of a backend and UNMEASURED, the rows that
-no problem is for. An op whose workspace only makes it faster is measured without one, too.
+no problem is for. An op whose workspace only makes it faster is measured without one, too. Some have `sweeps` of a
+backend, which `--sweep` measures: the same problems along one extent.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Collection, Iterator
 
 from baracuda._optable import rows
 from tools.bench.problems import elementwise
-from tools.bench.record import Bench, row_named
+from tools.bench.record import Bench, Sweep, row_named
 
 MODULES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
 FAMILIES = [module for module in MODULES if module is not elementwise and hasattr(module, "benches")]
@@ -38,6 +39,17 @@ def _all(backend: str, numel: int) -> Iterator[Bench]:
         for bench in family(backend):
             yield from (bench, *_variants(bench))
     yield from elementwise.benches(backend, numel)
+
+
+def sweeps(
+    backend: str, only: Collection[str] = (), skip: Collection[str] = (), of: Collection[str] = ()
+) -> Iterator[Sweep]:
+    """Those of a backend with one of `only` and none of `skip` in the name, of the families `of` or all."""
+    for module in MODULES:
+        for sweep in module.sweeps(backend) if hasattr(module, "sweeps") else ():
+            named = not only or any(text in sweep.name for text in only)
+            if named and not any(text in sweep.name for text in skip) and (not of or sweep.family in of):
+                yield sweep
 
 
 def _variants(bench: Bench) -> Iterator[Bench]:

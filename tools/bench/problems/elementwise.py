@@ -14,7 +14,7 @@ import numpy as np
 
 from baracuda._optable import Row, rows
 from tools.bench.elementwise import check, fill_of, function_of, parameter_of, torch_peers
-from tools.bench.record import Bench, Bound, Operand, row_named
+from tools.bench.record import LENGTHS, SIZES, Bench, Bound, Operand, Sweep, row_named
 from tools.oracle.numerics import PACKED
 
 FLOATS = ("f32", "f16", "bf16")
@@ -224,3 +224,56 @@ def lerp(backend: str) -> Iterator[Bench]:
         }
         yield Bench(name=name, row=row.name, dtypes=("f32", "bf16"), arrays=arrays, scalars={"p": 0.3}, check=check,
                     bounds=(bound,), torch=torch_peers(row.name, ""), numpy=(numpy_peer,))  # fmt: skip
+
+
+# --- sweeps ----------------------------------------------------------------------------------------------------------
+
+
+def viewed(dtype: str, extents: tuple[int, ...], first: Operand, second: Operand) -> Bench:
+    """a + b of views."""
+    arrays = {"a": first, "b": second, "y": Operand(extents)}
+    return Bench(name="add", row=strided(BINARY), dtypes=(dtype,), arrays=arrays, check=check, function="add",
+                 torch=torch_peers(BINARY, "add"), brief=True)  # fmt: skip
+
+
+def sliced(extents: tuple[int, ...]) -> Operand:
+    """The beginning of an array one larger along every axis, so that no two axes are one."""
+    steps = [1]
+    for extent in extents[:0:-1]:
+        steps.append(steps[-1] * (extent + 1))
+    return Operand(extents, "normal", tuple(reversed(steps)))
+
+
+def sweeps(backend: str) -> Iterator[Sweep]:
+    numel = 2**26 if backend == "cuda" else 2**21
+    sizes = [n for n in SIZES if n <= numel]
+    for dtype in ("f32", "bf16"):
+        for f in ("gelu", "exp", "silu", "tanh", "relu"):
+            points = {n: made(f, UNARY, dtype, n, function=f) for n in sizes}
+            yield Sweep(name=f, axis="elements", points=points)
+        yield Sweep(name="gelu_backward", axis="elements", points={
+            n: made("gelu_backward", UNARY_BACKWARD, dtype, n, function="gelu") for n in sizes})  # fmt: skip
+        yield Sweep(name="x + y", axis="elements", points={
+            n: made("add", BINARY, dtype, n, function="add") for n in sizes})  # fmt: skip
+        other = "bf16" if dtype == "f32" else "f32"
+        yield Sweep(name=f"cast {dtype} to {other}", axis="elements", points={
+            n: cast((dtype, other), n, ()) for n in sizes})  # fmt: skip
+        by_rows: dict[str, dict[int, Bench]] = {"x + row": {}, "x + column": {}, "x + transposed": {}, "slices": {}}
+        for n in LENGTHS:
+            extents = (numel // n, n)
+            x = Operand(extents, "normal")
+            for name, y in (
+                ("x + row", Operand(extents, "normal", (0, 1))), ("x + column", Operand(extents, "normal", (1, 0))),
+                ("x + transposed", Operand(extents, "normal", (1, extents[0]))), ("slices", sliced(extents)),
+            ):  # fmt: skip
+                by_rows[name][n] = viewed(dtype, extents, x, y)
+        for name, points in by_rows.items():
+            yield Sweep(name=f"{name}, {numel} elements", axis="row length", points=points, level=True)
+        few = {n: viewed(dtype, (64, n), Operand((64, n), "normal"), Operand((64, n), "normal", (0, 1)))
+               for n in LENGTHS}  # fmt: skip
+        yield Sweep(name="x + row, 64 rows", axis="row length", points=few)
+        ranks = {}
+        for rank in range(1, 9):
+            extents = (*(5,) * (rank - 1), numel // 5 ** (rank - 1))
+            ranks[rank] = viewed(dtype, extents, Operand(extents, "normal"), sliced(extents))
+        yield Sweep(name=f"x + slices, {numel} elements", axis="rank", points=ranks, level=True)

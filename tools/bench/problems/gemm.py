@@ -3,7 +3,7 @@
 import numpy as np
 
 from tools.bench.check import compare, picks
-from tools.bench.record import Bench, Bound, Operand
+from tools.bench.record import COUNTS, EXTENTS, FEW_ROWS, SIDES, Bench, Bound, Operand, Sweep
 
 LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # as C numbers how A and B lie
 _HALVES = ("bf16", "f16")
@@ -313,3 +313,72 @@ def benches(backend):
             f"gemm_batched {many} x {m}x{n}x{k}", "gemm_batched_{T}_rcr_sm80", m, n, k, ("bf16",), batch=many,
             peers=(torch_product(True),), bounds=(Bound("peer", 1.0),),
         )  # fmt: skip
+
+
+# --- sweeps ----------------------------------------------------------------------------------------------------------
+
+
+def torch_linear(torch, t, scalars):
+    return lambda: torch.nn.functional.linear(t["a"], t["b"])
+
+
+def torch_linear_gelu(torch, t, scalars):
+    return lambda: torch.nn.functional.gelu(torch.nn.functional.linear(t["a"], t["b"], t["bias"]), approximate="tanh")
+
+
+def as_linear(m, n, k):
+    """What linear launches: the weight is [n, k]."""
+    rows = {"f32": "gemm_{T}_simt_rcr_sm80", "bf16": "gemm_{T}_rcr_sm80"}
+    return {
+        dtype: made("linear", row, m, n, k, (dtype,), peers=(torch_linear,), workspace=True)
+        for dtype, row in rows.items()
+    }
+
+
+def as_matmul(m, n, k, batch=1, layout="rrr"):
+    peers = {"rrr": torch_product(False), "rcr": torch_product(True), "crr": torch_crr}
+    return made(
+        "matmul", "gemm_dense_{T}", m, n, k, ("f32", "bf16"), layout=layout, dense=True, peers=(peers[layout],),
+        workspace=True, batch=batch if batch > 1 else 0,
+    )  # fmt: skip
+
+
+def of_linear(name, axis, problems):
+    """A sweep a dtype: each has a row of its own."""
+    for dtype in ("f32", "bf16"):
+        yield Sweep(name=name, axis=axis, points={e: each[dtype] for e, each in problems.items()})
+
+
+def sweeps(backend):
+    on_gpu = backend == "cuda"
+    n, k = (14336, 4096) if on_gpu else (1024, 512)
+    for columns, along in ((n, k), (k, n)):
+        problems = {m: as_linear(m, columns, along) for m in FEW_ROWS}
+        yield from of_linear(f"linear M x {columns} x {along}", "M", problems)
+    for m in (8, 32) if on_gpu else (8,):
+        yield from of_linear(f"linear {m} x N x {k}", "N", {e: as_linear(m, e, k) for e in EXTENTS})
+        yield from of_linear(f"linear {m} x {k} x K", "K", {e: as_linear(m, k, e) for e in EXTENTS})
+    gelu = {
+        m: with_epilogue("linear_gelu_tanh", m, n, k, ("bias",), torch_linear_gelu, dtypes=("f32", "bf16"),
+                         activation=_GELU_TANH)
+        for m in (*FEW_ROWS[::3], *((1024, 2048, 4096) if on_gpu else ()))
+    }  # fmt: skip
+    yield Sweep(name=f"linear_gelu_tanh M x {n} x {k}", axis="M", points=gelu)
+    side = 2048 if on_gpu else 512
+    for layout in ("rrr", "rcr", "crr"):
+        rows = {m: as_matmul(m, side, side, layout=layout) for m in FEW_ROWS}
+        yield Sweep(name=f"matmul {layout} M x {side} x {side}", axis="M", points=rows)
+    yield Sweep(name=f"matmul {side} x N x {side}", axis="N",
+                points={e: as_matmul(side, e, side) for e in FEW_ROWS})  # fmt: skip
+    yield Sweep(name=f"matmul {side} x {side} x K", axis="K",
+                points={e: as_matmul(side, side, e) for e in FEW_ROWS})  # fmt: skip
+    few = {e: as_matmul(64, 64, e) for e in (*EXTENTS, 16384, 65536, *((262144,) if on_gpu else ()))}
+    yield Sweep(name="matmul 64 x 64 x K", axis="K", points=few)
+    squares = [s for s in SIDES if on_gpu or s <= 1024]
+    yield Sweep(name="matmul of squares", axis="side", points={s: as_matmul(s, s, s) for s in squares})
+    total = 2**26 if on_gpu else 2**20  # elements of an operand
+    batched = {s: as_matmul(s, s, s, max(total // s**2, 2)) for s in SIDES if on_gpu or s <= 256}
+    yield Sweep(name="bmm of squares", axis="side", points=batched, level=True)
+    for s in (32, 128):
+        counts = {count: as_matmul(s, s, s, count) for count in COUNTS[1:] if on_gpu or count <= 264}
+        yield Sweep(name=f"bmm of {s} x {s} x {s}", axis="batch", points=counts)

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from tools.bench.check import compare, picks
-from tools.bench.record import Bench, Bound, Operand
+from tools.bench.record import FEW_ROWS, Bench, Bound, Operand, Sweep
 
 
 def zipf(rows, groups):
@@ -127,36 +127,58 @@ def gated(backend):
     """Of sums of variance 1, as models have them: activations of large numbers are nothing, or the numbers."""
     n, k = (14336, 4096) if backend == "cuda" else (512, 256)
     for m in (1, 4096) if backend == "cuda" else (1, 256):
-        arrays = {x: Operand((rows, k), "sixteenths") for x, rows in (("a", m), ("b1", n), ("b2", n))}
-        yield Bench(
-            name=f"gemm_gated swiglu {m}x{n}x{k}", row="gemm_gated_{T}", dtypes=("bf16", "f32"),
-            arrays=arrays | {"d": Operand((m, n))}, check=check_gated, torch=(torch_gated,), workspace=True,
-            scalars={
-                "m": m, "n": n, "k": k, "layout": 1, "activation": 3, "backend": 0, "alpha": k**-0.5,
-                "lda": k, "ldb1": k, "ldb2": k, "ldz1": n, "ldz2": n, "ldd": n,
-            },
-            bounds=(Bound("peer", 1.0),), flops=4 * m * n * k,
-        )  # fmt: skip
+        yield gated_product(m, n, k)
+
+
+def gated_product(m, n, k):
+    arrays = {x: Operand((rows, k), "sixteenths") for x, rows in (("a", m), ("b1", n), ("b2", n))}
+    return Bench(
+        name=f"gemm_gated swiglu {m}x{n}x{k}", row="gemm_gated_{T}", dtypes=("bf16", "f32"),
+        arrays=arrays | {"d": Operand((m, n))}, check=check_gated, torch=(torch_gated,), workspace=True,
+        scalars={
+            "m": m, "n": n, "k": k, "layout": 1, "activation": 3, "backend": 0, "alpha": k**-0.5,
+            "lda": k, "ldb1": k, "ldb2": k, "ldz1": n, "ldz2": n, "ldd": n,
+        },
+        bounds=(Bound("peer", 1.0),), flops=4 * m * n * k,
+    )  # fmt: skip
+
+
+def grouped(m, n, k, groups):
+    offsets = Operand((groups + 1,), lambda rng: zipf(m, groups))
+    a, b, d = Operand((m, k), "sixteenths"), Operand((groups, n, k), "sixteenths"), Operand((m, n), "empty")
+    scalars = {"m": m, "n": n, "k": k, "groups": groups, "layout": 1, "lda": k, "ldb": k, "stride_b": n * k, "ldd": n}
+    return Bench(
+        name=f"grouped_gemm {groups} groups, {m}x{n}x{k}", row="grouped_gemm_{T}", dtypes=("bf16", "f32"),
+        arrays={"a": a, "b": b, "offsets": offsets, "d": d}, scalars=scalars | {"alpha": 1.0, "beta": 0.0}, check=check,
+        torch=(torch_loop,), bounds=(Bound("peer", 1.3),), flops=2 * m * n * k,
+    )  # fmt: skip
 
 
 def benches(backend):
     yield from linear(backend)
     yield from gated(backend)
     m, n, k, groups = (8192, 4096, 2048, 64) if backend == "cuda" else (512, 256, 256, 16)
-    offsets = Operand((groups + 1,), lambda rng: zipf(m, groups))
-    a, b, d = Operand((m, k), "sixteenths"), Operand((groups, n, k), "sixteenths"), Operand((m, n), "empty")
-    scalars = {"m": m, "n": n, "k": k, "groups": groups, "layout": 1, "lda": k, "ldb": k, "stride_b": n * k, "ldd": n}
-    yield Bench(
-        name=f"grouped_gemm {groups} groups, {m}x{n}x{k}", row="grouped_gemm_{T}", dtypes=("bf16", "f32"),
-        arrays={"a": a, "b": b, "offsets": offsets, "d": d}, scalars=scalars | {"alpha": 1.0, "beta": 0.0}, check=check,
-        torch=(torch_loop,), bounds=(Bound("peer", 1.3),), flops=2 * m * n * k,
-    )  # fmt: skip
+    forward = grouped(m, n, k, groups)
+    yield forward
+    a, b, offsets, scalars = *(forward.arrays[x] for x in ("a", "b", "offsets")), forward.scalars
     gradients = {
         "dd": Operand((m, n), "sixteenths"), "a": a, "b": b, "offsets": offsets, "da": Operand((m, k)),
         "db": Operand((groups, n, k)),
     }  # fmt: skip
     yield Bench(
         name=f"grouped_gemm_backward {groups} groups, {m}x{n}x{k}", row="grouped_gemm_backward_{T}", dtypes=("bf16",),
-        arrays=gradients, scalars=scalars | {"lddd": n}, check=check, torch=(torch_gradients,),
+        arrays=gradients, scalars={**scalars, "lddd": n}, check=check, torch=(torch_gradients,),
         bounds=(Bound("peer", 1.3),), flops=4 * m * n * k,
     )  # fmt: skip
+
+
+def sweeps(backend):
+    on_gpu = backend == "cuda"
+    m, n, k = (8192, 4096, 2048) if on_gpu else (512, 256, 256)
+    experts = {groups: grouped(m, n, k, groups) for groups in (1, 2, 3, 4, 7, 8, 9, 16, 32, *((64,) if on_gpu else ()))}
+    yield Sweep(name=f"grouped_gemm {m} x {n} x {k}", axis="experts", points=experts)
+    rows = {r: grouped(r, n, k, 8) for r in (8, 16, 64, 100, 128, 256, 512, 1000, 1024, *((4096,) if on_gpu else ()))}
+    yield Sweep(name=f"grouped_gemm 8 experts, M x {n} x {k}", axis="M", points=rows)
+    n, k = (14336, 4096) if on_gpu else (512, 256)
+    gates = {r: gated_product(r, n, k) for r in (*FEW_ROWS[::2], *((1024, 4096) if on_gpu else ()))}
+    yield Sweep(name=f"linear_swiglu M x {n} x {k}", axis="M", points=gates)

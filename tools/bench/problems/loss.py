@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tools.bench.check import compare, picks, rows
-from tools.bench.record import Bench, Bound, Operand
+from tools.bench.record import COUNTS, LENGTHS, SIZES, Bench, Bound, Operand, Sweep
 from tools.oracle.losses import LOSSES, ROW_LOSSES, at
 
 MEAN, SUM = 1, 2
@@ -355,3 +355,21 @@ def benches(backend):
     yield from nll(1 << 14, 256)
     yield from pieces(1 << 16)
     yield from ctc(256, 32, 64, 40)
+
+
+def sweeps(backend):
+    numel = 2**26 if backend == "cuda" else 2**21
+
+    def both(name, axis, problems, *, level=False):
+        """The loss and its gradient: `problems` are pairs."""
+        for number, form in enumerate(("", "_backward")):
+            points = {extent: pair[number] for extent, pair in problems.items()}
+            yield Sweep(name=name.replace("{}", form), axis=axis, points=points, level=level)
+
+    classes = {n: tuple(by_rows("cross_entropy", "", numel // n, n, ())) for n in LENGTHS if n > 8}
+    yield from both(f"cross_entropy{{}}, {numel} elements", "classes", classes, level=True)
+    many = {count: tuple(by_rows("cross_entropy", "", count, 1000, ())) for count in COUNTS}
+    yield from both("cross_entropy{} of 1000 classes", "rows", many)
+    for name in TIMED:
+        sizes = {n: tuple(elementwise(name, n, ())) for n in SIZES if n <= numel}
+        yield from both(f"{name}{{}}", "elements", sizes)

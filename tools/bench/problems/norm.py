@@ -3,7 +3,7 @@
 import numpy as np
 
 from tools.bench.check import compare, picks, rows, shape
-from tools.bench.record import Bench, Bound, Operand
+from tools.bench.record import COUNTS, LENGTHS, Bench, Bound, Operand, Sweep
 
 EPS = 1e-5
 OF_BATCH, OF_ITEM = 0, 1
@@ -235,3 +235,21 @@ def benches(backend):
     ):
         yield of_channels(name, extents, kind, groups, bound(0.80), forward)
         yield of_channels(f"{name}_backward", extents, kind, groups, bound(0.75), backward)
+
+
+def sweeps(backend):
+    numel = 2**26 if backend == "cuda" else 2**21
+    for name in ("layer_norm", "rms_norm", "layer_norm_backward", "rms_norm_backward"):
+        along = {n: of_rows(name, numel // n, n, ()) for n in LENGTHS}
+        yield Sweep(name=f"{name}, {numel} elements", axis="row length", points=along, level=True)
+        if not name.endswith("_backward"):
+            few = {n: of_rows(name, 64, n, ()) for n in LENGTHS}
+            yield Sweep(name=f"{name}, 64 rows", axis="row length", points=few)
+        many = {count: of_rows(name, count, 4096, ()) for count in COUNTS}
+        yield Sweep(name=f"{name}, rows of 4096", axis="rows", points=many)
+    for name, kind, groups, peer in (
+        ("batch_norm", OF_BATCH, 64, torch_batch_norm), ("group_norm", OF_ITEM, 32, torch_group_norm),
+    ):  # fmt: skip
+        sizes = [s for s in (4, 16, 49, 64, 196, 256, 784, 1024, 3136, 4096, 16384) if 64 * s <= numel // 4]
+        planes = {s: of_channels(name, (numel // 64 // s, 64, s), kind, groups, (), peer) for s in sizes}
+        yield Sweep(name=f"{name} of 64 channels, {numel} elements", axis="plane", points=planes, level=True)

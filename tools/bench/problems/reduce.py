@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tools.bench.check import compare, picks
-from tools.bench.record import Bench, Bound, Operand
+from tools.bench.record import COUNTS, LENGTHS, SIZES, Bench, Bound, Operand, Sweep
 from tools.oracle.numerics import is_float
 
 TORCH = {
@@ -366,3 +366,26 @@ def benches(backend):
     for function in FORWARD:
         yield gradient(function, (rows, width), written)
     yield gradient("var", (rows, width), written, over_axes=True)
+
+
+def sweeps(backend):
+    numel, none = 2**26 if backend == "cuda" else 2**21, Bound("peer", 1.0)
+    for function in ("sum", "mean", "max", "argmax", "logsumexp", "var", "norm2", "prod"):
+        fill = 1.0 if function == "prod" else "normal" if function in ("logsumexp", "var", "norm2") else "sixteenths"
+        given = {"fill": fill, "output": "i64" if function == "argmax" else "", "numpy": ()}
+
+        def swept(shapes, axis, function=function, given=given):
+            return {n: made("swept", function, shape, axis, none, **given) for n, shape in shapes.items()}
+
+        inner = swept({n: (numel // n, n) for n in LENGTHS}, 1)
+        yield Sweep(name=f"{function} of rows, {numel} elements", axis="row length", points=inner, level=True)
+        if function in ("sum", "max", "argmax", "var", "logsumexp"):
+            outer = swept({n: (n, numel // n) for n in LENGTHS}, 0)
+            yield Sweep(name=f"{function} of columns, {numel} elements", axis="axis length", points=outer, level=True)
+        if function in ("sum", "max", "var"):
+            few = swept({n: (64, n) for n in LENGTHS}, 1)
+            yield Sweep(name=f"{function} of 64 rows", axis="row length", points=few)
+            many = swept({count: (count, 4096) for count in COUNTS}, 1)
+            yield Sweep(name=f"{function} of rows of 4096", axis="rows", points=many)
+            whole = swept({n: (1, n) for n in SIZES if n <= numel}, None)
+            yield Sweep(name=f"{function} of everything", axis="elements", points=whole)

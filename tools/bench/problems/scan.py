@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from tools.bench.check import compare, picks, rows
-from tools.bench.record import Bench, Bound, Operand
+from tools.bench.record import COUNTS, LENGTHS, SIZES, Bench, Bound, Operand, Sweep
 
 TORCH = {"cumsum": "cumsum", "cumprod": "cumprod", "log_cumsum_exp": "logcumsumexp"}
 NUMPY = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum,
@@ -180,3 +180,16 @@ def benches(backend):
         )
     for function in ("cumprod", "cummax", "cummin", "log_cumsum_exp"):
         yield gradient(f"{function}_backward", function, small, Bound("peer", 1.0))
+
+
+def sweeps(backend):
+    numel, none = 2**26 if backend == "cuda" else 2**21, Bound("peer", 1.0)
+    for function, fill in (("cumsum", "sixteenths"), ("cummax", "sixteenths"), ("log_cumsum_exp", "normal")):
+        inner = {n: made(function, function, (numel // n, n), 1, none, fill=fill) for n in LENGTHS}
+        yield Sweep(name=f"{function}, {numel} elements", axis="row length", points=inner, level=True)
+    outer = {n: made("cumsum", "cumsum", (n, numel // n), 0, none) for n in LENGTHS if n > 1000}
+    yield Sweep(name=f"cumsum along axis 0, {numel} elements", axis="axis length", points=outer, level=True)
+    many = {count: made("cumsum", "cumsum", (count, 4096), 1, none) for count in COUNTS}
+    yield Sweep(name="cumsum of rows of 4096", axis="rows", points=many)
+    one = {n: made("cumsum", "cumsum", (1, n), 1, none) for n in SIZES if n <= numel}
+    yield Sweep(name="cumsum of one row", axis="row length", points=one)

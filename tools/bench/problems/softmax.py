@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from tools.bench.check import compare, picks, rows
-from tools.bench.record import Bench, Bound, Operand
+from tools.bench.record import COUNTS, LENGTHS, Bench, Bound, Operand, Sweep
 from tools.oracle.philox import uniform
 
 STRIDED = tuple(f"{log}softmax{backward}_{{T}}_strided" for log in ("", "log_") for backward in ("", "_backward"))
@@ -178,3 +178,18 @@ def benches(backend):
     yield made("sparsemax", "sparsemax_{T}", shape, 1, level, arrays=plain, torch=torch_sorted)
     yield made("sparsemax_backward", "sparsemax_backward_{T}", shape, 1, level, arrays=gradient,
                torch=torch_backward("softmax"))  # fmt: skip
+
+
+def sweeps(backend):
+    numel, none = 2**26 if backend == "cuda" else 2**21, Bound("peer", 1.0)
+    for op in ("softmax", "log_softmax"):
+        for what, make in (("", forward), ("_backward", backward)):
+            along = {n: make(f"{op}{what}", op, (numel // n, n), none) for n in LENGTHS}
+            yield Sweep(name=f"{op}{what}, {numel} elements", axis="row length", points=along, level=True)
+    few = {n: forward("softmax", "softmax", (64, n), none) for n in LENGTHS}
+    yield Sweep(name="softmax, 64 rows", axis="row length", points=few)
+    many = {count: forward("softmax", "softmax", (count, 1000), none) for count in COUNTS}
+    yield Sweep(name="softmax, rows of 1000", axis="rows", points=many)
+    for op, make in (("softmax", forward), ("softmax_backward", backward)):
+        outer = {n: make(f"{op} outer", "softmax", (n, numel // n), none, axis=0) for n in LENGTHS}
+        yield Sweep(name=f"{op} along axis 0, {numel} elements", axis="axis length", points=outer, level=True)

@@ -1,0 +1,12 @@
+"""Host times in `python -m tools.bench --sweep`: PyTorch's call computes what ours does."""
+
+import torch
+
+from tools.bench.functions import host_sweeps
+
+
+def test_host_calls_agree(library):
+    for name, calls in host_sweeps(library, torch).items():
+        assert name.startswith("host time of ") and list(calls) == sorted(calls)
+        for ours, theirs in (calls[16], calls[4096]):
+            assert torch.allclose(torch.as_tensor(ours()), theirs(), atol=1e-5), name
