@@ -175,8 +175,9 @@ class Graphs:
         try:
             replay = self._captured(call, count)
             replay()
-        except RuntimeError:
+        except Exception:  # of whichever library; the pool of a broken capture stays in use
             replay, count = call, 1
+            self.pool = self.torch.cuda.graph_pool_handle() if self.torch is not None else None
         samples = int(min(max(self.seconds * 1e6 / (estimate * count), 5), 15))
         return Times.of([took / count for took in self.events.sample(replay, samples)])
 
