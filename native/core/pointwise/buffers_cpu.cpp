@@ -52,24 +52,67 @@ void scatter_bytes(int size, void* to, const void* from, int64_t step, int64_t c
     }
 }
 
+// `lines` lines of `length` elements, `step` and `line_step` apart, into a dense buffer and back. Lines are short: a copy of
+// each by the C library would take longer than its elements.
+template <class T>
+BK_KEEPS_COPIES void gather_lines(T* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t line_step, int64_t length,
+                                  int64_t lines) {
+    for (int64_t line = 0; line < lines; ++line, to += length, from += line_step) {
+        if (step == 1) {
+            for (int64_t i = 0; i < length; ++i) to[i] = from[i];
+        } else if (step == 0) {
+            const T one = *from;
+            for (int64_t i = 0; i < length; ++i) to[i] = one;
+        } else {
+            for (int64_t i = 0; i < length; ++i) to[i] = from[i * step];
+        }
+    }
+}
+
+template <class T>
+BK_KEEPS_COPIES void scatter_lines(T* BK_RESTRICT to, const T* BK_RESTRICT from, int64_t step, int64_t line_step,
+                                   int64_t length, int64_t lines) {
+    for (int64_t line = 0; line < lines; ++line, to += line_step, from += length)
+        if (step == 1)
+            for (int64_t i = 0; i < length; ++i) to[i] = from[i];
+        else
+            for (int64_t i = 0; i < length; ++i) to[i * step] = from[i];
+}
+
+// body(an integer as wide as an element); pairs of elements are wider than any.
+template <class Body>
+bool for_size(int size, const Body& body) {
+    switch (size) {
+        case 1: return body(uint8_t{}), true;
+        case 2: return body(uint16_t{}), true;
+        case 4: return body(uint32_t{}), true;
+        case 8: return body(uint64_t{}), true;
+        default: return false;
+    }
+}
+
 constexpr int kMostOperands = 8;
 
-// Where each operand's buffer begins, in bytes for an element; `halves` are f16 on their way to or from a strided span.
+// Where each operand's buffer begins, in bytes for an element; `halves` are f16 on their way to or from operands that are not
+// dense.
 struct SpanPlan {
     bool in_place[kMostOperands];
     int64_t place[kMostOperands], halves = 0, used = 0;
 
-    SpanPlan(const DenseLoop& loop, int operands, char* const* pointers, const int64_t* step) {
+    SpanPlan(const DenseLoop& loop, int operands, char* const* pointers, const bool* dense) {
         bool has_halves = false;
         for (int k = 0; k < operands; ++k) {
-            in_place[k] = pointers[k] != nullptr && step[k] == 1 && !loop.converted[k];
+            in_place[k] = pointers[k] != nullptr && dense[k] && !loop.converted[k];
             place[k] = used;
             used += in_place[k] ? 0 : loop.converted[k] ? static_cast<int>(sizeof(float)) : loop.size[k];
-            has_halves = has_halves || (loop.converted[k] && step[k] != 1);
+            has_halves = has_halves || (loop.converted[k] && !dense[k]);
         }
         halves = used;
         used += has_halves ? static_cast<int>(sizeof(f16)) : 0;
     }
+
+    // Elements that buffers have room for: whole blocks, so that every buffer begins at a multiple of 64 bytes.
+    int64_t room() const { return used == 0 ? kBuffer : std::min<int64_t>(kBufferBytes / used / kBlock * kBlock, kBuffer); }
 };
 
 }  // namespace
@@ -77,11 +120,12 @@ struct SpanPlan {
 void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                   const int64_t* step) {
     static_assert(kBufferBytes / (kMostOperands * 8 + 2) >= kBlock, "room for a block of every operand");
-    const SpanPlan plan(loop, operands, pointers, step);
+    bool dense[kMostOperands];
+    for (int k = 0; k < operands; ++k) dense[k] = step[k] == 1;
+    const SpanPlan plan(loop, operands, pointers, dense);
     if (plan.used == 0) return loop.run(loop.fn, element, count, pointers);
     alignas(64) char buffer[kBufferBytes];
-    // Whole blocks: then every buffer begins at a multiple of 64 bytes.
-    const int64_t most = std::min<int64_t>(kBufferBytes / plan.used / kBlock * kBlock, kBuffer);
+    const int64_t most = plan.room();
     char* const halves = buffer + plan.halves * most;
     for (int64_t first = 0; first < count; first += most) {
         const int64_t n = std::min(count - first, most);
@@ -89,7 +133,7 @@ void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t 
         for (int k = 0; k < operands; ++k) {
             start[k] = pointers[k] == nullptr ? nullptr : pointers[k] + first * step[k] * loop.size[k];
             now[k] = plan.in_place[k] ? start[k] : buffer + plan.place[k] * most;
-            if (k < loop.outputs || plan.in_place[k]) continue;
+            if (k < loop.outputs || plan.in_place[k] || (first > 0 && step[k] == 0)) continue;
             char* const span = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
             if (step[k] != 1) gather_bytes(loop.size[k], span, start[k], step[k], n);
             if (loop.converted[k]) widen_span(reinterpret_cast<float*>(now[k]), reinterpret_cast<const f16*>(span), n);
@@ -100,6 +144,58 @@ void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t 
             char* const span = !loop.converted[k] ? now[k] : step[k] == 1 ? start[k] : halves;
             if (loop.converted[k]) narrow_span(reinterpret_cast<f16*>(span), reinterpret_cast<const float*>(now[k]), n);
             if (step[k] != 1) scatter_bytes(loop.size[k], start[k], span, step[k], n);
+        }
+    }
+}
+
+int64_t lines_together(const DenseLoop& loop, int operands, char* const* pointers, const LineAxes& axes) {
+    if (axes.length > kMostShortLine) return 1;
+    bool dense[kMostOperands];
+    for (int k = 0; k < operands; ++k) {
+        if (loop.size[k] > 8) return 1;
+        dense[k] = axes.is_dense(k);
+        // Of longer lines a copy that a loop over each alone would not need takes longer than that loop's remainder.
+        const bool repeats = k >= loop.outputs && axes.line_step[k] == 0;
+        if (axes.length >= kBlock && axes.step[k] == 1 && !dense[k] && !repeats) return 1;
+    }
+    return SpanPlan(loop, operands, pointers, dense).room() / axes.length;
+}
+
+void compute_lines(const DenseLoop& loop, int operands, int64_t element, int64_t lines, char* const* pointers,
+                   const LineAxes& axes) {
+    bool dense[kMostOperands];
+    for (int k = 0; k < operands; ++k) dense[k] = axes.is_dense(k);
+    const SpanPlan plan(loop, operands, pointers, dense);
+    const int64_t most = plan.room(), together = most / axes.length;
+    alignas(64) char buffer[kBufferBytes];
+    char* const halves = buffer + plan.halves * most;
+    for (int64_t first = 0; first < lines; first += together) {
+        const int64_t count = std::min(lines - first, together), n = count * axes.length;
+        char *start[kMostOperands], *now[kMostOperands];
+        for (int k = 0; k < operands; ++k) {
+            start[k] = pointers[k] == nullptr ? nullptr : pointers[k] + first * axes.line_step[k] * loop.size[k];
+            now[k] = plan.in_place[k] ? start[k] : buffer + plan.place[k] * most;
+            if (k < loop.outputs || plan.in_place[k] || (first > 0 && axes.line_step[k] == 0)) continue;
+            char* const span = !loop.converted[k] ? now[k] : dense[k] ? start[k] : halves;
+            if (!dense[k])
+                for_size(loop.size[k], [&](auto cell) {
+                    using T = decltype(cell);
+                    gather_lines(reinterpret_cast<T*>(span), reinterpret_cast<const T*>(start[k]), axes.step[k],
+                                 axes.line_step[k], axes.length, count);
+                });
+            if (loop.converted[k]) widen_span(reinterpret_cast<float*>(now[k]), reinterpret_cast<const f16*>(span), n);
+        }
+        loop.run(loop.fn, element + first * axes.length, n, now);
+        for (int k = 0; k < loop.outputs; ++k) {
+            if (start[k] == nullptr || plan.in_place[k]) continue;
+            char* const span = !loop.converted[k] ? now[k] : dense[k] ? start[k] : halves;
+            if (loop.converted[k]) narrow_span(reinterpret_cast<f16*>(span), reinterpret_cast<const float*>(now[k]), n);
+            if (!dense[k])
+                for_size(loop.size[k], [&](auto cell) {
+                    using T = decltype(cell);
+                    scatter_lines(reinterpret_cast<T*>(start[k]), reinterpret_cast<const T*>(span), axes.step[k],
+                                  axes.line_step[k], axes.length, count);
+                });
         }
     }
 }

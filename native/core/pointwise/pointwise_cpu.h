@@ -3,6 +3,7 @@
 // small buffers. Only the dense loop knows the functor; what brings operands to it is compiled once.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -146,6 +147,21 @@ DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...
 void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                   const int64_t* step);
 
+// Lines of `length` elements along the last axis, `step` apart, that follow one another along the axis before it. A short line
+// alone would be one block, most of it empty, and a walk to where it begins.
+constexpr int kMostShortLine = 256;
+struct LineAxes {
+    int64_t length;
+    const int64_t *step, *line_step;
+    bool is_dense(int k) const { return step[k] == 1 && line_step[k] == length; }
+};
+
+// How many lines are computed as one span, through buffers where they are not dense; 1 where each is better alone.
+int64_t lines_together(const DenseLoop& loop, int operands, char* const* pointers, const LineAxes& axes);
+// `lines` lines, of which lines_together() are more than one.
+void compute_lines(const DenseLoop& loop, int operands, int64_t element, int64_t lines, char* const* pointers,
+                   const LineAxes& axes);
+
 // The loop over all lines of a collapsed layout, which are its elements along the last axis. Operands are the outputs, then the
 // inputs.
 template <int Operands, int MaxRank>
@@ -165,6 +181,23 @@ BK_COLD void run_lines(const DenseLoop& loop, const Layout<Operands, MaxRank>& g
     for (int k = 0; k < Operands; ++k) {
         step[k] = layout.stride[k][last];
         bytes += loop.size[k];
+    }
+    if (last > 0) {
+        int64_t line_step[Operands];
+        for (int k = 0; k < Operands; ++k) line_step[k] = layout.stride[k][last - 1];
+        const LineAxes axes{length, step, line_step};
+        const int64_t extent = layout.extent[last - 1];
+        if (std::min(lines_together(loop, Operands, pointers, axes), extent) > 1)
+            return split_ranges(lines.numel(), grain_for(bytes * length), [&](int64_t begin, int64_t end) {
+                for (int64_t line = begin, count = 0; line < end; line += count) {
+                    count = std::min(extent - line % extent, end - line);
+                    const auto offset = walk(static_cast<uint64_t>(line));
+                    char* start[Operands];
+                    for (int k = 0; k < Operands; ++k)
+                        start[k] = pointers[k] == nullptr ? nullptr : pointers[k] + signed_offset(offset.of[k]) * loop.size[k];
+                    compute_lines(loop, Operands, line * length, count, start, axes);
+                }
+            });
     }
     // Long lines are cut, so that threads may share one.
     const int64_t cut = length < 16384 ? length : 16384;
