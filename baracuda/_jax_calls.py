@@ -378,7 +378,10 @@ def _view(spec: Spec, name: str, array: Any) -> TensorRef:
 
 def _launched(spec: Spec, call: Prepared, views: Sequence[tuple[str, TensorRef]], *arrays: Any) -> Results:
     given = {name: _as_words(array, view.dtype) for (name, view), array in zip(views, arrays)}
-    orders = {spec.arrays[position].name: order for position, order in call.copies}
+    orders = {spec.arrays[position].name: order for position, order, _ in call.copies}
+    wholes = {spec.arrays[position].name: shape for position, _, shape in call.copies}
+    given = {n: jnp.broadcast_to(a, wholes[n]) if n in wholes and a.ndim <= len(wholes[n]) else a
+             for n, a in given.items()}  # fmt: skip
     given = {n: jnp.transpose(a, orders[n]) if n in orders and a.ndim == len(orders[n]) else a
              for n, a in given.items()}  # fmt: skip
     inputs: list[Any] = []
@@ -403,11 +406,14 @@ def _launched(spec: Spec, call: Prepared, views: Sequence[tuple[str, TensorRef]]
         host=np.array(host, np.int64),
     )  # fmt: skip
     there = dict(zip(results, found))
-    given_back = []
+    given_back, fills = [], dict(call.fills)
     for k, output in enumerate(spec.outputs):
         known = call.results[k]
         if known is None or not call.wanted[k]:
             given_back.append(jnp.zeros(0, np.float32))
+        elif k in fills:
+            what = fills[k] if isinstance(fills[k], float) else given[spec.arrays[int(fills[k])].name]
+            given_back.append(jnp.full(known[0], what, known[1].numpy_dtype))
         else:
             given_back.append(_from_words(there[k], known[1], output.name))
     return tuple(given_back)

@@ -18,7 +18,7 @@ from ._param import SUFFIXES, Param
 class Index(NamedTuple):
     """What an index operand must hold: 0 to `extent`, or `other`."""
 
-    extent: str  # a parameter, or "whole - part along axis" of two host arrays and a parameter
+    extent: str  # a parameter, "whole - part" of two, or "whole - part along axis" of two host arrays and a parameter
     may_equal: bool  # the extent itself
     is_sorted: bool
     other: str  # a parameter, a number below 0, or ""
@@ -29,6 +29,8 @@ class Index(NamedTuple):
         if not rest:
             return int(numbers[name]) + self.may_equal
         part, _, axis = rest.partition(" along ")
+        if not axis:
+            return int(numbers[name]) - int(numbers[part]) + self.may_equal
         along = numbers[axis]
         return int(numbers[name][along]) - int(numbers[part][along]) + self.may_equal
 
@@ -77,6 +79,7 @@ class Row:
     defaults: Mapping[str, Mapping[str, float | int]]  # function ("" without {F}) -> parameter -> its default
     in_place: Mapping[str, tuple[str, ...]]  # output -> the inputs that it may be, of equal strides
     accumulates: str  # the output that is added to; empty: all are overwritten
+    leaves: Mapping[str, str]  # outputs of which some elements are not written -> what counts their rows, or ""
     is_bare: bool  # no workspace stands before the stream in `_run`
     # (function, (number, "" or "-" or "inverse", which of ours)): the gradient of that of `calls`; or empty
     gradient: tuple[Any, ...]

@@ -11,7 +11,9 @@ tools/gen_stub.py writes it.
 
 from __future__ import annotations
 
+import difflib
 import functools
+import inspect
 import re
 import sys
 import textwrap
@@ -38,7 +40,9 @@ def __dir__() -> list[str]:
 def _made(spec: Spec) -> Any:
     """A Python function with the signature of the spec: finds what was prepared for such arguments, or prepares it."""
     from baracuda._functions.arrays import KEYS
+    from baracuda._functions.crops import cropping
     from baracuda._functions.dispatch import Function, canonical, outer_key
+    from baracuda._functions.product_sums import broadcasting
 
     function = Function(spec)
     arrays = [argument.name for argument in spec.arrays]
@@ -48,7 +52,8 @@ def _made(spec: Spec) -> Any:
     others = ", ".join([*[f"keys[type({name})]({name})" for name in arrays], *parts])
     given = ", ".join(arrays)
     lines = [
-        f"def {spec.name}({signature(spec)}):",
+        f"def {spec.name}({signature(spec)}, **others):",
+        "    if others: refuse(others)",
         "    key = None",
         "    try:",  # which fails for a type that is new, and for a number that cannot be hashed
         "        if out is None:",
@@ -67,7 +72,7 @@ def _made(spec: Spec) -> Any:
     ]
     scope: dict[str, Any] = {
         "call": function.call, "launchers": function.launchers, "keys": KEYS, "outer_key": outer_key,
-        "canonical": canonical, "ndarray": np.ndarray, "default": REQUIRED,
+        "canonical": canonical, "ndarray": np.ndarray, "default": REQUIRED, "refuse": functools.partial(_refuse, spec),
         **{f"default_{n.name}": n.default for n in spec.numbers},
     }  # fmt: skip
     exec(compile("\n".join(lines), f"<baracuda.{spec.name}>", "exec"), scope)
@@ -77,8 +82,31 @@ def _made(spec: Spec) -> Any:
         made.__kwdefaults__.update({n.name: n.default for n in others})
     if spec.by_position:
         made.__defaults__ = tuple([n.default for n in spec.by_position])
+    whole = inspect.signature(made)
+    made.__signature__ = whole.replace(parameters=[p for p in whole.parameters.values() if p.name != "others"])
     made.__doc__, made.__module__ = documentation(spec), "baracuda"
-    return made
+    wider = {"matmul_backward": broadcasting, "pad_constant_backward": cropping}.get(spec.name)
+    return made if wider is None else wider(made)
+
+
+# What PyTorch and NumPy call arguments.
+_ELSEWHERE = {
+    "dim": "axis", "dims": "axis", "keepdim": "keepdims", "input": "x", "other": "b", "x1": "a", "x2": "b",
+    "self": "x", "unbiased": "correction", "ddof": "correction", "min_value": "min", "max_value": "max",
+    "normalized_shape": "axis", "src": "updates", "weights": "weight",
+}  # fmt: skip
+
+
+def _refuse(spec: Spec, others: dict[str, Any]) -> None:
+    """TypeError for arguments that the function has not, with those that may have been meant."""
+    name = next(iter(others))
+    known = [each.name for each in (*spec.arrays, *spec.numbers)] + ["needs"] * spec.is_partial + ["out"]
+    meant = [_ELSEWHERE[name]] if _ELSEWHERE.get(name) in known else difflib.get_close_matches(name, known, n=1)
+    text = f"{spec.name}() got an unexpected keyword argument {name!r}"
+    if name == "approximate":
+        meant = [other for other in (f"{spec.name}_tanh",) if other in specs()]
+        raise TypeError(f"{text}: {meant[0]} is a function of its own" if meant else text)
+    raise TypeError(f"{text}; did you mean {meant[0]!r}?" if meant else f"{text}; there are {', '.join(known)}")
 
 
 def signature(spec: Spec, annotated: bool = False) -> str:
@@ -113,6 +141,7 @@ _ANNOTATIONS = {
     "dtype": "Any", "mode": "str | EmbeddingBagMode", "repeats": "int | Sequence[int]", "padding_idx": "int | None",
     "rotary_dim": "int | None",
     "axis": "int", "output_shape": "int | Sequence[int]", "reduction_mode": "str | LossReduction",
+    "reduce": "str | ScatterReduction",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
                      "full_flag", "swap_flag", "is_causal", "channels_last", "is_half"), "bool"),
     **dict.fromkeys(("max_nz", "max_selected"), "int | None"), "fill_bits": "float",
@@ -272,7 +301,8 @@ _SHAPES = {
     "roll": "shifts is a number for axis, or for each axis of a tuple; without axis elements move in row-major order.",
     "permute": "dims has every axis of x once, in the order of the result's; negative ones count from the last.",
     "triangle": "x has two axes or more.",
-    "pad": "pad_low and pad_high are elements before and behind, a number for each axis or one for all.",
+    "pad": "pad_low and pad_high are elements before and behind, a number for each axis or one for all; negative ones "
+    "crop.",
     "concat": "Extents are equal but along axis; split_offset is that of a. A negative axis counts from the last.",
     "unfold": "The result has the windows along axis, and their elements along an axis behind all others, as "
     "torch.Tensor.unfold gives them; a negative axis counts from the last.",
@@ -284,8 +314,7 @@ _SHAPES = {
     "trace_backward": "x has two axes, of which only the extents are read; dy has one element.",
     "norm": "axis is one, or a tuple of them.",
     "loss": "reduction is none, mean or sum, a gradient's that of its function.",
-    "matmul": "As numpy.matmul: of arrays of more axes the last two are matrices; leading axes are equal, or there is "
-    "one matrix.",
+    "matmul": "As numpy.matmul: of arrays of more axes the last two are matrices, the others broadcast.",
     "rope": "x is (..., seq, head_dim) of at most four axes, positions (seq,), or (batch, seq) beside (batch, heads, "
     "seq, head_dim); without positions they count from 0. rotary_dim is head_dim by default.",
     "rope_apply": "x is (..., seq, d), the tables (seq, d / 2), or with the axes before them as well.",
@@ -296,17 +325,18 @@ _SHAPES = {
     "linear_gated": "x is (..., k), each weight (n, k), the result (..., n).",
     "grouped_gemm": "a is (m, k), b (groups, k, n), offsets (groups + 1,) of i32, the result (m, n).",
     "grouped_gemm_backward": "dy is (m, n), a (m, k), b (groups, k, n), offsets (groups + 1,) of i32.",
-    "matmul_backward": "dy is (..., m, n), a (..., m, k), b (..., k, n), of as many matrices each.",
+    "matmul_backward": "a and b are those of matmul, dy has the shape of its result; gradients are summed over axes "
+    "along which an operand was broadcast.",
     "linear_backward": "dy is (..., n), x (..., k), weight (n, k); of an activation behind it dy is the gradient.",
     "channels": "x has items, channels and any other axes; gamma and beta have an element a channel.",
     "accumulated": "The result has the extents of what is added, but size along axis; negative axes count from the "
     "last.",
     "gather": "The result has the shape of index, and x is as long along the other axes, or longer; negative axes "
-    "count from the last. What an index outside of x stands for is not written.",
+    "count from the last. What an index outside of x stands for is 0, or what out has there.",
     "index_select": "index has one axis; negative axes count from the last. What an index outside of x stands for is "
-    "not written.",
+    "0, or what out has there.",
     "scatter": "updates and index have one shape, the result has size along axis, and 0 where no index points; given "
-    "as out it keeps what it has there. Indices outside of it are skipped.",
+    "as out, which may be longer along the other axes, it keeps what it has there. Indices outside of it are skipped.",
     "max_bags": "weight is (num_embeddings, embedding_dim); offsets have a bag's start each, and with "
     "include_last_offset the end of the last one. out_index has their dtype.",
     "sparse_bags": "dout is (bags, embedding_dim); offsets have a bag's start each, and with include_last_offset the "
@@ -316,15 +346,18 @@ _SHAPES = {
     "last_offset_bags": "weight is (num_embeddings, embedding_dim), dout (bags, embedding_dim); offsets have a bag's "
     "start each, and the end of the last one.",
     "scatter_backward": "updates and index have one shape; dy, x and y have another extent along axis.",
-    "numbered": "Elements are numbered in row-major order. take gives the shape of index, where an index outside of x "
-    "is not written; put and put_add give one axis of size elements, 0 where no index points, or what out has there.",
+    "numbered": "Elements are numbered in row-major order. take gives the shape of index, 0 where an index is outside "
+    "of x, or what out has there; put and put_add give one axis of size elements, 0 where no index points, or what out "
+    "has there.",
     "gather_rows": "table is (rows, columns), index (n,), of u32.",
-    "selection": "mask has the shape of the whole. There is room for max_selected elements, by default for all; how "
-    "many there are is known on the device alone, and what is behind the last one is not written.",
+    "selection": "mask has the shape of the whole. There is room for max_selected elements, by default for all, where "
+    "NumPy's arrays have those that there are; how many these are is known on the device alone, and 0 is behind the "
+    "last one, or what out has there.",
     "masked_scatter": "The result has the shape of mask, and 0 where it takes no element; given as out it keeps what "
     "it has there.",
-    "nonzero": "coordinates is (max_nz, rank), by default with room for all elements; how many there are is known on "
-    "the device alone, and rows behind the last one are not written.",
+    "nonzero": "coordinates is (max_nz, rank), by default with room for all elements, where NumPy's arrays have those "
+    "that there are; how many these are is known on the device alone, and rows behind the last one are 0, or what out "
+    "has there.",
     "one_hot": "The result has an axis of num_classes behind those of index, and the dtype given.",
     "masked": "Arrays broadcast as in NumPy.",
 }

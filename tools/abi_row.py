@@ -116,6 +116,7 @@ class Row:
     is_apart: bool  # no output may be an input
     in_place: dict[str, tuple[str, ...]]  # output -> inputs that it may be
     accumulates: str  # the output that is added to
+    leaves: dict[str, str]  # outputs of which some elements are not written -> the output that counts their rows
     indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> extent, whether it may be that, sorted, or what
     doc: str
     # operand of addresses -> (direction, name) of what they are of

@@ -69,10 +69,14 @@ in_place       the inputs of its layout and element size that an output may be, 
                an input at all. By default they are those of its extents, results of losses being as many as elements,
                and of its dtype, which of a pointwise op needs not be the same. Any other overlap is status 2
 accumulates    the output to which the op adds; others are overwritten
+leaves         outputs of which some elements are not written, one a line: `out`, where they are those of bad indices,
+               or `out behind counter`, where they are rows from the number in counter on. A function on arrays clears
+               what it allocates, or trims it where it can read counter
 points         what the addresses of operands of dtype `T.address` are of, arrays of T, one a line: `d_pointers: out d`
 indexes        the operands that are indices, of what, one a line: `ids < num_segments sorted`, `offsets <= n sorted`,
-               `indices < rows or padding`, `target < classes or -100`, `start <= whole - part along axis`, which are
-               host arrays and a number. Kernels take any values, as `doc` says; the checking mode does not
+               `indices < rows or padding`, `target < classes or -100`, `start <= whole - part`, or `start <= whole -
+               part along axis`, which are host arrays and a number. Kernels take any values, as `doc` says; the
+               checking mode does not
 call           functions on arrays, one a line, for rows of families whose functions do not follow from the parameters
                alone: `name(array, number, array = None, *, number = default) -> result, result`. `c as name` is C's
                parameter by another name, and `c is value`, of a number or another parameter's name, one that
@@ -109,8 +113,8 @@ SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
 KEYS = {
     "F", "gradients_of", "like", *SIGNATURES, "tail", "can_implement", "workspace_size", "workspace_bytes", *CLASSES,
-    "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "points", "indexes",
-    "call", "gradient", "about", "doc",
+    "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "leaves", "points",
+    "indexes", "call", "gradient", "about", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # keys that a row does not take from another
 MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h
@@ -266,6 +270,18 @@ def parse_in_place(text: str, params: tuple[Param, ...], *, pointwise: bool = Fa
     return {out.name: given.get(out.name, ()) for out in outputs}
 
 
+def parse_leaves(text: str, params: Sequence[Param]) -> dict[str, str]:
+    """Output -> the output that counts its rows, or nothing."""
+    outputs = {p.name for p in params if p.direction == "out"}
+    found = {}
+    for line in filter(None, text.split("\n")):
+        output, _, counter = line.strip().partition(" behind ")
+        if stray := {output, counter or output} - outputs:
+            raise TableError(f"leaves: {min(stray)!r} is no `out` parameter")
+        found[output] = counter
+    return found
+
+
 def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...]) -> dict[str, dict[str, tuple]]:
     inputs = {p.name for p in params if p.is_pointer and not p.is_output}
     outputs = {p.name for p in params if p.is_output}
@@ -298,14 +314,15 @@ def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, 
     inputs, scalars, arrays = ({p.name for p in params if p.direction == kind} for kind in ("in", "", "host"))
     indexes = {}
     for line in filter(None, map(str.strip, text.splitlines())):
-        m = re.fullmatch(r"(\w+) (<=?) (\w+|\w+ - \w+ along \w+)( sorted)?(?: or (\w+|-\d+))?", line)
+        m = re.fullmatch(r"(\w+) (<=?) (\w+|\w+ - \w+(?: along \w+)?)( sorted)?(?: or (\w+|-\d+))?", line)
         if not m:
             raise TableError(f"indexes: {line!r} is not 'operand < extent [sorted] [or parameter or number]'")
         name, relation, extent, is_sorted, other = m.groups(default="")
         if name not in inputs:
             raise TableError(f"indexes: {name!r} is no input")
         *parts, axis = re.findall(r"\b(?!along\b)\w+", extent)
-        named = {axis, *([other] if other and not other.startswith("-") else [])}
+        numbers, parts = ([axis], parts) if "along" in extent.split() else ([axis, *parts], [])
+        named = {*numbers, *([other] if other and not other.startswith("-") else [])}
         if unknown := (named - scalars) | (set(parts) - arrays):
             raise TableError(f"indexes: {sorted(unknown)[0]!r} is no number of the row")
         indexes[name] = (extent, relation == "<=", bool(is_sorted), other)
@@ -468,6 +485,7 @@ class Section:
         accumulates = section.get("accumulates", "")
         if accumulates and getattr(by_name.get(accumulates), "direction", "") != "inout":
             raise TableError(f"accumulates: {accumulates!r} is no `inout` parameter")
+        leaves = parse_leaves(section.get("leaves", ""), params)
 
         functions = self.functions(params)
         sums = "sums" in section and form == "strided"
@@ -500,7 +518,7 @@ class Section:
             defaults={name: of_all | functions.defaults.get(name, {}) for name in functions.docs or ("",)},
             workspace=SUMS_WORKSPACE if sums else "" if follows else section.get("workspace", ""),
             deterministic=section.get("deterministic", "yes"), is_apart=section.get("in_place") == "no",
-            in_place=in_place, accumulates=accumulates, doc=doc,
+            in_place=in_place, accumulates=accumulates, leaves=leaves, doc=doc,
             is_bare="tail" in section,
             bytes_type=section.get("workspace_bytes", ""),
             points=parse_points(section.get("points", ""), params),

@@ -407,7 +407,16 @@ def oplist_text(rows: list[Row]) -> str:
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)
         sized = () if row.size_params == row.problem else tuple(p.name for p in row.size_params)
         about = (row.workspace, row.deterministic, row.doc, row.saves, row.defaults, row.in_place, row.accumulates)
-        about = (*about, row.is_bare, row.gradient, row.points, row.about, row.indexes, tuple(map(tuple, row.calls)))
+        about = (
+            *about,
+            row.leaves,
+            row.is_bare,
+            row.gradient,
+            row.points,
+            row.about,
+            row.indexes,
+            tuple(map(tuple, row.calls)),
+        )
         fields = (row.name, row.family, row.functions, row.slots, params, check, sized, row.reads, *about)
         lines += ["    (", *(f"        {field!r}," for field in fields), "    ),"]
     return "\n".join(lines) + "\n)\n"

@@ -24,7 +24,7 @@ PROLOGUE = '''"""Signatures of baracuda/functions.py. Written by tools/gen_stub.
 from collections.abc import Sequence
 from typing import Any
 
-from baracuda.kinds import EmbeddingBagMode, LossReduction
+from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction
 
 # Of NumPy, PyTorch, CuPy, JAX; a TensorRef; whatever has DLPack, an array interface or the buffer protocol; a number
 Array = Any

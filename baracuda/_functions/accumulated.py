@@ -30,4 +30,5 @@ def along_axis(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
         elif param.role == "extent":
             values[param.name] = size
     extents = {source.name: shape, index.name: line, result.name: own}
-    return Layout(values, extents, {result.name: own})
+    larger = {} if index.shape == "selected" else {result.name: axis}
+    return Layout(values, extents, {result.name: own}, larger=larger)

@@ -99,6 +99,14 @@ class Kind:
         """A view of the array with its axes in another order."""
         return array.transpose(order)
 
+    def spread(self, array: Any, shape: tuple[int, ...]) -> Any:
+        """A view of the array, broadcast to a shape."""
+        return np.broadcast_to(array, shape)
+
+    def reshaped(self, array: Any, shape: tuple[int, ...]) -> Any:
+        """The elements in row-major order in another shape; a copy where a view cannot have it."""
+        return array.reshape(shape)
+
     def copy(self, target: Any, source: Any) -> None:
         """Fill what `contiguous` made anew."""
         target[...] = source
@@ -106,6 +114,10 @@ class Kind:
     def zero(self, array: Any) -> None:
         """Set every element to 0, in the order of `stream`."""
         raise NotImplementedError
+
+    def fill(self, array: Any, value: float) -> None:
+        """Set every element to a number, in the order of `stream`."""
+        array[...] = value
 
     def stream(self, like: Any) -> int:
         """That on which the framework would launch now."""
@@ -230,6 +242,9 @@ class _Torch(Kind):
     def turned(self, array: Any, order: tuple[int, ...]) -> Any:
         return array.permute(order)
 
+    def spread(self, array: Any, shape: tuple[int, ...]) -> Any:
+        return array.expand(shape)
+
     def zero(self, array: Any) -> None:
         array.zero_()
 
@@ -274,6 +289,9 @@ class _CuPy(Kind):
     def contiguous(self, array: Any) -> Any:
         return self.cupy.ascontiguousarray(array)
 
+    def spread(self, array: Any, shape: tuple[int, ...]) -> Any:
+        return self.cupy.broadcast_to(array, shape)
+
     def zero(self, array: Any) -> None:
         array.fill(0)
 
@@ -314,6 +332,16 @@ class _Views(Kind):
             array.ptr, shape, array.dtype, strides, device=array.device, readonly=array.readonly, owner=array
         )  # fmt: skip
 
+    def spread(self, array: Any, shape: tuple[int, ...]) -> Any:
+        strides = (0,) * (len(shape) - len(array.shape)) + array.strides
+        steps = [s if have == want else 0 for s, have, want in zip(strides[::-1], array.shape[::-1], shape[::-1])]
+        strides = strides[: len(shape) - len(steps)] + tuple(steps[::-1])
+        return TensorRef(array.ptr, shape, array.dtype, strides, device=array.device, readonly=True, owner=array)
+
+    def reshaped(self, array: Any, shape: tuple[int, ...]) -> Any:
+        dense = self.contiguous(array)
+        return TensorRef(dense.ptr, shape, dense.dtype, device=dense.device, readonly=dense.readonly, owner=dense)
+
     def contiguous(self, array: Any) -> Any:
         from baracuda import functions  # which needs this module
 
@@ -333,6 +361,12 @@ class _Views(Kind):
 
     def zero(self, array: Any) -> None:
         memory.clear(array)
+
+    def fill(self, array: Any, value: float) -> None:
+        from baracuda import functions
+
+        memory.clear(array)
+        functions.add(array, value, out=array)
 
 
 class _Namespace(_Views):
@@ -354,6 +388,12 @@ class _Namespace(_Views):
         if like.device == "cuda":
             return super().empty(shape, native, like)
         return np.empty(shape, native.numpy_dtype)
+
+    def spread(self, array: Any, shape: tuple[int, ...]) -> Any:
+        return self.namespace.broadcast_to(array, shape)
+
+    def reshaped(self, array: Any, shape: tuple[int, ...]) -> Any:
+        return self.namespace.reshape(array, shape)
 
     def finish(self, result: Any) -> Any:
         if not isinstance(result, (np.ndarray, TensorRef)):

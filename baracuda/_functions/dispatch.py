@@ -6,7 +6,6 @@ Of its kind means: dtypes, shapes, strides and devices of the arrays, and the nu
 from __future__ import annotations
 
 import functools
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from baracuda import _checks
 from baracuda._calls import Call, Form, forms_of, op_names
 from baracuda._checks import watched_call
 from baracuda._functions.arrays import (
-    KEYS,
     NUMPY,
     POINTERS,
     SCALARS,
@@ -30,11 +28,13 @@ from baracuda._functions.arrays import (
     uses_allocator,
 )
 from baracuda._functions.launch import launcher
-from baracuda._functions.layout import Layout, Scattered, of_rank
+from baracuda._functions.layout import Layout, Scattered, of_rank, settled, viewed
 from baracuda._functions.layouts import parameters, solve
+from baracuda._functions.prepared import Prepared, canonical, ordered, outer_key
+from baracuda._functions.problem import Problem
 from baracuda._functions.spec import Argument, Spec
-from baracuda._lib import Library, symbol_name
-from baracuda._optable import Op, Row
+from baracuda._lib import symbol_name
+from baracuda._optable import Op, Param, Row
 from baracuda._scalars import shown
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
@@ -44,33 +44,6 @@ from baracuda.tensor import EMPTY_ADDRESS, TensorRef, contiguous_stride, tensor
 _MOST = 4096  # prepared calls that a function keeps
 _PACKED = (ElementKind.S4, ElementKind.U4, ElementKind.BIN)
 _SOME = object()
-
-
-class Prepared:
-    """A checked call: its C function and arguments but for the addresses, and how results are made."""
-
-    __slots__ = (
-        "clears", "constants", "copies", "function", "is_plain", "kind", "library", "like", "names", "order", "results",
-        "row", "scalars", "slots", "symbol", "wanted", "workspace",
-    )  # fmt: skip
-
-    library: Library
-    row: Row
-    names: Mapping[str, str]  # C's -> Python's
-    kind: Kind  # of the results
-    like: int  # the array beside which they are made
-    results: list[tuple[tuple[int, ...], Any] | None]  # shape and native dtype; None for one that is not wanted
-    scalars: list[tuple[int, ElementKind]]  # positions of Python numbers among the arrays, and what they become
-    copies: list[
-        tuple[int, tuple[int, ...]]
-    ]  # positions of arrays that C wants in row-major order, of axes in an order
-    wanted: list[bool]  # whether the caller gets each result; C writes some all the same
-    clears: bool  # whether results are cleared first, since C adds to them or writes them in part
-    slots: list[int]  # of each C pointer, its position among arrays, results, and None
-    order: tuple[int, ...]  # of each C argument before the workspace: which of the slots, or -1 for the next constant
-    constants: list[Any]
-    is_plain: bool  # nothing but addresses is left for a launch, and memory for what it writes
-    workspace: int
 
 
 class Function:
@@ -100,6 +73,8 @@ class Function:
             try:
                 call = self._prepare(given, numbers, out is not None, needs, None)
             except Scattered:
+                if out is None:
+                    raise
                 return self._copied_into(out, self.call(None, arrays, numbers, None, needs))
             keep(self._prepared, whole, call)
         own = call.workspace and uses_allocator()  # a workspace of the caller's allocator
@@ -119,12 +94,13 @@ class Function:
         with naming(self.spec.name), kind.guard(like):
             for position, dtype in call.scalars:
                 given[position] = kind.scalar(fitting(names[position], dtype, given[position]), dtype, like)
-            for position, order in call.copies:
-                given[position] = self._copied(given[position], order)
+            for position, order, shape in call.copies:
+                given[position] = self._copied(given[position], order, shape)
             skipped = len(self.spec.outputs) if out is not None else 0  # which the caller gave
             made = [result and kind.empty(*result, like) for result in call.results[skipped:]]
-            if call.clears:
-                for result in made:
+            trims = call.trims if _checks.active is None else []  # what is recorded writes to the same memory again
+            if call.clears and not trims:
+                for result in filter(lambda each: each is not None, made):
                     zero = functools.partial((kind_of(result) or kind).zero, result)
                     zero()
                     if _checks.active is not None:
@@ -143,10 +119,29 @@ class Function:
                 status = self._watched(call, everything, scratch, handle, arguments)
             if status:
                 call.library.check(call.symbol, status)
+        self._fill(call, everything)
         if out is not None:
             return out
+        for position, counter in trims:
+            rows = min(int(made[counter]), made[position].shape[0])
+            made[position].resize((rows, *made[position].shape[1:]), refcheck=False)
         made = [kind.finish(result) if wanted else None for result, wanted in zip(made, call.wanted)]
         return made[0] if self._single else tuple(made)
+
+    def _fill(self, call: Prepared, everything: Sequence[Any]) -> None:
+        """Results of a call without elements, of which C writes none."""
+        for position, what in call.fills:
+            target = everything[len(self.spec.arrays) + position]
+            if target is None:
+                continue
+            kind = kind_of(target) or call.kind
+            if isinstance(what, float):
+                fill = functools.partial(kind.fill, target, what)
+            else:
+                fill = functools.partial(kind.copy, target, everything[what])
+            fill()
+            if _checks.active is not None:
+                _checks.active.also(fill)
 
     def _watched(
         self, call: Prepared, everything: Sequence[Any], scratch: Any, stream: int, arguments: Sequence[Any]
@@ -162,10 +157,11 @@ class Function:
             _checks.active.keep(everything, scratch)
         return watched_call(call.function, call.row, views, call.names, stream, arguments)
 
-    def _copied(self, array: Any, order: tuple[int, ...]) -> Any:
+    def _copied(self, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
         """An array in row-major order of its axes, for C."""
         kind = result_kind(array)
-        turned = array if order == tuple(range(len(order))) else kind.turned(array, order)
+        whole = array if tuple(array.shape) == shape else kind.spread(array, shape)
+        turned = whole if order == tuple(range(len(order))) else kind.turned(whole, order)
         copy = kind.contiguous(turned)
         if _checks.active is not None and copy is not array:
             _checks.active.also(functools.partial(kind.copy, copy, turned))
@@ -199,6 +195,8 @@ class Function:
 
     def _unusual(self, arrays: tuple[Any, ...], numbers: tuple[Any, ...], out: Any, needs: Any) -> Any:
         """Of arrays that no kind reads directly: each call looks at them anew."""
+        if (plain := self._without_scalars(arrays)) is not None:
+            return self.call(None, plain, numbers, out, needs)
         with naming(self.spec.name):
             views = [known(array, argument.name) for array, argument in zip(arrays, self.spec.arrays)]
             outs = () if out is None else self._outs(out)
@@ -209,8 +207,21 @@ class Function:
         try:
             call = self._prepare(given, numbers, out is not None, needs, kind)
         except Scattered:
+            if out is None:
+                raise
             return self._copied_into(out, self._unusual(arrays, numbers, None, needs))
         return self._launch(call, given, out)
+
+    def _without_scalars(self, arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """NumPy's scalars beside arrays as the numbers that they are, which take the dtype of the arrays; None where
+        there is nothing to change."""
+        scalars = [k for k, a in enumerate(self.spec.arrays) if isinstance(arrays[k], np.generic)
+                   and self.spec.slot_of(a) == "T"]  # fmt: skip
+        others = [a for a in arrays if a is not None and type(a) not in SCALARS and not isinstance(a, np.generic)]
+        if not scalars or not others:
+            return None
+        plain = [each.item() if k in scalars else each for k, each in enumerate(arrays)]
+        return tuple(plain) if all([type(plain[k]) in SCALARS for k in scalars]) else None
 
     # --- the first call of its kind ---------------------------------------------------------------------------------
 
@@ -239,52 +250,10 @@ class Function:
             return served
 
 
-def outer_key(array: Any) -> Any:
-    """What of an array a call depends on, also where it is written."""
-    key = KEYS[type(array)](array)
-    return (key, array.flags.writeable) if type(array) is np.ndarray else key
-
-
 def keep(store: dict[Any, Any], key: Any, value: Any) -> None:
     if len(store) >= _MOST:
         store.clear()
     store[key] = value
-
-
-def ordered(call: Prepared, pointers: Sequence[Any]) -> list[Any]:
-    """C's arguments before the workspace."""
-    constants = iter(call.constants)
-    return [pointers[place] if place >= 0 else next(constants) for place in call.order]
-
-
-class _Problem:
-    """What `Call` asks a plan for."""
-
-    names: Mapping[str, str] = {}
-    numbers: Mapping[str, Any] = {}
-    by_width = False
-
-    def __init__(self, library: Library, layout: Layout, numbers: Mapping[str, Any]) -> None:
-        self.library, self.parameters, self._layout = library, numbers, layout
-        self.descriptor = types.SimpleNamespace(**layout.values)
-
-    def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
-        """Weights, of which C wants the strides as broadcast to the shape."""
-        axis = self._layout.channel_axis
-        if axis is None or name not in ("weight", "dweight"):
-            return strides
-        return tuple([strides[0] if d == axis else 0 for d in range(self.descriptor.rank)])
-
-    def offset(self, strides: tuple[int, ...]) -> int:
-        axis = self._layout.offset_axis
-        if axis is None:
-            return 0
-        halves = getattr(self.descriptor, "output_shape", None)  # of gated operands
-        return strides[axis] if halves is None else int(halves[axis] * strides[axis])
-
-    def step(self, name: str, strides: tuple[int, ...]) -> int:
-        found = self._layout.values.get(name)  # a pitch
-        return strides[self._layout.steps[name]] if found is None else int(found)
 
 
 class _Preparation:
@@ -310,7 +279,7 @@ class _Preparation:
         self.library = library_for(self._backend())
         self.kind = self.kind.on(self.library.backend)
         self.element = self._element()
-        self.forms = forms_of(_Problem, self._ops())  # type: ignore[arg-type]
+        self.forms = forms_of(Problem, self._ops())  # type: ignore[arg-type]
         self.scalars = [
             (k, self._kinds(argument)[0]) for k, argument in enumerate(spec.arrays) if argument.name in self.numerals
         ]
@@ -341,7 +310,7 @@ class _Preparation:
             for name, pointer in form.pointers.items()
         ])  # fmt: skip
         op = form.op if flat or form.strided is None else form.strided
-        problem = _Problem(self.library, layout, parameters(spec, form.row, self.numbers, self.element, layout.values))
+        problem = Problem(self.library, layout, parameters(spec, form.row, self.numbers, self.element, layout.values))
         arguments = Call(problem, op).arguments(views, strides)  # type: ignore[arg-type]
         return self._assembled(form, op, layout, arguments)
 
@@ -370,13 +339,8 @@ class _Preparation:
             raise InvalidProblemError(", ".join(f"{name} is in {place} memory" for name, place in places.items()))
         return next(iter(places.values()), None)
 
-    def _slot(self, argument: Argument) -> str:
-        """What the row says of an operand's dtype: "T", "i32"."""
-        found = [p.dtype for p in self.spec.row.params if argument.pointer and p.name == argument.pointer]
-        return found[0] if found else "T"
-
     def _element(self) -> ElementKind:
-        typed = [a.name for a in self.spec.arrays if self._slot(a) == "T"]
+        typed = [a.name for a in self.spec.arrays if self.spec.slot_of(a) == "T"]
         if not typed:  # of the results alone
             return as_element(self.numbers["dtype"], "dtype")
         if (view := self.views.get(self._typed())) is not None:
@@ -390,7 +354,7 @@ class _Preparation:
 
     def _typed(self) -> str:
         """The array that decides about the dtype: the first one, of those that are read if there is one. Or none."""
-        typed = [a.name for a in self.spec.arrays if self._slot(a) == "T" and self.views.get(a.name) is not None]
+        typed = [a.name for a in self.spec.arrays if self.spec.slot_of(a) == "T" and self.views.get(a.name) is not None]
         return min(typed, key=lambda name: not self._is_read(name), default="")
 
     def _is_read(self, name: str) -> bool:
@@ -409,7 +373,7 @@ class _Preparation:
         if is_chosen and symbol in spec.own_dtypes:
             targets = [d for d in spec.row.slots["U"] if op_names(spec.patterns, "", symbol, d)]
             raise UnsupportedError(f"dtype is {output}, must be one of {', '.join(targets)}")
-        name = next((f"{a.name} has dtype" for a in spec.arrays if self._slot(a) == "T"), "dtype is")
+        name = next((f"{a.name} has dtype" for a in spec.arrays if self.spec.slot_of(a) == "T"), "dtype is")
         raise UnsupportedError(f"{name} {symbol}, must be one of {', '.join(spec.dtypes)}")
 
     def _written(self) -> list[Argument]:
@@ -433,7 +397,7 @@ class _Preparation:
             view = self.views[argument.name]
             if argument.pointer and view is not None and view.dtype not in self._kinds(argument):
                 wanted = " or ".join(map(str, self._kinds(argument)))
-                first = self._typed() if self._slot(argument) == "T" else ""
+                first = self._typed() if self.spec.slot_of(argument) == "T" else ""
                 of = f", that of {first}: bk.cast converts" if first not in ("", argument.name) else ""
                 raise InvalidProblemError(f"{argument.name} has dtype {view.dtype}, expected {wanted}{of}")
         fields = {self._field(a): self.views[a.name] for a in self.spec.arrays if a.pointer}
@@ -466,6 +430,8 @@ class _Preparation:
                 raise InvalidProblemError(f"out is {out!r}, must be an array")
             else:
                 view, name = _kind(out).view(out, "out"), "out" if len(self.spec.outputs) == 1 else output.name
+                if output.pointer in layout.larger:
+                    view = _beginning(view, shape, layout.larger[output.pointer])
                 strided = form.is_strided(form.pointers[field])
                 operand = Operand(name, shape, "the result's", form.kinds(field), True, True, False, None, ())
                 check_view(operand, view, self.library.backend)
@@ -511,13 +477,14 @@ class _Preparation:
         for extra in self.spec.unnamed:
             fresh = TensorRef(EMPTY_ADDRESS, layout.shapes[extra.pointer], form.kinds(self._field(extra))[0])
             given[self._field(extra)] = (extra, fresh)
-        self.copies: dict[str, tuple[int, ...]] = {}
+        self.copies: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         views: dict[str, TensorRef | None] = {}
         for name, pointer in form.pointers.items():
             argument, view = given.get(name, (None, None))
             if view is None or argument is None:
                 views[name] = None
                 continue
+            view = settled(view)
             extents, see = layout.extents[pointer.name], layout.seen.get(pointer.name)
             strided = form.is_strided(pointer)
             if see is None:
@@ -529,18 +496,34 @@ class _Preparation:
                 text = f"{argument.name} of shape {view.shape} cannot be written in row-major order"
                 self._refuse_strides(form, text)
             if seen is None:
-                order = layout.orders.get(pointer.name, tuple(range(len(view.shape))))
-                self.copies[argument.name] = order
-                turned = tuple([padded.shape[a] for a in order]) if see is not None else padded.shape
-                dense = TensorRef(view.ptr, turned, view.dtype, device=view.device)
-                whole = TensorRef(view.ptr, extents, view.dtype, device=view.device)
-                seen = dense if see is None else whole if pointer.name in layout.orders else see(dense)
-                assert seen is not None
+                seen = self._seen_of_copy(argument, pointer, view, padded, layout)
             padded = seen
             if not self._matches(padded, extents, strided):
                 raise InvalidProblemError(f"{argument.name} has shape {view.shape}, expected {extents}")
             views[name] = padded
         return views
+
+    def _seen_of_copy(
+        self, argument: Argument, pointer: Param, view: TensorRef, padded: TensorRef, layout: Layout
+    ) -> TensorRef:
+        """What the op sees of a copy in row-major order, broadcast to more axes where it does not do without."""
+        see, extents = layout.seen.get(pointer.name), layout.extents[pointer.name]
+
+        def seen_of(shape: tuple[int, ...]) -> TensorRef | None:
+            order = layout.orders.get(pointer.name, tuple(range(len(shape))))
+            self.copies[argument.name] = order, shape
+            if see is None:
+                return TensorRef(view.ptr, padded.shape, view.dtype, device=view.device)
+            ordered = extents if pointer.name in layout.orders else tuple([shape[a] for a in order])
+            dense = settled(TensorRef(view.ptr, ordered, view.dtype, device=view.device))
+            return dense if pointer.name in layout.orders else see(dense)
+
+        seen = seen_of(view.shape)
+        if seen is None and pointer.name in layout.spreads:
+            seen = seen_of(layout.spreads[pointer.name])
+        if seen is None:
+            raise UnsupportedError(f"{argument.name} of shape {view.shape} cannot be read in row-major order")
+        return seen
 
     def _matches(self, view: TensorRef, extents: tuple[int, ...], may_broadcast: bool) -> bool:
         pairs = zip(view.shape, extents)
@@ -562,8 +545,13 @@ class _Preparation:
         call.wanted = self.wanted
         call.scalars = self.scalars
         positions = {a.name: k for k, a in enumerate(spec.arrays)}
-        call.copies = [(positions[name], order) for name, order in self.copies.items()]
-        call.clears = not self.has_out and any([param.direction == "inout" for param in op.row.params])
+        call.copies = [(positions[name], *copy) for name, copy in self.copies.items()]
+        call.trims = self._trims(op.row)
+        pointers = [each.pointer for each in (*spec.outputs, *spec.unnamed)]
+        call.fills = [(pointers.index(name), positions.get(what, what)) for name, what in layout.fills.items()
+                      if name in pointers]  # fmt: skip
+        has_rest = bool(op.row.leaves) or any([param.direction == "inout" for param in op.row.params])
+        call.clears = not self.has_out and has_rest
         call.slots = [names.index(params[k].name) if params[k].name in names else len(names) for k in places]
         call.row, call.names = op.row, spec.names
         call.function, call.symbol = self.library.function(op.name), symbol_name(op.name)
@@ -574,8 +562,20 @@ class _Preparation:
             problem = op.row.problem_arguments(arguments)
             call.workspace = int(self.library.function(op.name, "workspace_size")(*problem))
         on_cpu = self.library.backend == "cpu"
-        call.is_plain = not call.copies and bool(self.likes) and (on_cpu or bool(self.kind.stream_now))
+        call.is_plain = (
+            not (call.copies or call.trims or call.fills)
+            and bool(self.likes)
+            and (on_cpu or bool(self.kind.stream_now))
+        )
         return call
+
+    def _trims(self, row: Row) -> list[tuple[int, int]]:
+        """NumPy's results are cut to the rows that there are, unless the caller said for how many there is room."""
+        has_room = any([value is not None for value in self.numbers.values()])
+        if self.has_out or has_room or self.kind is not NUMPY or not all(self.wanted):
+            return []
+        places = {output.pointer: k for k, output in enumerate(self.spec.outputs)}
+        return [(places[name], places[counter]) for name, counter in row.leaves.items() if counter]
 
 
 def output_of(row: Row) -> ElementKind:
@@ -583,16 +583,13 @@ def output_of(row: Row) -> ElementKind:
     return ElementKind.F64 if "f64" in row.slots.get("U", ()) else ElementKind.I64
 
 
+def _beginning(view: TensorRef, shape: tuple[int, ...], axis: int) -> TensorRef:
+    """As much of a longer result as the op sees."""
+    fits = len(view.shape) == len(shape) and all([have >= want for have, want in zip(view.shape, shape)])
+    return viewed(view, shape, view.strides) if fits and view.shape[axis] == shape[axis] else view
+
+
 def _kind(array: Any) -> Kind:
     found = kind_of(array)
     assert found is not None
     return found
-
-
-def canonical(number: Any) -> Any:
-    """A number as a part of a key: -0.0 is not 0.0, 1.0 and True are not 1, and NaN is itself."""
-    if type(number) is int:
-        return number
-    if type(number) is float and (not number or number != number):
-        return repr(number)
-    return type(number), number

@@ -50,7 +50,8 @@ def scatter(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
         "upd_numel": math.prod(updates), "rank": len(updates), "scatter_dim": axis, "out_dim_size": size,
         "upd_shape": updates,
     }  # fmt: skip
-    return Layout(values, {"updates": updates, "index": updates, "out": out}, {"out": out})
+    extents = {"updates": updates, "index": updates, "out": out}
+    return Layout(values, extents, {"out": out}, larger={"out": axis})
 
 
 def scatter_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:

@@ -29,6 +29,9 @@ class Layout:
     orders   of the axes of such a copy, where they are not those of the operand
     steps    the axis whose stride a scalar is
     place    scalars that follow from where the operands lie
+    spreads  shapes to which inputs are broadcast before such a copy
+    larger   results that the caller gives may be longer, but along this axis
+    fills    results of a call that has nothing to read: a number, or the argument of which they are a copy
     """
 
     values: dict[str, Any]
@@ -40,6 +43,9 @@ class Layout:
     orders: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
     steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
     place: Callable[[dict[str, TensorRef | None]], dict[str, Any]] | None = None
+    spreads: Mapping[str, Shape] = dataclasses.field(default_factory=dict)
+    larger: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    fills: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
 
 
 def extent_of(name: str, given: Any, least: int, most: int) -> Any:
@@ -72,6 +78,13 @@ def axes_of(name: str, given: object, shape: Shape) -> tuple[int, ...]:
 def viewed(view: TensorRef, shape: Shape, strides: tuple[int, ...]) -> TensorRef:
     """The memory of a view in another shape."""
     return TensorRef(view.ptr, shape, view.dtype, strides, device=view.device, readonly=view.readonly)
+
+
+def settled(view: TensorRef) -> TensorRef:
+    """A view without elements has the strides of one in row-major order, which never are 0; others stay as they are."""
+    if view.numel:
+        return view
+    return viewed(view, view.shape, contiguous_stride(tuple([max(extent, 1) for extent in view.shape])))
 
 
 def of_rank(view: TensorRef, rank: int) -> TensorRef:

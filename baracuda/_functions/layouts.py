@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from baracuda import _domains
 from baracuda._functions import (
     accumulated,
     bags,
@@ -277,6 +278,7 @@ def parameters(
             found[param.name] = as_integer(name, int(value) if integral else value)
         else:
             found[param.name] = as_real(name, value)
+    _domains.check(row, spec.function, found, {number: name for number, (name, _) in given.items()})
     return found
 
 

@@ -24,7 +24,7 @@ def flip(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) ->
 def roll(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     """Without an axis along the elements in row-major order."""
     shape = shapes["x"]
-    shifts = _several("shifts", numbers["shifts"], INT32_MIN)
+    shifts = several("shifts", numbers["shifts"], INT32_MIN)
     if numbers["axis"] is None:
         if len(shifts) != 1:
             raise InvalidProblemError(f"shifts is {numbers['shifts']!r}, must be one number where axis is None")
@@ -62,11 +62,11 @@ def triangle(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
 
 
 def pad(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """Elements before and behind, for each axis or one number for all."""
+    """Elements before and behind, for each axis or one number for all; negative ones crop."""
     ((name, shape),) = shapes.items()
     widths = []
     for side in ("pad_low", "pad_high"):
-        each = _several(side, numbers[side], 0)
+        each = several(side, numbers[side], INT32_MIN)
         if len(each) not in (1, len(shape)):
             raise InvalidProblemError(
                 f"{side} is {numbers[side]!r}, must be one number or one for each axis of {shape}"
@@ -79,6 +79,8 @@ def pad(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> 
             raise InvalidProblemError(f"dy has shape {shape}, less than pad_low {low} and pad_high {high}")
     else:
         small, large = shape, tuple([e + lo + hi for e, lo, hi in zip(shape, low, high)])
+    if any([extent < 0 for extent in large]):
+        raise InvalidProblemError(f"x has shape {shape}, of which pad_low {low} and pad_high {high} crop more than all")
     values = {
         "rank": len(shape), "input_shape": small, "output_shape": large, "pad_low": low,
         "input_numel": math.prod(small), "output_numel": math.prod(large),
@@ -130,7 +132,7 @@ def image_windows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str,
     folds = "output_size" in numbers
     given = shapes["x"]
     if folds:
-        spatial = _several("output_size", numbers["output_size"], 0)
+        spatial = several("output_size", numbers["output_size"], 0)
         if len(given) != 3 or not 1 <= len(spatial) <= 3:
             raise InvalidProblemError(
                 f"x has shape {given}, output_size is {spatial}: must be columns of three axes and one to three extents"
@@ -195,7 +197,7 @@ def _is_sequence(given: object) -> bool:
     return isinstance(given, (tuple, list)) or (isinstance(given, np.ndarray) and given.ndim == 1)
 
 
-def _several(name: str, given: object, low: int) -> tuple[int, ...]:
+def several(name: str, given: object, low: int) -> tuple[int, ...]:
     """A number, or a sequence of them."""
     if _is_sequence(given):
         return as_integers(name, given, low, INT32_MAX)
@@ -204,7 +206,7 @@ def _several(name: str, given: object, low: int) -> tuple[int, ...]:
 
 def _each(name: str, given: object, low: int, count: int) -> tuple[int, ...]:
     """A number for each of `count` axes, or one for all."""
-    each = _several(name, given, low)
+    each = several(name, given, low)
     if len(each) not in (1, count):
         raise InvalidProblemError(f"{name} is {given!r}, must be one number or one for each of {count} axes")
     return each * count if len(each) == 1 else each

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from baracuda._functions.layout import Layout, Shape, axes_of, check_shape, contiguous
@@ -31,7 +31,9 @@ def rows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) ->
         "norm_axes_mask": sum([1 << a for a in axes]),
     }  # fmt: skip
     seen = {name: contiguous for name, each in extents.items() if each is not shape}
-    return _checked(spec, shapes, Layout(values, extents, extents, seen=seen))
+    layout = Layout(values, extents, extents, seen=seen)
+    layout.fills = _of_nothing(spec, shape, [p.name for p in spec.row.pointers if _of_each_row(p.shape)])
+    return _checked(spec, shapes, layout)
 
 
 def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
@@ -51,11 +53,13 @@ def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     values |= {name: int(text) if text.isdigit() else values[text] for name, text in spec.fixed.items()}
     if has_flag:
         values["channels_last"] = int(numbers["channels_last"])
-        written = count if math.prod(shape) else 0
         of = {"c_extent": (count,), "statistic_count": (count,)}
         extents = {param.name: of.get(param.shape, shape) for param in spec.row.pointers}
-        extents |= {p.name: (written,) for p in spec.row.pointers if p.is_output and p.shape == "statistic_count"}
-        return _checked(spec, shapes, Layout(values, extents, extents))
+        fills = _of_nothing(spec, shape, [p.name for p in spec.row.pointers if p.shape == "statistic_count"])
+        for name in [name for name in fills if name.startswith("new_")]:  # nothing moves them
+            old = name.removeprefix("new_")
+            fills[name] = old if old in shapes else float(old.endswith("var"))
+        return _checked(spec, shapes, Layout(values, extents, extents, fills=fills))
     if "num_groups" not in spec.fixed:
         values["num_groups"] = as_integer("num_groups", numbers["num_groups"], 1, INT32_MAX)
         if count % values["num_groups"]:
@@ -64,7 +68,18 @@ def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     groups = (items, values["num_groups"]) if values.get("group_kind", 1) else (count,)
     of = {"c_extent": (count,), "group_count": groups}
     extents = {param.name: of.get(param.shape, shape) for param in spec.row.pointers}
-    return _checked(spec, shapes, Layout(values, extents, extents))
+    fills = _of_nothing(spec, shape, [p.name for p in spec.row.pointers if p.shape == "group_count"])
+    return _checked(spec, shapes, Layout(values, extents, extents, fills=fills))
+
+
+def _of_nothing(spec: Spec, shape: Shape, statistics: Sequence[str]) -> dict[str, float | str]:
+    """Statistics of an array without elements, which C does not write: means and what follows from them are NaN, the
+    sums that lengths and gradients are 0."""
+    if 0 not in shape:
+        return {}
+    outputs = {param.name for param in spec.row.pointers if param.is_output}
+    is_sum = ("norm_out", "dg")
+    return {name: 0.0 if name in is_sum else math.nan for name in statistics if name in outputs}
 
 
 def _of_each_row(words: str) -> bool:

@@ -27,10 +27,7 @@ def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     terms, others = a[-1], b[-2] if len(b) > 1 else b[0]
     if terms != others:
         raise InvalidProblemError(f"a has shape {a} and b {b}: the sums have {terms} and {others} terms")
-    batch = a[:-2] if len(a) >= len(b) else b[:-2]
-    for name, have in (("a", a[:-2]), ("b", b[:-2])):
-        if math.prod(have) != 1 and have != batch:
-            raise UnsupportedError(f"a has shape {a} and b {b}: {name} broadcasts along some axes of matrices alone")
+    batch = batch_of(a, b)
     count = math.prod(batch)
     if max(rows, columns, terms, count) > INT32_MAX:
         raise UnsupportedError(f"a has shape {a} and b {b}: extents of more than {INT32_MAX} are not supported")
@@ -51,7 +48,22 @@ def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
 
     extents: dict[str, Shape] = {name: (count, *size) for name, size in sizes.items()}
     steps = {f"stride_{name}": 0 for name in sizes}
-    return Layout(values, extents, {"d": result}, seen=seen, steps=steps, place=place)
+    wholes = {name: (*batch, *shapes[name][-2:]) for name in "ab"}  # of a copy, where some of these axes broadcast
+    return Layout(values, extents, {"d": result}, seen=seen, steps=steps, place=place, spreads=wholes)
+
+
+def batch_of(a: Shape, b: Shape) -> Shape:
+    """The axes before those of matrices, to which both operands broadcast."""
+    found: list[Any] = []
+    for have in (a[:-2], b[:-2]):
+        found[:0] = [1] * (len(have) - len(found))
+        for axis, extent in enumerate(have, len(found) - len(have)):
+            if extent == 1 or extent == found[axis]:
+                continue
+            if found[axis] != 1:
+                raise InvalidProblemError(f"a has shape {a} and b {b}: the axes before the last two do not broadcast")
+            found[axis] = extent
+    return tuple(found)
 
 
 def matmul_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
@@ -208,7 +220,7 @@ def _one_axis(shape: Shape, strides: tuple[int, ...]) -> int | None:
     """The stride of all axes as one; None where they do not lie as one."""
     pairs = [(stride, extent) for stride, extent in zip(strides, shape) if extent != 1]
     if not math.prod(shape):
-        return 0
+        return 1
     if any([outer[0] != inner[0] * inner[1] for outer, inner in itertools.pairwise(pairs)]):
         return None
     return pairs[-1][0] if pairs else 0
@@ -224,7 +236,7 @@ def _matrices(view: TensorRef, *, name: str, count: int, size: Shape, turned: se
     if name == "d":  # it may lack an axis of extent 1
         batch, strides = _split_result(view, size)
     step = _one_axis(batch, view.strides[: len(batch)])
-    if step is None or (name == "d" and step == 0 and count > 1):
+    if math.prod(batch) not in (1, count) or step is None or (name == "d" and step == 0 and count > 1):
         return None
     if not _by_rows(strides, rows, columns):
         may_turn = name != "d" and name not in turned

@@ -71,7 +71,8 @@ def by_tables(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any
     shares = all([have == shared for have in tables.values()])
     for table, have in tables.items():
         if not shares and have != own:
-            raise InvalidProblemError(f"{table} has shape {have}, expected {shared} or {own}")
+            expected = " or ".join(map(str, dict.fromkeys((shared, own))))
+            raise InvalidProblemError(f"{table} has shape {have}, expected {expected}")
     rows, td = math.prod(shape[:-2]), places * d
     if max(rows, td) > INT32_MAX:
         raise UnsupportedError(f"{name} has shape {shape}: more than {INT32_MAX} rows, or elements of each")

@@ -171,6 +171,11 @@ class Spec:
         required = [p.name for p in self.row.params if p.is_output and p.is_required and p.name not in named]
         return tuple([Argument(name, name) for name in required])
 
+    def slot_of(self, argument: Argument) -> str:
+        """What the row says of an operand's dtype: "T", "i32"."""
+        found = [p.dtype for p in self.row.params if argument.pointer and p.name == argument.pointer]
+        return found[0] if found else "T"
+
     @property
     def names(self) -> Mapping[str, str]:
         """C's names -> Python's."""

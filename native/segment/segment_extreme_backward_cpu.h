@@ -135,6 +135,22 @@ void extreme_by_tiles(const SegmentShape& shape, const Order<T>& order, const Ex
     });
 }
 
+template <class I>
+bool has_descent(const I* ids, int64_t n) {
+    int any = 0;
+    for (int64_t k = 1; k < n; ++k) any |= ids[k] < ids[k - 1];
+    return any != 0;
+}
+
+// Ids that decrease break the contract: rows that no search finds are 0, so that no memory of the caller shows through.
+template <class T>
+void clear_where_ids_decrease(const SegmentShape& shape, const ExtremeOperands<T>& operands) {
+    const IdArray& ids = operands.ids;
+    const bool found = ids.is_wide ? has_descent(static_cast<const int64_t*>(ids.ids), shape.n)
+                                   : has_descent(static_cast<const int32_t*>(ids.ids), shape.n);
+    if (found) memset(operands.d_input, 0, sizeof(T) * static_cast<size_t>(int64_t{shape.n} * shape.d));
+}
+
 template <bool kSorted, class T>
 Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape, const Order<T>& order,
                                 const ExtremeOperands<T>& operands) {
@@ -142,6 +158,7 @@ Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape,
         extreme_gradient(shape, order, operands, s, rows, columns);
     };
     if constexpr (kSorted) {
+        clear_where_ids_decrease(shape, operands);
         for_each_sorted_segment(shape, operands.ids, 2 * sizeof(T), gradient);
     } else {
         bool grouped = false;

@@ -316,7 +316,7 @@ def test_other_rows(read_text):
     }  # fmt: skip
     assert row.in_place == {"y": ("x",)} and row.accumulates == "" and row.deterministic == "yes"
     row = read_text(TABLE + "accumulates = y\nin_place = no\n")["h_{T}"]
-    assert row.in_place == {"y": ()} and row.is_apart and row.accumulates == "y"
+    assert row.in_place == {"y": ()} and row.is_apart and row.accumulates == "y" and row.leaves == {}
     row = read_text(TABLE + "indexes =\n    x < numel sorted or dim\n")["h_{T}"]
     assert row.indexes == {"x": ("numel", False, True, "dim")}
     row = read_text(TABLE + "indexes = x < numel or -100\n")["h_{T}"]
@@ -349,6 +349,8 @@ def test_addresses(read_text):
     ("gradients_of = f_{F}", "gradients_of = g_{F}", "gradients_of: there is no row 'g_{F}_{T}' that has functions"),
     ("gradients_of = f_{F}", "gradients_of = g.abi f_{F}", "No such file"),
     ("doc = y = h(x)", "accumulates = x\ndoc = a", "accumulates: 'x' is no `inout` parameter"),
+    ("doc = y = h(x)", "leaves = x\ndoc = a", "leaves: 'x' is no `out` parameter"),
+    ("doc = y = h(x)", "leaves = y behind z\ndoc = a", "leaves: '[yz]' is no `out` parameter"),
     ("doc = y = h(x)", "in_place = x: y\ndoc = a", "in_place: 'x' is no output"),
     ("doc = y = h(x)", "indexes = y < numel\ndoc = a", "indexes: 'y' is no input"),
     ("doc = y = h(x)", "indexes = x < n\ndoc = a", "indexes: 'n' is no number of the row"),
@@ -384,5 +386,5 @@ def test_the_python_table_is_that_of_the_rows():
     for ours, row in zip(optable.rows(), importlib.import_module("abi_table").read_all(), strict=True):
         assert [tuple(p) for p in ours.params] == [tuple(p) for p in row.params], row.name
         for name in ("name", "family", "functions", "slots", "reads", "saves", "defaults", "in_place", "accumulates",
-                     "points", "indexes"):  # fmt: skip
+                     "leaves", "points", "indexes"):  # fmt: skip
             assert getattr(ours, name) == getattr(row, name), f"{row.name}: {name}"
