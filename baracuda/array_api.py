@@ -3,9 +3,9 @@
     from baracuda import array_api as xp
     y = xp.sum(xp.multiply(x, 2.0), axis=-1)
 
-What computes, moves or counts elements is the library's; dtypes, creation and views (`reshape`, `expand_dims`,
-`broadcast_to` ...) are NumPy's. Where nothing has to be converted, arrays of other kinds are taken as well. What is
-missing of the standard stands in tests/functions/array_api_exceptions.txt.
+What computes, moves or counts elements is the library's, of arrays of other kinds as well, and results are of their
+kind; dtypes, creation and views (`reshape`, `expand_dims`, `broadcast_to` ...) are NumPy's. What is missing of the
+standard stands in tests/functions/array_api_exceptions.txt.
 """
 
 from __future__ import annotations
@@ -64,39 +64,84 @@ from numpy import (  # noqa: F401
 )  # fmt: skip
 
 import baracuda as bk
-from baracuda.dtypes import as_element
+from baracuda._functions.arrays import result_kind
+from baracuda._functions.layout import axes_of, axis_of
+from baracuda.descriptor import MAX_RANK
+from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
 __array_api_version__ = "2024.12"
-__array_namespace_info__ = np.__array_namespace_info__
 Array = Any
 Axis = int | tuple[int, ...] | None
 Flag = builtins.bool
-_SCALARS = (int, float)  # and bool, a kind of int
-_WIDENED = {"u2": np.int32, "u8": np.int64}  # dtypes that reductions lack, and what has their values, or their bits
+_NUMBERS = {builtins.bool: "b", int: "i", float: "f"}  # Python's; NumPy's scalars are arrays
+# dtypes that reductions lack, and what has their values, or their bits
+_WIDENED = {ElementKind.U16: ElementKind.I32, ElementKind.U64: ElementKind.I64}
 
 
-def _dtype(x: Array) -> np.dtype[Any]:
-    return x.dtype if isinstance(x, (np.ndarray, np.generic)) else as_element(x.dtype).numpy_dtype
+class __array_namespace_info__:
+    """NumPy's, without complex numbers."""
+
+    def __init__(self) -> None:
+        self._numpy = np.__array_namespace_info__()  # type: ignore[attr-defined]
+
+    def capabilities(self) -> dict[str, Any]:
+        return {**self._numpy.capabilities(), "max dimensions": MAX_RANK}
+
+    def default_device(self) -> str:
+        return str(self._numpy.default_device())
+
+    def devices(self) -> list[str]:
+        return list(self._numpy.devices())
+
+    def default_dtypes(self, *, device: str | None = None) -> dict[str, Any]:
+        return {name: dtype for name, dtype in self._numpy.default_dtypes(device=device).items() if dtype.kind != "c"}
+
+    def dtypes(self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None) -> dict[str, Any]:
+        found = self._numpy.dtypes(device=device, kind=kind)
+        return {name: dtype for name, dtype in found.items() if dtype.kind != "c"}
+
+
+def _element(x: Array) -> ElementKind:
+    return as_element(x.dtype)
 
 
 def _promoted(*arrays: Array) -> list[Array]:
     """Arrays of one dtype. Python numbers are left to the functions, which give them that of the arrays."""
-    dtypes = {_dtype(x) for x in arrays if not isinstance(x, _SCALARS)}
-    if len(dtypes) == 1:
+    elements = {_element(x) for x in arrays if type(x) not in _NUMBERS}
+    if len(elements) == 1:
         return list(arrays)
-    if not dtypes:
+    if not elements:
         raise InvalidProblemError("none of the arguments is an array")
-    dtype = np.result_type(*dtypes)
-    return [x if isinstance(x, _SCALARS) or _dtype(x) == dtype else bk.cast(x, dtype) for x in arrays]
+    wanted = _common(elements)
+    return [x if type(x) in _NUMBERS else _as(x, wanted) for x in arrays]
+
+
+def _common(elements: set[ElementKind]) -> ElementKind:
+    if ElementKind.BF16 not in elements:
+        return as_element(np.result_type(*[element.numpy_dtype for element in elements]))
+    if not builtins.all([element.is_float for element in elements]):
+        raise UnsupportedError(f"dtypes {' and '.join(sorted(map(str, elements)))} have no common one")
+    return ElementKind.F64 if ElementKind.F64 in elements else ElementKind.F32  # which has the values of both
 
 
 def _kind(x: Array) -> str:
-    return "" if isinstance(x, _SCALARS) else _dtype(x).kind
+    """b, i, u, f, or c, as NumPy has them, of bf16 and fp8 too."""
+    if type(x) in _NUMBERS:
+        return _NUMBERS[type(x)]
+    element = _element(x)
+    if element.integer_range is not None:
+        return "i" if element.integer_range[0] else "u"
+    known = {ElementKind.BOOL: "b", ElementKind.COMPLEX32: "c", ElementKind.COMPLEX64: "c"}
+    return known.get(element, "f")
+
+
+def _as(x: Array, element: ElementKind) -> Array:
+    return x if _element(x) == element else bk.cast(x, element)
 
 
 def _copy(x: Array) -> Array:
-    return bk.cast(x, _dtype(x))
+    return bk.cast(x, _element(x))
 
 
 # --- elementwise ------------------------------------------------------------------------------------------------------
@@ -200,9 +245,7 @@ def logaddexp(x1: Array, x2: Array, /) -> Array:
 
 
 def clip(x: Array, /, min: Array | None = None, max: Array | None = None) -> Array:
-    bounds = [None if b is None or isinstance(b, _SCALARS) else bk.cast(b, _dtype(x)) if _dtype(b) != _dtype(x) else b
-              for b in (min, max)]  # fmt: skip
-    low, high = (given if bound is None else bound for bound, given in zip(bounds, (min, max)))
+    low, high = [b if b is None or type(b) in _NUMBERS else _as(b, _element(x)) for b in (min, max)]
     if low is not None and high is not None:
         return bk.clamp(x, low, high)
     if low is not None:
@@ -217,16 +260,12 @@ def where(condition: Array, x1: Array, x2: Array, /) -> Array:
 # --- statistics, searching --------------------------------------------------------------------------------------------
 
 
-def _wide(x: Array, dtype: Any) -> tuple[Array, np.dtype[Any]]:
-    """What is summed, and the dtype of the sum: 64 bits for integers, of which those without a sign wrap alike."""
-    own = _dtype(x)
-    wanted = np.dtype(dtype) if dtype is not None else np.dtype({"i": "i8", "u": "u8"}.get(own.kind, own))
-    inner = np.dtype(np.int64) if wanted.kind in "iu" else wanted
-    return (x if own == inner else bk.cast(x, inner)), wanted
-
-
-def _as(x: Array, dtype: np.dtype[Any]) -> Array:
-    return x if _dtype(x) == dtype else bk.cast(x, dtype)
+def _wide(x: Array, dtype: Any) -> tuple[Array, ElementKind]:
+    """What is summed, and the dtype of the sum: 64 bits for integers, of which those without a sign wrap alike, and
+    for bools."""
+    wide = {"b": ElementKind.I64, "i": ElementKind.I64, "u": ElementKind.U64}
+    wanted = as_element(dtype) if dtype is not None else wide.get(_kind(x), _element(x))
+    return _as(x, ElementKind.I64 if wanted.integer_range is not None else wanted), wanted
 
 
 def sum(x: Array, /, *, axis: Axis = None, dtype: Any = None, keepdims: Flag = False) -> Array:
@@ -259,14 +298,14 @@ def _whole_number(correction: float) -> int:
 
 def _ordered(x: Array) -> tuple[Array, Callable[[Array], Array]]:
     """An array whose order is that of x, of a dtype that reductions take, and the way back."""
-    dtype = _dtype(x)
-    wide = _WIDENED.get(dtype.str[1:])
+    element = _element(x)
+    wide = _WIDENED.get(element)
     if wide is None:
         return x, lambda result: result
-    if dtype.itemsize < 8:
-        return bk.cast(x, wide), lambda result: bk.cast(result, dtype)
-    turn = -(2**63)  # the order of the bits is that of signed integers, but for the highest
-    return bk.bitwise_xor(bk.cast(x, wide), turn), lambda result: bk.cast(bk.bitwise_xor(result, turn), dtype)
+    if element.itemsize < 8:
+        return bk.cast(x, wide), lambda result: bk.cast(result, element)
+    highest = -(2**63)  # the order of the bits is that of signed integers, but for this one
+    return bk.bitwise_xor(bk.cast(x, wide), highest), lambda result: bk.cast(bk.bitwise_xor(result, highest), element)
 
 
 def max(x: Array, /, *, axis: Axis = None, keepdims: Flag = False) -> Array:
@@ -288,7 +327,7 @@ def argmin(x: Array, /, *, axis: int | None = None, keepdims: Flag = False) -> A
 
 
 def _is_set(x: Array) -> Array:
-    return bk.ne(x, 0) if _dtype(x).str[1:] in _WIDENED else x
+    return bk.ne(x, 0) if _element(x) in _WIDENED else x
 
 
 def all(x: Array, /, *, axis: Axis = None, keepdims: Flag = False) -> Array:
@@ -307,19 +346,19 @@ def nonzero(x: Array, /) -> tuple[Array, ...]:
     if not x.ndim:
         raise InvalidProblemError("x has no axis")
     places, count = bk.nonzero(x)
-    return tuple([places[: int(count), axis].astype(np.int64) for axis in range(x.ndim)])
+    return tuple([bk.cast(places[: int(count), axis], ElementKind.I64) for axis in range(x.ndim)])
 
 
 def _accumulated(ours: str, first: int) -> Callable[..., Array]:
     def function(x: Array, /, *, axis: int | None = None, dtype: Any = None, include_initial: Flag = False) -> Array:
         if axis is None and x.ndim != 1:
             raise InvalidProblemError(f"axis is None, but x has {x.ndim} axes")
-        along = 0 if axis is None else axis % x.ndim
+        along = 0 if axis is None else axis_of("axis", axis, x.shape)
         given, wanted = _wide(x, dtype)
         result = _as(getattr(bk, ours)(given, axis=along), wanted)
         if not include_initial:
             return result
-        start = bk.fill(np.empty([1 if a == along else extent for a, extent in enumerate(x.shape)], wanted), first)
+        start = bk.fill(_empty([1 if a == along else extent for a, extent in enumerate(x.shape)], wanted, x), first)
         return bk.concat(start, result, axis=along)
 
     return _named(function, f"cumulative_{ours.removeprefix('cum')}", ours)
@@ -328,11 +367,16 @@ def _accumulated(ours: str, first: int) -> Callable[..., Array]:
 cumulative_sum, cumulative_prod = _accumulated("cumsum", 0), _accumulated("cumprod", 1)
 
 
+def _empty(shape: Sequence[int], element: ElementKind, like: Array) -> Array:
+    kind = result_kind(like)
+    return kind.empty(tuple(shape), kind.native(element, like), like)
+
+
 def diff(
     x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array | None = None, append: Array | None = None
 ) -> Array:  # fmt: skip
     x = concat([part for part in (prepend, x, append) if part is not None], axis=axis)
-    along = axis % x.ndim
+    along = axis_of("axis", axis, x.shape)
     for _ in range(n):
         later, earlier = (x[tuple([part if a == along else slice(None) for a in range(x.ndim)])]
                           for part in (slice(1, None), slice(None, -1)))  # fmt: skip
@@ -356,7 +400,9 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
 
 
 def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
-    return concat([np.expand_dims(array, axis) for array in arrays], axis=axis)
+    rank = len(arrays[0].shape) + 1
+    along = axis_of("axis", axis, (1,) * rank)
+    return concat([array[(*[slice(None)] * along, None)] for array in arrays], axis=along)
 
 
 def flip(x: Array, /, *, axis: Axis = None) -> Array:
@@ -372,7 +418,11 @@ def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: Axis = None) -> Arr
 
 
 def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
-    return bk.tile(x, repetitions)
+    if 0 not in repetitions:
+        return bk.tile(x, repetitions)
+    rank = _larger(x.ndim, len(repetitions))
+    shape, times = ((*[1] * (rank - len(each)), *each) for each in (tuple(x.shape), repetitions))
+    return _empty([extent * count for extent, count in zip(shape, times)], _element(x), x)
 
 
 def tril(x: Array, /, *, k: int = 0) -> Array:
@@ -386,18 +436,21 @@ def triu(x: Array, /, *, k: int = 0) -> Array:
 def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     if axis is None and x.ndim != 1:
         raise InvalidProblemError(f"axis is None, but x has {x.ndim} axes")
-    along = 0 if axis is None else axis % x.ndim
+    along = 0 if axis is None else axis_of("axis", axis, x.shape)
     result = bk.index_select(x, _place(indices.reshape(-1), x.shape[along]), axis=along)
     return result.reshape(*x.shape[:along], *indices.shape, *x.shape[along + 1 :])
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
-    along = axis % x.ndim
-    whole = [_larger(a, b) for a, b in zip(x.shape, indices.shape)]
-    given = np.broadcast_to(x, [x.shape[along] if a == along else extent for a, extent in enumerate(whole)])
-    places = np.broadcast_to(
-        indices, [indices.shape[along] if a == along else extent for a, extent in enumerate(whole)]
-    )
+    if x.ndim != indices.ndim:
+        raise InvalidProblemError(f"x has {x.ndim} axes and indices {indices.ndim}, must have as many")
+    along = axis_of("axis", axis, x.shape)
+    one = [[1 if a == along else extent for a, extent in enumerate(each.shape)] for each in (x, indices)]
+    whole = np.broadcast_shapes(*map(tuple, one))
+    given, places = [
+        result_kind(each).spread(each, tuple([each.shape[along] if a == along else n for a, n in enumerate(whole)]))
+        for each in (x, indices)
+    ]
     return bk.gather(given, _place(places, x.shape[along]), axis=along)
 
 
@@ -407,7 +460,7 @@ def _larger(a: int, b: int) -> int:
 
 def _place(indices: Array, extent: int) -> Array:
     """Indices that count from 0; negative ones count from the last."""
-    found = _as(indices, np.dtype(np.int64))
+    found = _as(indices, ElementKind.I64)
     return bk.where(bk.lt(found, 0), bk.add(found, extent), found)
 
 
@@ -418,27 +471,34 @@ def matmul(x1: Array, x2: Array, /) -> Array:
     a, b = _promoted(x1, x2)
     if not a.ndim or not b.ndim:
         raise InvalidProblemError("matmul takes no scalars")
-    if a.ndim > 2 and b.ndim > 2 and a.shape[:-2] != b.shape[:-2]:
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        a, b = np.broadcast_to(a, (*batch, *a.shape[-2:])), np.broadcast_to(b, (*batch, *b.shape[-2:]))
     return bk.matmul(a, b)
 
 
 def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Array:
     a, b = _promoted(x1, x2)
     first, second = (range(a.ndim - axes, a.ndim), range(axes)) if isinstance(axes, int) else axes
-    first, second = [k % a.ndim for k in first], [k % b.ndim for k in second]
+    first, second = ([axis_of("axes", k, each.shape) for k in axes] for axes, each in ((first, a), (second, b)))
+    if [a.shape[k] for k in first] != [b.shape[k] for k in second]:
+        raise InvalidProblemError(f"x1 has shape {tuple(a.shape)} and x2 {tuple(b.shape)}, which differ along axes")
     left = [k for k in range(a.ndim) if k not in first]
     right = [k for k in range(b.ndim) if k not in second]
     shared = math.prod([a.shape[k] for k in first])
-    rows = a.transpose(*left, *first).reshape(-1 if a.size else math.prod([a.shape[k] for k in left]), shared)
-    columns = b.transpose(*second, *right).reshape(shared, -1 if b.size else math.prod([b.shape[k] for k in right]))
+    rows = _matrix(a, (*left, *first), (math.prod([a.shape[k] for k in left]), shared))
+    columns = _matrix(b, (*second, *right), (shared, math.prod([b.shape[k] for k in right])))
     return bk.matmul(rows, columns).reshape([*[a.shape[k] for k in left], *[b.shape[k] for k in right]])
 
 
+def _matrix(x: Array, order: tuple[int, ...], shape: tuple[int, int]) -> Array:
+    return result_kind(x).turned(x, order).reshape(shape)
+
+
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
+    axis -= _larger(x1.ndim, x2.ndim) if axis >= 0 else 0
+    extents = [each.shape[axis_of("axis", axis, each.shape)] for each in (x1, x2)]
+    if extents[0] != extents[1]:
+        raise InvalidProblemError(f"x1 has {extents[0]} elements along axis {axis} and x2 {extents[1]}")
     products = multiply(x1, x2)
-    return _as(bk.sum(_wide(products, None)[0], axis=axis), _dtype(products))
+    return _as(bk.sum(_wide(products, None)[0], axis=axis), _element(products))
 
 
 class linalg:
@@ -453,18 +513,23 @@ class linalg:
 
     @staticmethod
     def diagonal(x: Array, /, *, offset: int = 0) -> Array:
-        return np.linalg.diagonal(x, offset=offset)
+        return x.diagonal(offset, -2, -1)
 
     @staticmethod
     def trace(x: Array, /, *, offset: int = 0, dtype: Any = None) -> Array:
-        return sum(np.linalg.diagonal(x, offset=offset), axis=-1, dtype=dtype)
+        return sum(x.diagonal(offset, -2, -1), axis=-1, dtype=dtype)
 
     @staticmethod
     def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: Flag = False, ord: float = 2) -> Array:
+        if ord == math.inf and not math.prod([x.shape[a] for a in axes_of("axis", axis, x.shape)]):
+            return bk.sum(x, axis=axis, keepdims=keepdims)  # the norm of nothing is 0
         if ord in (math.inf, -math.inf):
             return (bk.max if ord > 0 else bk.min)(bk.abs(x), axis=axis, keepdims=keepdims)
         if ord == 0:
-            return bk.cast(bk.count_nonzero(x, axis=axis, keepdims=keepdims), _dtype(x))
+            return bk.cast(bk.count_nonzero(x, axis=axis, keepdims=keepdims), _element(x))
+        if ord < 0:
+            powers = bk.sum(bk.pow(bk.abs(x), float(ord)), axis=axis, keepdims=keepdims)
+            return bk.pow(powers, 1 / ord)
         return bk.norm_p(x, float(ord), axis=axis, keepdims=keepdims)
 
     @staticmethod
@@ -485,5 +550,5 @@ def __dir__() -> list[str]:
 
 _OTHERS = {
     "annotations", "builtins", "math", "Callable", "Sequence", "Any", "np", "bk", "Array", "Axis", "Flag", "as_element",
-    "InvalidProblemError", "UnsupportedError",
+    "InvalidProblemError", "UnsupportedError", "ElementKind", "axes_of", "axis_of", "result_kind", "MAX_RANK",
 }  # fmt: skip
