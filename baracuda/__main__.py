@@ -96,7 +96,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("info", help="the library in use, how it was built, and the CUDA devices")
     listing = commands.add_parser("ops", help="the op table: dtypes and guarantees; of one op, all there is to know")
-    listing.add_argument("name", nargs="?", help="an op or a function: gelu, segment_sum, unary_gelu_backward_f16")
+    listing.add_argument("name", nargs="*", help="an op or a function: gelu, cross entropy, unary_gelu_backward_f16")
     listing.add_argument("--family", help="only this family")
     timing = commands.add_parser("bench", help="a function on arrays beside those of that name of what is installed")
     timing.add_argument("name", help="a function: gelu, add, softmax, matmul")
@@ -108,7 +108,7 @@ def main() -> int:
         parser.print_help(sys.stderr)
         return 2
     if args.command == "ops":
-        return ops(args.name, args.family)
+        return ops("_".join(args.name) or None, args.family)
     if args.command == "bench":
         from baracuda._bench import run
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from baracuda import _domains
 from baracuda._optable import Op, Param, ops
 from baracuda._param import SUFFIXES
 from baracuda._scalars import INT32_MAX, as_integer, as_real
@@ -237,6 +238,12 @@ def _host_array(plan: Plan, param: Param, extents: tuple[int, ...]) -> Any:
             f"contiguous and none is broadcast"
         )
     return plan.library.ffi.new(f"int{param.dtype[1:]}_t[]", extents or (0,))
+
+
+def check_numbers(plan: Plan, op: Op) -> None:
+    """InvalidProblemError for a number of the function outside of its domain."""
+    values = {p.name: _number(plan, p) for p in op.row.params if p.role == "parameter"} | dict(plan.parameters)
+    _domains.check(op.row, op.function, values, plan.names)
 
 
 def parameters_of(plan: Plan, op: Op) -> dict[str, float | int]:

@@ -129,6 +129,13 @@ class Descriptor:
         kw_only=True, metadata={"check": lambda name, value: as_element(value, name)}
     )
 
+    def __post_init__(self) -> None:
+        """However element types are spelled, descriptors of the same ones are equal."""
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith("element") and value is not None and not isinstance(value, enum.Enum):
+                object.__setattr__(self, field.name, as_element(value, field.name))
+
     def validated(self: D) -> D:
         """A copy with every field checked and in its exact type."""
         return type(self)(

@@ -184,6 +184,13 @@ class Int4AwqGemmDescriptor(_AwqLayout):
     group_size: int = descriptor.checked(lambda name, value: _group(name, value, (64, 128)), default=128)
     split_k_iters: int = descriptor.checked(lambda name, value: _positive(name, value), default=8)
 
+    def validated(self) -> Int4AwqGemmDescriptor:
+        valid = super().validated()
+        if valid.ic % (32 * valid.split_k_iters):
+            text = f"split_k_iters is {valid.split_k_iters}, but ic, {valid.ic}, is no multiple of 32 times as much"
+            raise InvalidProblemError(text)
+        return valid
+
     @property
     def terms(self) -> int:
         return self.ic

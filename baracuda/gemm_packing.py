@@ -1,12 +1,14 @@
 """Weights of four bits in the layouts that Int4MarlinGemmPlan and Int4AwqGemmPlan read, and back.
 
 Functions take arrays of NumPy, PyTorch, CuPy or JAX and return arrays of the same kind, computed where they lie. Codes
-are integers of any width: 0 to 15, or with `signed` -8 to 7; of others the lowest four bits count. A weight is
-scale (code - zero), with a scale and a zero point for each group of neighbours along k.
+are integers of any width: 0 to 15, or with `signed` -8 to 7; others are InvalidProblemErrors, where values are known:
+in a function that jax.jit traces the lowest four bits count. A weight is scale (code - zero), with a scale and a zero
+point for each group of neighbours along k.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -28,13 +30,13 @@ def marlin_pack(codes: Any, scales: Any, zeros: Any = None, *, group_size: int =
     k, n = _matrix("codes", codes)
     groups = _marlin_groups(k, n, group_size)
     _require("scales", scales, (groups, n))
-    codes = _i32(codes)
+    codes = _i32(_within("codes", codes, *((-8, 15) if zeros is not None else _range(signed))))
     if zeros is None:
         codes = codes + 8 if signed else codes
     else:
         if getattr(zeros, "shape", ()):
             _require("zeros", zeros, (groups, n))
-            zeros = _i32(zeros).reshape(groups, 1, n)
+            zeros = _i32(_within("zeros", zeros, -8, 15)).reshape(groups, 1, n)
         codes = (codes.reshape(groups, -1, n) - zeros + 8).clip(0, 15)
     codes = codes.reshape(k // 16, 2, 4, 2, n // 64, 4, 2, 8)
     return _words(_axes(codes, _MARLIN).reshape(k // 16, 2 * n, 8)), _marlin_scales(scales, group_size)
@@ -63,7 +65,8 @@ def awq_pack(codes: Any, scales: Any, zeros: Any = None, *, group_size: int = 12
         zeros = _i32(scales) * 0 + (0 if signed else 8)
     _require("zeros", zeros, (n, groups))
     shift = 8 if signed else 0
-    packed = [_words((_i32(each) + shift).reshape(n, -1, 8)) for each in (codes, _padded(_i32(zeros), 8 * words))]
+    codes, zeros = (_i32(_within(of, each, *_range(signed))) for of, each in (("codes", codes), ("zeros", zeros)))
+    packed = [_words((each + shift).reshape(n, -1, 8)) for each in (codes, _padded(zeros, 8 * words))]
     return packed[0], _padded(scales, 8 * words), packed[1]
 
 
@@ -131,6 +134,19 @@ def _words(codes: Any) -> Any:
 def _codes(words: Any) -> Any:
     words = _i32(words)
     return _module(words).stack([(words >> (4 * place)) & 15 for place in range(8)], -1)
+
+
+def _range(signed: bool) -> tuple[int, int]:
+    return (-8, 7) if signed else (0, 15)
+
+
+def _within(name: str, array: Any, low: int, high: int) -> Any:
+    if "Tracer" in type(array).__name__ or not math.prod(array.shape):
+        return array
+    for found in (int(array.min()), int(array.max())):
+        if not low <= found <= high:
+            raise InvalidProblemError(f"{name} has {found}, must be in [{low}, {high}]")
+    return array
 
 
 def _i32(array: Any) -> Any:

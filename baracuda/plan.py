@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from baracuda import _checks, _index_checks
 from baracuda._arch import arch_of
 from baracuda._args import args_of, descriptor_of
-from baracuda._calls import Call, Form, forms_of, op_names, operands_of, parameters_of
+from baracuda._calls import Call, Form, check_numbers, forms_of, op_names, operands_of, parameters_of
 from baracuda._checks import watched_call
 from baracuda._lib import Library, default_library, load, symbol_name
 from baracuda._optable import Op
@@ -90,6 +90,7 @@ class Plan:
         self._calls: dict[str, Call] = {}
         self._known: dict[Any, Known] = {}
         self.parameters = parameters_of(self, self._forms[0].op)
+        check_numbers(self, self._forms[0].op)
         self.operands = operands_of(self, self._forms)
         self._touched = [o for o in self.operands if o.output or any(form.parameter(o.name) for form in self._forms)]
         for operand in self.operands:

@@ -2244,9 +2244,9 @@ BARACUDA_API size_t baracuda_kernels_binary_sub_backward_f64_strided_workspace_s
 
 /*
  * cast_{T}_{U}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2, U: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
- * y = x converted from T to U. Floats round once, to nearest even; NaN and infinities stay where the type has
- * them, and fp8 saturates. Floats to integers truncate and saturate, NaN gives 0; Integers wrap. bool is 0 or 1. y
- * may be x where elements are of one size.
+ * y = x converted from T to U. Floats round once, to nearest even, and NaN stays NaN. fp8 saturates, infinities
+ * too, which stay what they are in other floats. Floats to integers truncate and saturate, NaN gives 0; integers
+ * wrap. bool is 0 or 1. y may be x where elements are of one size.
  *   in    x: T [numel]
  *   out   y: U [numel], may be x
  *   deterministic
