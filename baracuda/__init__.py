@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from baracuda._graphs import Graph as Graph
     from baracuda._graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
+    from baracuda.composites import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm_packing import *  # noqa: F403
     from baracuda.joins import *  # noqa: F403
@@ -263,6 +264,20 @@ _LAZY |= dict.fromkeys(
         "stack",
     ),
     "joins",
+)
+_LAZY |= dict.fromkeys(
+    (
+        "addmm",
+        "baddbmm",
+        "einsum",
+        "index_copy",
+        "index_fill",
+        "isfinite",
+        "isinf",
+        "isnan",
+        "write_slice",
+    ),
+    "composites",
 )
 
 

@@ -8,12 +8,13 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from baracuda import functions, joins
+from baracuda import composites, functions, joins
 from baracuda._functions.spec import specs
 from baracuda._optable import Op, Param, Row, ops, rows
 from baracuda.errors import BaracudaError
 
 _WIDTH = 116
+_MOST_ALIKE = 5
 _GUARANTEE = {"yes": "deterministic", "no": "not deterministic", "workspace": "deterministic with a workspace"}
 _DIRECTION = {
     "in": "in", "in?": "in, may be NULL", "out": "out", "out?": "out, may be NULL", "inout": "in and out",
@@ -60,8 +61,8 @@ def describe(name: str) -> Iterator[str]:
         for paragraph in functions.documentation(specs()[name]).split("\n\n"):
             yield from _filled(paragraph)
         yield ""
-    elif name in joins.__all__:
-        function = getattr(joins, name)
+    elif name in (*joins.__all__, *composites.__all__):
+        function = getattr(joins if name in joins.__all__ else composites, name)
         yield f"baracuda.{name}{inspect.signature(function)}"
         yield from _filled(inspect.getdoc(function) or "")
     for number, (row, function) in enumerate(find(name)):
@@ -72,8 +73,12 @@ def describe(name: str) -> Iterator[str]:
 
 def alike(name: str) -> list[str]:
     """Names of functions and ops that may have been meant."""
-    named = {*specs(), *joins.__all__, *[stem(row, function) for row in rows() for function in row.functions or ("",)]}
-    return difflib.get_close_matches(name, sorted(named), n=3)
+    made = {*specs(), *joins.__all__, *composites.__all__}
+    named = {*made, *[stem(row, function) for row in rows() for function in row.functions or ("",)]}
+    words = name.lower().split("_")
+    within = [each for each in named if all(word in each for word in words)]
+    within.sort(key=lambda each: (any(form in each.split("_") for form in FORMS), len(each), each))
+    return list(dict.fromkeys([*difflib.get_close_matches(name, sorted(named), n=3), *within]))[:_MOST_ALIKE]
 
 
 def stem(row: Row, function: str) -> str:
