@@ -33,10 +33,29 @@ def shown(value: object) -> str:
     return line if len(line) <= _WIDEST else f"{line[:_WIDEST]}..."
 
 
+def is_symbol(value: object) -> bool:
+    """Whether this is an extent that torch.compile or torch.export knows by a name alone."""
+    return type(value).__name__ == "SymInt"
+
+
+def exceeds(limit: int, *extents: Any) -> bool:
+    """Whether an extent is above the limit. A symbol is not: to compare it would bound it, and the call of the op, which
+    has the number, looks again.
+    """
+    return any([not is_symbol(extent) and extent > limit for extent in extents])
+
+
+def at_least(low: int, extent: Any) -> Any:
+    """max(low, extent), for numbers that only a call needs: a symbol stays what it is."""
+    return extent if is_symbol(extent) else max(low, extent)
+
+
 def as_integer(name: str, value: object, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
-    """`value` as an int in [low, high]."""
+    """`value` as an int in [low, high]; a symbol stays what it is."""
     if type(value) is int and low <= value <= high:
         return value
+    if is_symbol(value):
+        return value  # type: ignore[return-value]
     if not is_integer(value):
         raise InvalidProblemError(f"{name} is {shown(value)}, must be an integer")
     number = int(value)  # type: ignore[call-overload]

@@ -18,15 +18,13 @@ import baracuda as bk
 from baracuda import _torch_joins, functions
 from baracuda._functions import autocast
 from baracuda._functions.arrays import kind_of
-from baracuda._functions.autograd import OWN, calls
-from baracuda._functions.composed import WHOLE, Composed
 from baracuda._functions.dispatch import output_of
-from baracuda._functions.gradients import LONGER, Gradient, differentiated, gradient_of, lengthening, refused
 from baracuda._functions.layouts import solve_served
-from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
+from baracuda._torch_autograd import Differentiable
+from baracuda._torch_batches import batched
 from baracuda.dtypes import ElementKind, as_element
-from baracuda.errors import InvalidProblemError, UnsupportedError
+from baracuda.errors import InvalidProblemError
 
 _NAMESPACE = "baracuda"
 _library = torch.library.Library(_NAMESPACE, "FRAGMENT")
@@ -115,8 +113,9 @@ def _define(spec: Spec) -> None:
     qualified = f"{_NAMESPACE}::{spec.name}"
     torch.library.register_fake(qualified, _fake(spec), lib=_library)
     _registered[spec.name] = _found(spec.name)
-    gradient = _Gradient(spec)
-    torch.library.register_autograd(qualified, gradient.backward, setup_context=gradient.save, lib=_library)
+    rule = Differentiable(spec, [each.name for each in _by_position(spec)], _operator)
+    _library.impl(spec.name, rule.kernel, "Autograd", with_keyset=True)
+    torch.library.register_vmap(qualified, batched(spec, _found(spec.name)), lib=_library)
     autocast.register(_library, spec, _registered[spec.name])
 
 
@@ -126,14 +125,27 @@ def _define(spec: Spec) -> None:
 def _schema(spec: Spec) -> str:
     """gelu(Tensor x) -> Tensor"""
     parts = [
-        f"{_type(spec, a)} {a.name}" if a.number
-        else f"Tensor {a.name}" if a.default is REQUIRED else f"Tensor? {a.name}=None" for a in spec.positional
+        f"Tensor {a.name}" if not a.number and a.default is REQUIRED else f"Tensor? {a.name}=None" if not a.number
+        else _parameter(spec, a) for a in _by_position(spec)
     ]  # fmt: skip
-    optional = [f"{_type(spec, n)} {n.name}={_default(spec, n)}" for n in spec.numbers if n.default is not REQUIRED]
+    named = [n for n in spec.numbers if n.default is not REQUIRED and n not in spec.by_position]
+    optional = [_parameter(spec, number) for number in named]
     optional += ["bool[]? needs=None"] * spec.is_partial
     results = ", ".join(["Tensor"] * len(spec.outputs))
     arguments = ", ".join([*parts, *(["*"] if optional else []), *optional])
     return f"{spec.name}({arguments}) -> {results if len(spec.outputs) == 1 else f'({results})'}"
+
+
+def _by_position(spec: Spec) -> tuple[Argument, ...]:
+    """Arguments that need no keyword, a number such as axis among them."""
+    return (*spec.positional, *spec.by_position)
+
+
+def _parameter(spec: Spec, number: Argument) -> str:
+    kind = _type(spec, number)
+    if number.name in _SEVERAL:  # one number as well
+        kind = kind.replace("[]", "[1]")
+    return f"{kind} {number.name}" + ("" if number.default is REQUIRED else f"={_default(spec, number)}")
 
 
 def _type(spec: Spec, number: Argument) -> str:
@@ -162,8 +174,6 @@ def _made(spec: Spec) -> Any:
     options = [n.name for n in spec.numbers if n.default is not REQUIRED]
     given = ", ".join([*[a.name for a in spec.positional], *[f"{name}={name}" for name in options],
                        *["needs=needs"] * spec.is_partial])  # fmt: skip
-    whole = differentiated(spec.name)  # which has what the gradient reads among its results
-    picked = "" if whole is spec else "[0]" if len(spec.outputs) == 1 else f"[:{len(spec.outputs)}]"
     signature = functions.signature(spec).removesuffix(", out=None").removesuffix(", *").replace("*, out=None", "")
     lines = [f"def {spec.name}({signature}):"]
     if len(typed) > 1:
@@ -173,21 +183,12 @@ def _made(spec: Spec) -> Any:
             lines.append(f"    dtype = float32 if dtype == {number.default!r} else dtype")
         if number.name in _SEVERAL and "[]" in _type(spec, number):
             lines.append(f"    {number.name} = [{number.name}] if isinstance({number.name}, int) else {number.name}")
-    if whole.name in OF_PRODUCTS and whole is not spec:  # whose sums are as large as its result
-        lines.append(f"    if not is_differentiated({', '.join([a.name for a in spec.arrays])}): return plain({given})")
-    lines.append(f"    return operator({given}){picked}")
-    scope: dict[str, Any] = {
-        "operator": _operator(whole.name), "plain": _operator(spec.name), "promoted": _promoted,
-        "is_differentiated": _is_differentiated, "float32": torch.float32,
-    }  # fmt: skip
+    lines.append(f"    return operator({given})")
+    scope: dict[str, Any] = {"operator": _operator(spec.name), "promoted": _promoted, "float32": torch.float32}
     exec(compile("\n".join(lines), f"<baracuda.torch.{spec.name}>", "exec"), scope)
     made = scope[spec.name]
     made.__doc__, made.__module__ = f"{functions.summary(spec)}\n\nSee baracuda.{spec.name}.\n", __name__
     return made
-
-
-def _is_differentiated(*arrays: Any) -> bool:
-    return torch.is_grad_enabled() and True in [isinstance(a, torch.Tensor) and a.requires_grad for a in arrays]
 
 
 def _promoted(*arrays: Any) -> list[Any]:
@@ -232,7 +233,7 @@ def _fake(spec: Spec) -> Callable[..., Any]:
 
     def fake(*arguments: Any, needs: Sequence[bool] | None = None, **numbers: Any) -> Any:
         given = {number.name: number.default for number in spec.numbers} | numbers
-        given |= {a.name: value for a, value in zip(spec.positional, arguments)}
+        given |= {a.name: value for a, value in zip(_by_position(spec), arguments)}
         arrays = {a.name: given[a.name] for a in spec.arrays if given.get(a.name) is not None}
         numbers = {number.name: given[number.name] for number in spec.numbers}
         shapes = {name: tuple(array.shape) for name, array in arrays.items()}
@@ -269,88 +270,3 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
 def _dtype_of(spec: Spec, pointer: str) -> str:
     """What the row says of an operand's dtype; operands that C does not read are like the result."""
     return next((p.dtype for p in spec.row.params if p.name == pointer), "T")
-
-
-# --- its gradient -----------------------------------------------------------------------------------------------------
-
-
-class _Gradient:
-    """What autograd calls: `save` after the operator, `backward` with the gradients of its results."""
-
-    def __init__(self, spec: Spec) -> None:
-        self.spec = spec
-        found = gradient_of(spec.name)
-        self.found = found if found is not None and found.whole is spec else None
-        self.inputs = [argument.name for argument in spec.positional]
-        # Results that a gradient reads may have one alone: a gradient that there is not is None to a formula of OWN.
-        self.reads_results = spec.name in OF_PRODUCTS and spec.name.endswith("_forward")
-        if self.found is not None and isinstance(self.found.spec, Spec):
-            _operator(self.found.spec.name)
-
-    def save(self, ctx: Any, inputs: tuple[Any, ...], output: Any, keyword_only_inputs: Any = None) -> None:
-        given = dict(zip(self.inputs, inputs)) | (keyword_only_inputs or {})
-        ctx.numbers = {n.name: given[n.name] for n in self.spec.numbers}
-        results = output if isinstance(output, tuple) else (output,)
-        if self.found is None:
-            ctx.set_materialize_grads(not self.reads_results)
-            ctx.mark_non_differentiable(*[result for result in results if not result.is_floating_point()])
-            self._save_for_own(ctx, given, results)
-            return
-        arriving = self.found.arriving.values()
-        ctx.mark_non_differentiable(*[result for k, result in enumerate(results) if k not in arriving])
-        outputs = dict(zip([o.name for o in self.spec.outputs], results))
-        ctx.names = self.found.read(dict(zip(self.inputs, ctx.needs_input_grad)))
-        ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, results[0]) for n in ctx.names])
-        ctx.shapes = {name: given[name].shape for name in self.found.shaped if given[name] is not None}
-        ctx.dtype = given[self.inputs[0]].dtype
-        ctx.longer = given[LONGER[self.spec.name]].shape if self.spec.name in LONGER else None
-        ctx.numbers |= self.found.extents_of(given)
-
-    def _save_for_own(self, ctx: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:
-        given = dict(zip([output.name for output in self.spec.outputs], results)) | given
-        read = OWN.get(self.spec.name, ("", ()))[1]
-        shaped = [name for each in WHOLE.get(self.spec.name, {}).values() for name in each.shaped]
-        ctx.names = [name for name in read if given.get(name) is not None]
-        ctx.save_for_backward(*[given[name] for name in ctx.names])
-        ctx.shapes = {name: given[name].shape for name in shaped}
-        ctx.dtype = given[self.inputs[0]].dtype if self.inputs else None
-
-    def backward(self, ctx: Any, *grads: Any) -> Any:
-        needs = dict(zip(self.inputs, ctx.needs_input_grad))
-        if self.found is not None:
-            found = self._results(self.found, ctx, grads, needs)
-        elif self.spec.name in OWN:
-            given = ctx.numbers | {"dtype of x": ctx.dtype, "needs": needs} | dict(zip(ctx.names, ctx.saved_tensors))
-            given |= {name: grads[0].new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
-            found = OWN[self.spec.name][0](_operator, grads if len(grads) > 1 else grads[0], given)
-        else:
-            found = {}
-        have = found if self.found is None else {*self.found.given, *self.found.apart}
-        if wrong := refused(self.spec.name, needs, have):
-            raise UnsupportedError(wrong)
-        made = [found.get(name) if need else None for name, need in needs.items()]
-        return made[0] if len(made) == 1 else tuple(made)
-
-    def _results(self, found: Gradient, ctx: Any, grads: Sequence[Any], needs: Mapping[str, bool]) -> dict[str, Any]:
-        spec, like = found.spec, grads[0]
-        values = dict(zip(ctx.names, ctx.saved_tensors)) | ctx.numbers | {"dtype": ctx.dtype, "dy": like}
-        values |= {name: like.new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
-        values |= {name: grads[position] for name, position in found.arriving.items()}
-        apart = {name: self._called(each, values) for name, each in found.apart.items() if needs[name]}
-        wanted = found.wanted(needs)
-        if True not in wanted:  # `any` may be the operator of this module
-            return apart
-        results = self._called(spec, values, **({"needs": wanted} if spec.is_partial else {}))
-        results = results if len(spec.outputs) > 1 else (results,)
-        made = {name: results[at] for name, at in found.given.items()}
-        if ctx.longer is not None:
-            name = LONGER[self.spec.name]
-            widths = [width for pair in reversed(lengthening(made[name].shape, ctx.longer)) for width in pair]
-            made[name] = torch.nn.functional.pad(made[name], widths)
-        return apart | made
-
-    def _called(self, spec: Spec | Composed, values: Mapping[str, Any], **options: Any) -> Any:
-        if isinstance(spec, Composed):
-            return spec.of(calls(_operator), values)
-        options |= {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
-        return _operator(spec.name)(*[values[a.name] for a in spec.positional], **options)

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import Layout, Shape, axis_of, check_shape, extent_of
+from baracuda._functions.layout import Layout, Shape, axis_of, check_shape
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX
+from baracuda._scalars import INT32_MAX, as_integer
 
 
 def along_axis(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
@@ -16,7 +16,7 @@ def along_axis(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     (source, index), result = pointers[:2], pointers[-1]
     shape = shapes[spec.names[source.name]]
     axis = axis_of("axis", numbers["axis"], shape)
-    size = extent_of("size", numbers["size"], 0, INT32_MAX)
+    size = as_integer("size", numbers["size"], 0, INT32_MAX)
     line = (shape[axis],) if index.shape == "selected" else shape
     check_shape("index", shapes["index"], line)
     own = (*shape[:axis], size, *shape[axis + 1 :])

@@ -1,17 +1,13 @@
-"""Gradients that PyTorch is told of and the op table has not: of functions that are linear, of products, and of those
-gradients whose formula is a line of PyTorch, so that they can be differentiated again.
-"""
+"""Gradients that PyTorch is told of and the op table has not: of functions that are linear, and of products."""
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from baracuda._functions.composed import WHOLE
-from baracuda._functions.gradients import FORMULAS, read_by_formula
 from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_at_once
 from baracuda._functions.product_gradients import Own as OfProducts
 from baracuda.dtypes import ElementKind
@@ -62,35 +58,10 @@ def calls(operator: Operators) -> Callable[..., Any]:
     return call
 
 
-_TORCH = types.SimpleNamespace(
-    exp=torch.exp, sin=torch.sin, cos=torch.cos, sigmoid=torch.sigmoid, ndtr=torch.special.ndtr
-)
-
-
-def _of_formula(name: str) -> tuple[Own, tuple[str, ...]]:
-    names = read_by_formula(name)
-
-    def formula(*values: Any) -> Any:
-        results = FORMULAS[name](_TORCH, *values)
-        if not isinstance(results, tuple):
-            return results
-        return tuple([r.expand(values[0].shape).sum_to_size(v.shape) for r, v in zip(results, values[1:])])
-
-    def own(operator: Operators, grads: Any, given: Given) -> dict[str, Any]:
-        results, pull = torch.func.vjp(formula, *[given[each] for each in names])
-        if isinstance(results, tuple):  # one that was not needed is empty
-            pairs = zip(grads, results)
-            grads = tuple([g if g.shape == result.shape else torch.zeros_like(result) for g, result in pairs])
-        return dict(zip(names, pull(grads)))
-
-    return own, names
-
-
 # name -> gradients by argument, of the operators, dy and what it reads; and the arrays and results that it reads
 OWN: dict[str, tuple[Own, tuple[str, ...]]] = {
     "cast": (lambda operator, dy, given: {"x": operator("cast")(dy, given["dtype of x"])}, ()),
     "matmul": (_matmul, ("a", "b")),
     **{name: (_of_products(own), reads) for name, (own, reads) in OF_PRODUCTS.items()},
     **{name: _composed(name) for name in WHOLE},
-    **{f"{name}_backward": _of_formula(name) for name in FORMULAS},
 }

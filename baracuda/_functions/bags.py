@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import Layout, Shape, check_shape, extent_of
+from baracuda._functions.layout import Layout, Shape, check_shape
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, as_flag
+from baracuda._scalars import INT32_MAX, as_flag, as_integer, exceeds
 from baracuda.errors import InvalidProblemError
 
 
@@ -19,7 +19,7 @@ def by_offsets(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     bags, whole = offsets[0] - has_last, shapes.get("weight", shapes.get("dout", ()))
     if len(whole) != 2:
         raise InvalidProblemError(f"{'weight' if 'weight' in shapes else 'dout'} has shape {whole}, must have two axes")
-    rows = extent_of("num_embeddings", numbers.get("num_embeddings", whole[0]), 0, INT32_MAX)
+    rows = as_integer("num_embeddings", numbers.get("num_embeddings", whole[0]), 0, INT32_MAX)
     table, out = (rows, whole[1]), (bags, whole[1])
     extents = {
         "weight": table, "dweight": table, "dout": out, "out": out, "out_index": out, "indices": indices,
@@ -32,6 +32,6 @@ def by_offsets(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     own = {param.name: extents[param.name] for param in spec.row.params if param.is_pointer}
     values = {"total_indices": indices[0], "num_embeddings": rows, "embedding_dim": whole[1], "num_bags": bags}
     for name, value in values.items():
-        if value > INT32_MAX:
+        if exceeds(INT32_MAX, value):
             raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
     return Layout(values, own, {each.pointer: own[each.pointer] for each in spec.outputs})

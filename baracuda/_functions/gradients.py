@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from baracuda._functions.composed import APART, WHOLLY, Composed
 from baracuda._functions.product_gradients import OF_PRODUCTS
-from baracuda._functions.spec import Spec, specs
+from baracuda._functions.spec import REQUIRED, Spec, specs
 
 # Results beside the first whose gradient the gradient takes as well, by its name there.
 _FURTHER = {"dsum": "sum"}
@@ -136,37 +137,44 @@ def lengthening(shape: Sequence[int], whole: Sequence[int]) -> list[tuple[int, i
     return [(0, want - have) for have, want in zip(shape, whole)]
 
 
-def _bell(m: Any, x: Any) -> Any:
-    return m.exp(-x * x / 2) * 0.3989422804014327
+# Numbers of a function that its gradient has not: they follow from the shape of dy.
+_OF_DY: dict[str, Callable[[Sequence[int]], Any]] = {
+    "num_segments": lambda shape: shape[0], "max_selected": math.prod, "size": list,
+}  # fmt: skip
 
 
-# Gradients that can be differentiated again, as a formula of m, which has the functions of a framework, of dy and what
-# they read. Of two operands each gradient is still to be summed to the operand's shape.
-FORMULAS: dict[str, Callable[..., Any]] = {
-    "add": lambda m, dy, a, b: (dy, dy),
-    "sub": lambda m, dy, a, b: (dy, -dy),
-    "mul": lambda m, dy, a, b: (dy * b, dy * a),
-    "div": lambda m, dy, a, b: (dy / b, -dy * a / (b * b)),
-    "neg": lambda m, dy: -dy,
-    "square": lambda m, dy, x: 2 * dy * x,
-    "cube": lambda m, dy, x: 3 * dy * x * x,
-    "reciprocal": lambda m, dy, x: -dy / (x * x),
-    "sin": lambda m, dy, x: dy * m.cos(x),
-    "cos": lambda m, dy, x: -dy * m.sin(x),
-    "log": lambda m, dy, x: dy / x,
-    "exp": lambda m, dy, y: dy * y,
-    "sqrt": lambda m, dy, y: dy / (2 * y),
-    "tanh": lambda m, dy, y: dy * (1 - y * y),
-    "sigmoid": lambda m, dy, y: dy * y * (1 - y),
-    "relu": lambda m, dy, x: dy * (x > 0),
-    "gelu": lambda m, dy, x: dy * (m.ndtr(x) + x * _bell(m, x)),
-    "silu": lambda m, dy, x: dy * m.sigmoid(x) * (1 + x * (1 - m.sigmoid(x))),
-}
+@functools.cache
+def linear_partner(name: str) -> Callable[[Callable[..., Any], Sequence[Any], Mapping[str, Any]], Any] | None:
+    """The gradient by dy of a gradient that reads nothing of what is differentiated: the function that it is of.
 
+    It takes a function that calls by name, the gradients that arrive, and what the gradient was given, "shape of dy" as
+    well. None where there is no such function.
+    """
+    function = specs().get(name.removesuffix("_backward"))
+    found = gradient_of(function.name) if function is not None and function.name != name else None
+    if function is None or found is None or found.whole is not function or not isinstance(found.spec, Spec):
+        return None
+    spec = found.spec
+    if spec.name != name or spec.is_partial or len(found.given) != len(spec.outputs):
+        return None
+    known = {array.name for array in spec.arrays if array.pointer} | {number.name for number in spec.numbers}
+    others = [a for a in (*function.arrays, *function.numbers) if a.name not in found.given]
+    if "y" in known or known.intersection(found.given) or any(
+        [a.name not in known and a.name not in _OF_DY and a.default is REQUIRED for a in others]
+    ):
+        return None
 
-def read_by_formula(name: str) -> tuple[str, ...]:
-    """The arguments of a formula."""
-    return tuple([argument.name for argument in specs()[f"{name}_backward"].arrays])
+    def partner(call: Callable[..., Any], grads: Sequence[Any], given: Mapping[str, Any]) -> Any:
+        shape = given["shape of dy"]
+        values = {n: given[n] for n in known if n in given}
+        values |= {n: of(shape) for n, of in _OF_DY.items() if n not in known}
+        values |= {n: grads[at] for n, at in found.given.items()}
+        positional = [values[a.name] if a.name in values else a.default for a in function.positional]
+        options = {n.name: values[n.name] for n in function.numbers if n.default is not REQUIRED and n.name in values}
+        result = call(function.name, *positional, **options)
+        return result[0] if len(function.outputs) > 1 else result
+
+    return partner
 
 
 def refused(name: str, needs: Mapping[str, bool], have: Collection[str]) -> str:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import Layout, Shape, axis_of, check_shape, extent_of, viewed
+from baracuda._functions.layout import Layout, Shape, axis_of, check_shape, viewed
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer
 from baracuda.errors import InvalidProblemError
@@ -44,7 +44,7 @@ def scatter(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
     """Into cells of 0, or into those that `out` has."""
     updates = shapes["updates"]
     check_shape("index", shapes["index"], updates)
-    axis, size = axis_of("axis", numbers["axis"], updates), extent_of("size", numbers["size"], 0, INT32_MAX)
+    axis, size = axis_of("axis", numbers["axis"], updates), as_integer("size", numbers["size"], 0, INT32_MAX)
     out = _replaced(updates, axis, size)
     values = {
         "upd_numel": math.prod(updates), "rank": len(updates), "scatter_dim": axis, "out_dim_size": size,
@@ -74,7 +74,7 @@ def numbered(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     index = shapes["index"]
     if spec.name != "take":
         check_shape("updates", shapes["updates"], index)
-        size = extent_of("size", numbers["size"], 0, INT64_MAX)
+        size = as_integer("size", numbers["size"], 0, INT64_MAX)
         values, source, result = {"out_numel": size}, ("updates", index), (size,)
     else:
         source, result = ("src", shapes["x"]), index
@@ -100,7 +100,7 @@ def selection(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any
     if spec.name == "masked_select":
         check_shape("mask", mask, shapes["x"])
         given = numbers["max_selected"]
-        most = numel if given is None else extent_of("max_selected", given, 0, INT64_MAX)
+        most = numel if given is None else as_integer("max_selected", given, 0, INT64_MAX)
         extents = {"src": whole, "mask": whole, "out": (most,), "counter": (1,)}
         values, results = {"max_selected": most}, {"out": (most,), "counter": ()}
     else:
@@ -114,7 +114,7 @@ def selection(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any
 
 def nonzero(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
     x, given = shapes["x"], numbers["max_nz"]
-    most = extent_of("max_nz", math.prod(x) if given is None else given, 0, INT32_MAX)
+    most = as_integer("max_nz", math.prod(x) if given is None else given, 0, INT32_MAX)
     table = (most, len(x))
     values = {"numel": math.prod(x), "rank": len(x), "shape": x, "max_nz": most}
     extents: dict[str, Shape] = {"x": x, "out_coords": table, "counter": (1,)}

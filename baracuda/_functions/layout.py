@@ -48,11 +48,6 @@ class Layout:
     fills: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
 
 
-def extent_of(name: str, given: Any, least: int, most: int) -> Any:
-    """A number that is an extent; a symbol of torch.compile stays one."""
-    return given if type(given).__name__ == "SymInt" else as_integer(name, given, least, most)
-
-
 def axis_of(name: str, axis: object, shape: Shape) -> int:
     """An axis of `shape`; negative ones count from the last."""
     rank = len(shape)

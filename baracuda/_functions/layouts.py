@@ -29,7 +29,7 @@ from baracuda._functions import (
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous, dense_as
 from baracuda._functions.spec import REQUIRED, Spec
 from baracuda._optable import Row
-from baracuda._scalars import INT32_MAX, INT32_MIN, UINT64_MAX, as_flag, as_integer, as_integers, as_real
+from baracuda._scalars import INT32_MAX, INT32_MIN, UINT64_MAX, as_flag, as_integer, as_integers, as_real, at_least, exceeds
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind
 from baracuda.elementwise.affine import AffineDescriptor
@@ -101,9 +101,7 @@ def _named(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     row, values = spec.row, {}
     for number in spec.numbers:
         if any(param.name == number.number and param.role == "extent" for param in row.params):
-            value = numbers[number.name]
-            is_symbol = type(value).__name__ == "SymInt"  # of torch.compile
-            values[number.number] = value if is_symbol else as_integer(number.name, value, 0, INT32_MAX)
+            values[number.number] = as_integer(number.name, numbers[number.name], 0, INT32_MAX)
     words = {param.name: param.shape.split(", ") for param in row.params if param.is_pointer}
     for argument in spec.arrays:
         expected, have = words[argument.pointer], shapes[argument.name]
@@ -117,7 +115,7 @@ def _named(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
         values |= {word: extent for word, extent in zip(expected, have) if not word.isdigit()}
     extents = {name: tuple([int(w) if w.isdigit() else values[w] for w in each]) for name, each in words.items()}
     for name, value in values.items():
-        if value > INT32_MAX:
+        if exceeds(INT32_MAX, value):
             raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
     return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
@@ -181,7 +179,7 @@ def _prelu(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
         raise InvalidProblemError(f"weight has shape {weight}, expected one element or ({shape[axis]},)")
     inner = shape[axis + 1 :] if axis >= 0 else ()
     values = _whole(shape) | {
-        "channel_stride": max(1, math.prod(inner)), "channel_extent": max(1, math.prod(weight)),
+        "channel_stride": at_least(1, math.prod(inner)), "channel_extent": at_least(1, math.prod(weight)),
         "scalar_weight": int(single),
     }  # fmt: skip
     pointers = [param.name for param in spec.row.params if param.is_pointer]

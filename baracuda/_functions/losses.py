@@ -8,7 +8,7 @@ from typing import Any
 
 from baracuda._functions.layout import Layout, Shape
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, as_integer
+from baracuda._scalars import INT32_MAX, as_integer, at_least
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import LossReduction
 
@@ -48,7 +48,7 @@ def loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any], mo
             raise InvalidProblemError(
                 f"{array.name} has shape {shapes[array.name]}, expected {wanted}, of reduction {mode}"
             )
-    values |= {"scale_scalar": 1 / max(values[terms], 1) if mode == "mean" else 1.0}
+    values |= {"scale_scalar": 1 / at_least(1, values[terms]) if mode == "mean" else 1.0}
     if "class_extent" in values:
         values["dinput_numel"] = values["n_rows"] * values["class_extent"]
         found.shapes["dinput_numel"] = (values["n_rows"], values["class_extent"])
@@ -101,7 +101,7 @@ class _Extents:
             trailing = shape[next((k for k, extent in enumerate(shape) if extent != 1), len(shape)) :]
             if trailing != self.whole[len(self.whole) - len(trailing) :]:
                 raise InvalidProblemError(f"{name} has shape {shape}, expected that of the last axes of {self.whole}")
-            self.values[words], self.shapes[words] = max(math.prod(shape), 1), shape
+            self.values[words], self.shapes[words] = at_least(1, math.prod(shape)), shape
             return
         parts = [word.partition(" by ") for word in words.split(", ")]
         if parts[-1][0] == INNER:

@@ -10,7 +10,7 @@ import numpy as np
 
 from baracuda._functions.layout import Layout, Shape, axes_of, axis_of, check_shape, viewed
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers
+from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, at_least
 from baracuda.errors import InvalidProblemError
 from baracuda.tensor import TensorRef
 
@@ -40,7 +40,7 @@ def roll(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) ->
         )
     by = [0] * len(shape)
     for axis, shift in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts):
-        by[axis] = (by[axis] + shift) % max(shape[axis], 1)
+        by[axis] = (by[axis] + shift) % at_least(1, shape[axis])
     return _whole(shape, {"shifts": tuple(by)})
 
 
@@ -154,7 +154,7 @@ def image_windows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str,
             f"x has shape {given}, its second axis must be a multiple of the {places} elements of kernel_size"
         )
     windows = math.prod(
-        [max((e + 2 * p - d * (k - 1) - 1) // s + 1, 0) for e, k, d, p, s in zip(spatial, *of.values())]
+        [at_least(0, (e + 2 * p - d * (k - 1) - 1) // s + 1) for e, k, d, p, s in zip(spatial, *of.values())]
     )
     image, columns = (given[0], channels, *spatial), (given[0], channels * places, windows)
     check_shape("x" if folds else "dy", given if folds else shapes.get("dy", columns), columns)

@@ -8,7 +8,7 @@ from typing import Any
 
 from baracuda._functions.layout import Layout, Shape, axes_of, check_shape, contiguous
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, as_flag, as_integer
+from baracuda._scalars import INT32_MAX, as_flag, as_integer, exceeds
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
 
@@ -19,7 +19,7 @@ def rows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) ->
     row = tuple([shape[a] for a in axes])
     if not axes:
         raise InvalidProblemError(f"axis is {numbers['axis']!r}, must be an axis or several")
-    if math.prod(row) > INT32_MAX:
+    if exceeds(INT32_MAX, math.prod(row)):
         raise UnsupportedError(f"rows of {math.prod(row)} elements; at most {INT32_MAX} are supported")
     statistics = tuple([1 if a in axes else extent for a, extent in enumerate(shape)])
     extents = {}
@@ -48,7 +48,7 @@ def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
         flag = as_flag("channels_last", numbers["channels_last"])
         count, others = (shape[-1], shape[1:-1]) if flag else (count, others)
     values = {"n_extent": items, "c_extent": count, "spatial_extent": math.prod(others)}
-    if max(values.values()) > INT32_MAX:
+    if exceeds(INT32_MAX, *values.values()):
         raise UnsupportedError(f"x has shape {shape}: extents of more than {INT32_MAX} are not supported")
     values |= {name: int(text) if text.isdigit() else values[text] for name, text in spec.fixed.items()}
     if has_flag:

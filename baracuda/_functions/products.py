@@ -10,7 +10,7 @@ from typing import Any
 
 from baracuda._functions.layout import Layout, Shape, check_shape, contiguous, viewed
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX
+from baracuda._scalars import INT32_MAX, exceeds
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef
 
@@ -29,7 +29,7 @@ def matmul(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
         raise InvalidProblemError(f"a has shape {a} and b {b}: the sums have {terms} and {others} terms")
     batch = batch_of(a, b)
     count = math.prod(batch)
-    if max(rows, columns, terms, count) > INT32_MAX:
+    if exceeds(INT32_MAX, rows, columns, terms, count):
         raise UnsupportedError(f"a has shape {a} and b {b}: extents of more than {INT32_MAX} are not supported")
     values = {name: int(text) for name, text in spec.fixed.items()}
     values |= {"m": rows, "n": columns, "k": terms, "batch": count}
@@ -74,7 +74,7 @@ def matmul_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[st
     batch, (rows, terms), columns = a[:-2], a[-2:], b[-1]
     check_shape("dy", shapes["dy"], (*batch, rows, columns))
     count = math.prod(batch)
-    if max(rows, columns, terms, count) > INT32_MAX:
+    if exceeds(INT32_MAX, rows, columns, terms, count):
         raise UnsupportedError(f"a has shape {a} and b {b}: extents of more than {INT32_MAX} are not supported")
     values = {name: int(text) for name, text in spec.fixed.items()}
     values |= {"m": rows, "n": columns, "k": terms, "batch": count, "layout": RRR}
@@ -118,7 +118,7 @@ def _linear(spec: Spec, shapes: Mapping[str, Shape], weights: Mapping[str, str],
     for name in biases:
         if name in shapes:
             check_shape(name, shapes[name], (columns,))
-    if max(rows, terms, columns) > INT32_MAX:
+    if exceeds(INT32_MAX, rows, terms, columns):
         raise UnsupportedError(f"x has shape {x}: extents of more than {INT32_MAX} are not supported")
     sizes = {p.of: (rows, columns) for p in spec.row.params if p.role == "pitch"} | {"a": (rows, terms)}
     sizes |= dict.fromkeys(weights.values(), (columns, terms))
@@ -146,7 +146,7 @@ def linear_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[st
         raise InvalidProblemError(f"x has shape {x} and weight {weight}, expected (..., k) and (n, k)")
     check_shape("dy", dy, (*x[:-1], weight[0]))
     values = {"m": math.prod(x[:-1]), "n": weight[0], "k": x[-1]}
-    if max(values.values()) > INT32_MAX:
+    if exceeds(INT32_MAX, *values.values()):
         raise UnsupportedError(f"x has shape {x}: extents of more than {INT32_MAX} are not supported")
     extents: dict[str, Shape] = {
         "dy": dy, "x": x, "weight": weight, "dx": x, "dweight": weight, "dbias": weight[:1],
@@ -200,7 +200,7 @@ def _groups(shapes: Mapping[str, Shape]) -> dict[str, int]:
     if len(a) != 2 or len(b) != 3 or b[1] != a[1]:
         raise InvalidProblemError(f"a has shape {a} and b {b}, expected (m, k) and (groups, k, n)")
     check_shape("offsets", shapes["offsets"], (b[0] + 1,))
-    if max(*a, *b) > INT32_MAX:
+    if exceeds(INT32_MAX, *a, *b):
         raise UnsupportedError(f"a has shape {a} and b {b}: extents of more than {INT32_MAX} are not supported")
     return {"m": a[0], "n": b[2], "k": a[1], "groups": b[0]}
 

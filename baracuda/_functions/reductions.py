@@ -12,7 +12,7 @@ import numpy as np
 
 from baracuda._functions.layout import Layout, See, Shape, axes_of, check_shape, viewed
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, as_flag, as_integers
+from baracuda._scalars import INT32_MAX, as_flag, as_integers, at_least, exceeds
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef
 
@@ -24,7 +24,7 @@ def along_axes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     is_place = spec.row.pattern.startswith("arg_")
     if is_place and numbers["axis"] is not None and len(axes) != 1:
         raise InvalidProblemError(f"axis is {numbers['axis']!r}, must be one axis, or None for all")
-    if extent > INT32_MAX:
+    if exceeds(INT32_MAX, extent):
         raise UnsupportedError(
             f"x has {extent} elements along axis {numbers['axis']!r}; at most {INT32_MAX} are supported"
         )
@@ -67,7 +67,7 @@ def gradient(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
         if name in shapes:
             check_shape(name, shapes[name], result)
     keeps, of_rows = len(result) == len(shape), any(p.name == "reduce_extent" for p in spec.row.params)
-    values: dict[str, Any] = {"numel": math.prod(shape), "inv_extent": 1 / max(extent, 1)}
+    values: dict[str, Any] = {"numel": math.prod(shape), "inv_extent": 1 / at_least(1, extent)}
     pointers = [param.name for param in spec.row.pointers]
     if of_rows:  # of one axis alone
         whole = (*[shape[a] for a in kept], extent)
@@ -95,7 +95,7 @@ def _gradient_of_shape(spec: Spec, shapes: Mapping[str, Shape]) -> Layout:
         check_shape("y", shapes["y"], size)
     axes = tuple([a for a, (have, want) in enumerate(zip(padded, shape)) if have != want])
     extent = math.prod([shape[a] for a in axes])
-    values = {"numel": math.prod(shape), "rank": len(shape), "shape": shape, "inv_extent": 1 / max(extent, 1)}
+    values = {"numel": math.prod(shape), "rank": len(shape), "shape": shape, "inv_extent": 1 / at_least(1, extent)}
 
     def small(view: TensorRef) -> TensorRef | None:
         wide = viewed(view, padded, (*[0] * (len(shape) - len(size)), *view.strides))

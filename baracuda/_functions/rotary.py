@@ -8,7 +8,7 @@ from typing import Any
 
 from baracuda._functions.layout import Layout, Shape, axis_of, check_shape, contiguous, viewed
 from baracuda._functions.spec import Spec
-from baracuda._scalars import INT32_MAX, as_integer
+from baracuda._scalars import INT32_MAX, as_integer, exceeds
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef
 
@@ -17,7 +17,7 @@ def _pairs(name: str, shape: Shape, least: int) -> Shape:
     """The shape of the data, whose features come in pairs."""
     if len(shape) < least or (shape[-1] % 2):
         raise InvalidProblemError(f"{name} has shape {shape}, must have {least} axes or more, and the last one even")
-    if max(shape) > INT32_MAX:
+    if exceeds(INT32_MAX, *shape):
         raise UnsupportedError(f"{name} has shape {shape}: extents of more than {INT32_MAX} are not supported")
     return shape
 
@@ -74,7 +74,7 @@ def by_tables(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any
             expected = " or ".join(map(str, dict.fromkeys((shared, own))))
             raise InvalidProblemError(f"{table} has shape {have}, expected {expected}")
     rows, td = math.prod(shape[:-2]), places * d
-    if max(rows, td) > INT32_MAX:
+    if exceeds(INT32_MAX, rows, td):
         raise UnsupportedError(f"{name} has shape {shape}: more than {INT32_MAX} rows, or elements of each")
     values = {"bh": rows, "td": td, "d": d, "stride_b": 0 if shares else td // 2}
     table = (1, td // 2) if shares else (rows, td // 2)
@@ -89,7 +89,7 @@ def of_tokens(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any
     _has_features(name, shape)
     tokens, heads, d = shape
     tables = {a.name: shapes[a.name] for a in spec.arrays[1:]}
-    shares = all([have == (d // 2,) for have in tables.values()])
+    shares = all([len(have) == 1 and have == (d // 2,) for have in tables.values()])
     for each, have in tables.items():
         if not shares and have != (tokens, d // 2):
             raise InvalidProblemError(f"{each} has shape {have}, expected {(tokens, d // 2)} or {(d // 2,)}")
@@ -108,7 +108,7 @@ def of_sums(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
         raise InvalidProblemError(f"places_axis is {numbers['places_axis']}, that of the features")
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 : -1])
     values = {"outer": outer, "places": shape[axis], "inner": inner, "d": shape[-1]}
-    if max(outer, inner) > INT32_MAX:
+    if exceeds(INT32_MAX, outer, inner):
         raise UnsupportedError(f"dy has shape {shape}: more than {INT32_MAX} rows")
     whole, table = (outer, shape[axis], inner, shape[-1]), (shape[axis], shape[-1] // 2)
 

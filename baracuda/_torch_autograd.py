@@ -1,0 +1,218 @@
+"""What autograd does with the operators, in reverse and forward mode, and under the transforms of torch.func.
+
+An operator's kernel for PyTorch's key Autograd records a node, as those of PyTorch's own operators do: transforms call it
+once for each of their levels. Functions that are computed by another one where they are differentiated, which has among
+its results what the gradient reads, call that one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd.function import _SingleLevelFunction
+
+from baracuda._functions.autograd import OWN, calls
+from baracuda._functions.composed import WHOLE, Composed
+from baracuda._functions.formulas import FORMULAS
+from baracuda._functions.gradients import (
+    LONGER,
+    Gradient,
+    differentiated,
+    gradient_of,
+    lengthening,
+    linear_partner,
+    refused,
+)
+from baracuda._functions.product_gradients import OF_PRODUCTS
+from baracuda._functions.spec import REQUIRED, Spec
+from baracuda._torch_formulas import pulled
+from baracuda._torch_forward_mode import Tangents, dual, in_forward_mode, primal_of
+from baracuda.errors import UnsupportedError
+
+Operators = Callable[[str], Any]  # by name
+
+
+def is_recorded(arguments: Sequence[Any]) -> bool:
+    """Whether reverse mode has one of the arguments."""
+    return torch.is_grad_enabled() and True in [isinstance(a, torch.Tensor) and a.requires_grad for a in arguments]
+
+
+def node(name: str, forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
+    """A function of autograd for one level of transforms."""
+    parts = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type(f"{name}Backward", (_SingleLevelFunction,), parts)
+
+
+def recorded(node: Any, *arguments: Any) -> Any:
+    """The node's results, where a transform of torch.func has called the kernel too, once for each of its levels."""
+    if not torch._C._are_functorch_transforms_active():
+        return node.apply(*arguments)
+    with enable_single_level_autograd_function():
+        return node.apply(*arguments)
+
+
+def below(operator: Any, keyset: Any, *arguments: Any, **numbers: Any) -> Any:
+    """The operator without autograd."""
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments, **numbers)
+
+
+class Differentiable:
+    """The kernel of one operator, `inputs` being the names of its positional arguments in the schema."""
+
+    def __init__(self, spec: Spec, inputs: Sequence[str], operator: Operators) -> None:
+        self.spec, self.operator, self.inputs = spec, operator, list(inputs)
+        self.defaults = {each.name: each.default for each in (*spec.arrays, *spec.numbers)
+                         if each.default is not REQUIRED}  # fmt: skip
+        self.options = [number.name for number in spec.numbers if number.name not in self.inputs]
+        self.options += ["needs"] * spec.is_partial
+        whole = differentiated(spec.name)
+        self.whole = whole.name if whole is not spec else ""
+        found = None if self.whole else gradient_of(spec.name)
+        self.found = found
+        # Results that a gradient reads may have one alone: a gradient that there is not is None to a formula of OWN.
+        self.reads_results = spec.name in OF_PRODUCTS and spec.name.endswith("_forward")
+        self.partner = linear_partner(spec.name)
+        self.reads = self._reads()
+        if found is not None and isinstance(found.spec, Spec):
+            operator(found.spec.name)
+        if self.whole:
+            operator(self.whole)
+        self.tangents = Tangents(spec, found, spec.name in OWN, operator, self._by_table)
+        self.node = node(spec.name, self._forward, self._backward)
+
+    def _reads(self) -> tuple[str, ...]:
+        """What the gradient reads where it is none of the table."""
+        if self.spec.name in FORMULAS:
+            return tuple([argument.name for argument in self.spec.arrays])
+        if self.partner is not None:
+            return tuple([argument.name for argument in self.spec.arrays[1:] if argument.pointer])
+        return OWN.get(self.spec.name, ("", ()))[1]
+
+    def kernel(self, keyset: Any, *arguments: Any, **numbers: Any) -> Any:
+        """PyTorch leaves out arguments that are their defaults."""
+        given = {**self.defaults, **dict(zip(self.inputs, arguments)), **numbers}
+        positional = [given[name] for name in self.inputs]
+        options = {name: given.get(name) for name in self.options}
+        in_forward = in_forward_mode(positional)
+        if not in_forward and not is_recorded(positional):
+            return below(self.operator(self.spec.name), keyset, *positional, **options)
+        if self.whole:
+            results = self.operator(self.whole)(*positional, **options)
+            count = len(self.spec.outputs)
+            return results[0] if count == 1 else tuple(results[:count])
+        if not in_forward:
+            return recorded(self.node, (keyset, options), *positional)
+        found = self.kernel(keyset, *[primal_of(value) for value in positional], **options)
+        results = found if isinstance(found, tuple) else (found,)
+        tangents = self.tangents(given, results)
+        duals = [dual(result, tangent) for result, tangent in itertools.zip_longest(results, tangents)]
+        return tuple(duals) if isinstance(found, tuple) else duals[0]
+
+    # --- reverse mode -------------------------------------------------------------------------------------------------
+
+    def _forward(self, ctx: Any, how: tuple[Any, dict[str, Any]], *arguments: Any) -> Any:
+        keyset, options = how
+        output = below(self.operator(self.spec.name), keyset, *arguments, **options)
+        given = {**dict(zip(self.inputs, arguments)), **options}
+        ctx.numbers = {n.name: given[n.name] for n in self.spec.numbers}
+        results = output if isinstance(output, tuple) else (output,)
+        needs = dict(zip(self.inputs, ctx.needs_input_grad[1:]))
+        if self.found is None:
+            ctx.set_materialize_grads(not self.reads_results)
+            ctx.mark_non_differentiable(*[result for result in results if not result.is_floating_point()])
+            self._save_for_own(ctx, given, results)
+            return output
+        arriving = self.found.arriving.values()
+        ctx.mark_non_differentiable(*[result for k, result in enumerate(results) if k not in arriving])
+        outputs = dict(zip([o.name for o in self.spec.outputs], results))
+        ctx.names = self.found.read(needs)
+        ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, results[0]) for n in ctx.names])
+        ctx.shapes = {name: given[name].shape for name in self.found.shaped if given[name] is not None}
+        ctx.dtype = given[self.inputs[0]].dtype
+        ctx.longer = given[LONGER[self.spec.name]].shape if self.spec.name in LONGER else None
+        ctx.numbers |= self.found.extents_of(given)
+        return output
+
+    def _save_for_own(self, ctx: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:
+        given = dict(zip([output.name for output in self.spec.outputs], results)) | given
+        shaped = [name for each in WHOLE.get(self.spec.name, {}).values() for name in each.shaped]
+        ctx.names = [name for name in self.reads if given.get(name) is not None]
+        ctx.save_for_backward(*[given[name] for name in ctx.names])
+        ctx.shapes = {name: given[name].shape for name in shaped}
+        first = given[self.inputs[0]] if self.inputs else None
+        ctx.dtype, ctx.first = getattr(first, "dtype", None), getattr(first, "shape", None)
+
+    def _backward(self, ctx: Any, *grads: Any) -> Any:
+        needs = dict(zip(self.inputs, ctx.needs_input_grad[1:]))
+        saved = dict(zip(ctx.names, ctx.saved_tensors))
+        if self.found is not None:
+            found = self._of_table(ctx, saved, grads, needs)
+        else:
+            found = self._of_own(ctx, saved, grads, needs)
+        have = found if self.found is None else {*self.found.given, *self.found.apart}
+        if wrong := refused(self.spec.name, needs, have):
+            raise UnsupportedError(wrong)
+        return (None, *[found.get(name) if need else None for name, need in needs.items()])
+
+    def _of_own(
+        self, ctx: Any, saved: Mapping[str, Any], grads: Sequence[Any], needs: Mapping[str, bool]
+    ) -> dict[str, Any]:
+        name, numbers = self.spec.name, ctx.numbers
+        if name in FORMULAS:
+            return pulled(self.spec, {**numbers, **saved}, grads, needs)
+        if self.partner is not None:  # dy of a function that is linear takes the function of a gradient
+            values = {**numbers, **saved, "shape of dy": ctx.first}
+            return {self.spec.arrays[0].name: self.partner(calls(self.operator), grads, values)}
+        if name not in OWN:
+            return {}
+        given = numbers | {"dtype of x": ctx.dtype, "needs": needs} | dict(saved)
+        given |= {name: grads[0].new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
+        return OWN[name][0](self.operator, grads if len(grads) > 1 else grads[0], given)
+
+    def _of_table(
+        self, ctx: Any, saved: Mapping[str, Any], grads: Sequence[Any], needs: Mapping[str, bool]
+    ) -> dict[str, Any]:
+        assert self.found is not None
+        values = {**saved, **ctx.numbers, "dtype": ctx.dtype}
+        values |= {name: grads[0].new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
+        values |= {name: grads[position] for name, position in self.found.arriving.items()}
+        made = self._results(self.found, values, grads[0], needs)
+        if ctx.longer is not None and LONGER[self.spec.name] in made:
+            name = LONGER[self.spec.name]
+            widths = [width for pair in reversed(lengthening(made[name].shape, ctx.longer)) for width in pair]
+            made[name] = torch.nn.functional.pad(made[name], widths)
+        return made
+
+    def _by_table(self, values: Mapping[str, Any], dy: Any, needs: Mapping[str, bool]) -> dict[str, Any]:
+        """Gradients for forward mode: `values` are arguments, results and numbers."""
+        if self.found is None:
+            given = {**values, "needs": needs}
+            return OWN[self.spec.name][0](self.operator, dy, given)
+        known = {**dict.fromkeys([argument.name for argument in self.found.spec.arrays]
+                                 if isinstance(self.found.spec, Spec) else ()),
+                 **self.found.extents_of(values), **values, "dtype": values[self.inputs[0]].dtype}  # fmt: skip
+        known |= dict.fromkeys(self.found.arriving, None) | {next(iter(self.found.arriving)): dy}
+        return self._results(self.found, known, dy, needs)
+
+    def _results(
+        self, found: Gradient, values: Mapping[str, Any], dy: Any, needs: Mapping[str, bool]
+    ) -> dict[str, Any]:
+        spec, values = found.spec, {**values, "dy": dy}
+        apart = {name: self._called(each, values) for name, each in found.apart.items() if needs.get(name)}
+        wanted = found.wanted(needs)
+        if True not in wanted:  # `any` may be the operator of this module
+            return apart
+        results = self._called(spec, values, **({"needs": wanted} if spec.is_partial else {}))
+        results = results if len(spec.outputs) > 1 else (results,)
+        return apart | {name: results[at] for name, at in found.given.items()}
+
+    def _called(self, spec: Spec | Composed, values: Mapping[str, Any], **options: Any) -> Any:
+        if isinstance(spec, Composed):
+            return spec.of(calls(self.operator), values)
+        options |= {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
+        return self.operator(spec.name)(*[values[a.name] for a in spec.positional], **options)
