@@ -7,12 +7,14 @@ its results what the gradient reads, call that one.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from baracuda._functions.autograd import OWN, calls
@@ -56,8 +58,12 @@ def recorded(node: Any, *arguments: Any) -> Any:
 
 
 def below(operator: Any, keyset: Any, *arguments: Any, **numbers: Any) -> Any:
-    """The operator without autograd."""
-    with torch._C._AutoDispatchBelowAutograd():
+    """The operator without autograd of this level. A node's forward disables both modes, which outer levels need."""
+    with contextlib.ExitStack() as stack:
+        if torch._C._are_functorch_transforms_active():
+            stack.enter_context(torch.enable_grad())
+            stack.enter_context(forward_ad._set_fwd_grad_enabled(True))
+        stack.enter_context(torch._C._AutoDispatchBelowAutograd())
         return operator.redispatch(keyset & torch._C._after_autograd_keyset, *arguments, **numbers)
 
 
