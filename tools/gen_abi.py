@@ -204,7 +204,7 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
             both = {f"stride_{p.name}", f"stride_{first}"} <= fields
             stride = f", op.stride_{p.name} = op.stride_{first}" if both else ""
             stand_ins += f"    if ({p.name} == nullptr) {p.name} = {first}{stride};\n"
-        if mask := place_mask(row, p):
+        if mask := in_place_mask(row, p):
             readers += f" operands[{k}].may_be = {mask};"
     listed = "".join(
         f"    if (status == bk::Status::kOk)\n"
@@ -246,7 +246,7 @@ def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
     return " | ".join(f"1u << {row.pointers.index(out)}" for out in readers) or "0"
 
 
-def place_mask(row: Row, p: Param) -> str:
+def in_place_mask(row: Row, p: Param) -> str:
     """The bits of the inputs that an output may be; empty for any other operand."""
     names = [q.name for q in row.pointers]
     return " | ".join(f"1u << {names.index(name)}" for name in row.in_place.get(p.name, ()))
@@ -264,7 +264,7 @@ def glue_regular(op: str, row: Row, slots: dict[str, str]) -> str:
     (_, run, run_params), (_, check, check_params), *sized = row.prototypes(op, slots)
     out = [f"namespace {ns} {{", "constexpr bk::PointwiseOperand kOperands[] = {"]
     for p in pointers:
-        readers, may_be = reader_mask(row, p, slots), place_mask(row, p)
+        readers, may_be = reader_mask(row, p, slots), in_place_mask(row, p)
         masks = f", {readers}" if readers else f", bk::Operand::kAnyReader, {may_be}" if may_be else ""
         size = f"bk::size_of<{p.element(slots)}>()"
         out.append(f'    {{"{p.name}", "stride_{p.name}", {role_of(p)}, {size}{masks}}},')

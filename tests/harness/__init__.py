@@ -28,9 +28,9 @@ from .launch import (
     Outcome,
     can_implement,
     claims_determinism,
+    is_seen,
     last_error,
     launch,
-    refused_argument,
     workspace_size,
 )
 from .memory import FINITE_POISON, NAN_POISON, Guarded, cuda_check, dense_strides, memory_of
@@ -38,6 +38,6 @@ from .memory import FINITE_POISON, NAN_POISON, Guarded, cuda_check, dense_stride
 __all__ = [
     "COMPUTE", "FINITE_POISON", "FLOATS", "FP8", "INTEGERS", "LARGEST", "LIMITS", "NAN_POISON", "OPS", "PACKED", "ROOT",
     "ROWS", "SANITIZED", "SMALLEST", "SMALLEST_NORMAL", "UNIT_ROUNDOFF", "Guarded", "Launch", "Outcome",
-    "can_implement", "claims_determinism", "cuda_check", "decode", "dense_strides", "encode", "is_float", "itemsize",
-    "last_error", "launch", "memory_of", "refused_argument", "round_to", "width", "workspace_size",
+    "can_implement", "claims_determinism", "cuda_check", "decode", "dense_strides", "encode", "is_float",
+    "is_seen", "itemsize", "last_error", "launch", "memory_of", "round_to", "width", "workspace_size",
 ]  # fmt: skip

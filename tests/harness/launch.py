@@ -92,9 +92,12 @@ def last_error(library) -> str:
     return library.ffi.string(library.lib.baracuda_kernels_last_error()).decode()
 
 
-def refused_argument(op: str, text: str) -> str:
-    """The parameter that a failure's text begins with."""
-    return re.match(r"\w*", text.removeprefix(f"{op}: "))[0]
+def is_seen(op: str, text: str) -> bool:
+    """Whether a failure is of numbers that `_can_implement` takes: the text begins with one, and names no other."""
+    row, _ = OPS[op]
+    seen = {p.name for p in row.check_params if not p.is_pointer}
+    words = re.findall(r"[A-Za-z_]\w*", text.removeprefix(f"{op}: "))
+    return words[0] in seen and not {p.name for p in row.problem} & {*words} - seen
 
 
 class Launch:
@@ -217,5 +220,5 @@ def claims_determinism(library, op: str, workspace) -> bool:
 
 __all__ = [
     "FINITE_POISON", "NAN_POISON", "OPS", "ROOT", "ROWS", "SANITIZED", "Launch", "Outcome", "can_implement",
-    "claims_determinism", "last_error", "launch", "workspace_size",
+    "claims_determinism", "is_seen", "last_error", "launch", "workspace_size",
 ]  # fmt: skip
