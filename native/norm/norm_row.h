@@ -107,10 +107,10 @@ struct NormForward : RowDefaults {
         Acc all{a.count + b.count, 0, 0, a.squares + b.squares, a.unit};
         if (!is_centered) return all;
         all.base = a.count > 0 ? a.base : b.base;
-        const C distance = b.count > 0 ? (b.base - all.base) + (b.mean - a.mean) : C(0);
-        const C share = b.count * math::reciprocal<T>(math::max(all.count, C(1)));
-        all.mean = a.mean + distance * share;
-        all.squares += distance * distance * (a.count * share);
+        const C mean_b = b.count > 0 ? (b.base - all.base) + b.mean : a.mean, distance = mean_b - a.mean;
+        const C share = math::reciprocal<T>(math::max(all.count, C(1)));
+        all.mean = (a.count * a.mean + b.count * mean_b) * share;  // infinite where one of them is
+        all.squares += distance * distance * (a.count * (b.count * share));
         return all;
     }
     template <class L>

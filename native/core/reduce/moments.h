@@ -46,7 +46,7 @@ struct Moments {
         const int64_t all = acc.terms + terms;
         const C count = static_cast<C>(all), step = step_of(acc.base, acc.sum / math::max(count, C(1)));
         const C rest = acc.sum - count * step;
-        acc = {acc.base + step, rest, 0, (acc.squares + acc.recent) - step * (acc.sum + rest), all};
+        acc = {acc.base + step, rest, 0, moved(acc.squares + acc.recent, step * (acc.sum + rest)), all};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         const C of_a = static_cast<C>(a.terms), of_b = static_cast<C>(b.terms);
@@ -54,13 +54,16 @@ struct Moments {
         const C sum = a.sum + (b.sum + of_b * (base_b - base_a));
         const C step_a = step_of(base_a, sum / math::max(of_a + of_b, C(1))), base = base_a + step_a, step_b = base - base_b;
         const C rest_a = a.sum - of_a * step_a, rest_b = b.sum - of_b * step_b;
-        return {base, rest_a + rest_b, 0, (a.squares - step_a * (a.sum + rest_a)) + (b.squares - step_b * (b.sum + rest_b)),
-                a.terms + b.terms};
+        return {base, rest_a + rest_b, 0,
+                moved(a.squares, step_a * (a.sum + rest_a)) + moved(b.squares, step_b * (b.sum + rest_b)), a.terms + b.terms};
     }
 
     // The mean, and the squared deviations from it, in the unit of the pass.
     static BK_HD C mean_of(const Acc& acc) { return acc.base + mean_difference(acc); }
-    static BK_HD C mean_rest_of(const Acc& acc) { return mean_difference(acc) - (mean_of(acc) - acc.base); }  // of its rounding
+    static BK_HD C mean_rest_of(const Acc& acc) {  // of its rounding
+        const C rest = mean_difference(acc) - (mean_of(acc) - acc.base);
+        return Scale::is_finite(rest) ? rest : C(0);
+    }
     BK_HD C squares_of(const Acc& acc) const {
         const C squares = is_centered ? acc.squares - acc.sum * mean_difference(acc) : acc.squares;
         return squares < C(0) ? C(0) : squares;
@@ -77,6 +80,9 @@ struct Moments {
 
 private:
     static BK_HD C mean_difference(const Acc& acc) { return acc.sum / static_cast<C>(acc.terms > 0 ? acc.terms : 1); }
+    // Squares of differences from a base that has moved; of values that are not centered it never does, and sums may be
+    // infinite.
+    BK_HD C moved(C squares, C less) const { return is_centered ? squares - less : squares; }
     BK_HD C step_of(C base, C shift) const {
         return math::select(bool(int(is_centered) & int(Scale::is_finite(shift))), (base + shift) - base, C(0));
     }
