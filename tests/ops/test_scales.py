@@ -207,10 +207,11 @@ def test_large_means(library, op, n, mean):
                 assert error <= tolerances.LARGE_MEAN * UNIT, (name, n, error / UNIT)
 
 
-def test_means_of_the_largest(library):
+@pytest.mark.parametrize("op", [op for op in SCALED if op == "layer_norm_f32"])
+def test_means_of_the_largest(library, op):
     """A mean lies between its values, also where their sum overflows."""
     for value in (3e38, float(np.finfo(np.float32).max)):
-        for op, shape in (("layer_norm_f32", (2, 3)), ("layer_norm_f32", (2, 5003))):
+        for shape in ((2, 3), (2, 5003)):
             problem = norm_rows.forward(Draw({"T": "f32"}, "largest"), shape, 2, centered=True)
             x = problem.arrays["x"]
             x.values = round_to(np.full(shape, value), "f32")
