@@ -1,6 +1,7 @@
 // Rows on the CPU that lie across memory, as those of a softmax along an outer axis: neighbours in memory are elements of
 // different rows, and each lane of a vector works on a row of its own, position after position. Statistics of a chunk's
 // positions are combined in the order in which dense rows combine theirs (sum_of in row_map.h), so that results are the same.
+// Short dense rows, of which a chunk would be mostly empty, are transposed into such ones a tile at a time.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
+#include "core/pointwise/transpose_cpu.h"
 #include "core/rows/row_map.h"
 #include "core/rows/row_memory_cpu.h"
 
@@ -18,6 +20,8 @@ namespace bk {
 
 constexpr int kLaneStep = 16;          // lanes of a loop
 constexpr int kLaneStackBytes = 9216;  // of statistics
+constexpr int kTileBytes = 6144;       // of dense rows that are transposed
+constexpr int64_t kMostOfTile = 31;    // elements of such a row: a chunk of 32 is full
 constexpr int kPositionsAhead = 6;     // that memory is asked for
 constexpr int kStepsAhead = 4;         // of those that jump to and fro
 
@@ -380,30 +384,89 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
                 map<kHolds>(lot, position, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
     }
 
-    // Rows [begin, end).
-    BK_HD void run(int64_t begin, int64_t end) const {
-        static_assert(kFindsLargest || F::kOnePass, "passes that are the same for all rows");
-        const int64_t extent = job.rows.extent[job.rows.rank - 1];
+    // Rows [begin, end). In tiles, short dense rows are transposed, and their results are transposed back.
+    BK_HD void run(int64_t begin, int64_t end, [[maybe_unused]] bool in_tiles) const {
+        constexpr bool kMayTile = Job::kIsShort;
+        alignas(64) char buffer[kMayTile ? kTileBytes : 1];
+        Job mine = job;
+        const int most = !kMayTile || !in_tiles ? kLanes : static_cast<int>(std::min<int64_t>(kLanes, tile_rows(job.n)));
+        if (kMayTile && in_tiles) lay_out(mine, buffer, most, std::index_sequence_for<In..., Out...>{});
+        const LaneJob lanes{mine};
         Lot lot;
         for (int64_t i = begin; i < end; i += lot.rows) {
-            lot.at = job.outer(static_cast<uint64_t>(i));
-            lot.rows = static_cast<int>(std::min({int64_t{kLanes}, extent - i % extent, end - i}));
-            lot.blocks = static_cast<int>(ceil_div(lot.rows, kLaneStep));
-            lot.common = job.start(lot.at);
-            for (int r = 0; r < lot.blocks * kLaneStep; ++r)
-                lot.row.store(F::row_members(), r, r < lot.rows ? job.start(job.at_row(lot.at, r)) : lot.common);
-            if constexpr (kHoldsInOutput) {
-                if (get<0>(job.y) != nullptr && !job.f.keeps_elements())
-                    run_lot<true>(lot);
-                else
-                    run_lot<false>(lot);
-            } else {
-                run_lot<false>(lot);
+            find(lot, i, end, most);
+            const typename Job::At at = lot.at;
+            if (kMayTile && in_tiles) {
+                for (int k = 0; k < kIn + kOut; ++k) lot.at.of[k] = 0;
+                load_tile(mine, at, most, lot.rows, std::index_sequence_for<In...>{});
             }
-            if constexpr (Job::kSaved > 0)
-                for (int r = 0; r < lot.rows; ++r)
-                    job.save(job.at_row(lot.at, r), job.f.saved(row_of<true>(lot, r)), std::make_index_sequence<Job::kSaved>{});
+            lanes.compute(lot);
+            if (kMayTile && in_tiles) store_tile(mine, at, most, lot.rows, std::index_sequence_for<Out...>{});
         }
+    }
+
+    // How many rows of n elements have room in a tile; too few are not worth one.
+    static constexpr int64_t tile_rows(int64_t n) {
+        constexpr int64_t kBytes = (int64_t{0} + ... + int64_t{sizeof(In)}) + (int64_t{0} + ... + int64_t{sizeof(Out)});
+        return n < 1 || n > kMostOfTile ? 0 : kTileBytes / (kBytes * n) / kLaneStep * kLaneStep;
+    }
+
+private:
+    template <size_t... K>
+    BK_HD void lay_out(Job& tile, char* buffer, int across, std::index_sequence<K...>) const {
+        constexpr int64_t kSize[] = {sizeof(In)..., sizeof(Out)...};
+        char* place[] = {(static_cast<void>(K), buffer)...};
+        for (int k = 0; k < kIn + kOut; ++k) {
+            place[k] = buffer;
+            buffer += kSize[k] * across * job.n;
+            tile.lines.step[k] = across;
+            tile.rows.stride[k][tile.rows.rank - 1] = 1;
+        }
+        point(tile, place, std::index_sequence_for<In...>{}, std::index_sequence_for<Out...>{});
+    }
+    template <size_t... I, size_t... O>
+    BK_HD void point(Job& tile, char* const* place, std::index_sequence<I...>, std::index_sequence<O...>) const {
+        tile.x = pack(reinterpret_cast<const In*>(place[I])...);
+        tile.y = pack((get<O>(job.y) == nullptr ? nullptr : reinterpret_cast<Out*>(place[kIn + O]))...);
+    }
+    template <size_t... I>
+    BK_HD void load_tile(const Job& tile, const typename Job::At& at, int across, int rows, std::index_sequence<I...>) const {
+        (transpose(sizeof(In), const_cast<In*>(get<I>(tile.x)), across, get<I>(job.x) + signed_offset(at.of[I]),
+                   job.row_offset(I, 1), job.n, rows),
+         ...);
+    }
+    template <size_t... O>
+    BK_HD void store_tile(const Job& tile, const typename Job::At& at, int across, int rows, std::index_sequence<O...>) const {
+        ((get<O>(job.y) == nullptr ? void()
+                                   : transpose(sizeof(Out), get<O>(job.y) + signed_offset(at.of[kIn + O]),
+                                               job.row_offset(kIn + O, 1), get<O>(tile.y), across, rows, job.n)),
+         ...);
+    }
+
+    // Row i and those behind it in its line, before `end`: `most` at most.
+    BK_HD void find(Lot& lot, int64_t i, int64_t end, int most) const {
+        const int64_t extent = job.rows.extent[job.rows.rank - 1];
+        lot.at = job.outer(static_cast<uint64_t>(i));
+        lot.rows = static_cast<int>(std::min({int64_t{most}, extent - i % extent, end - i}));
+    }
+
+    BK_HD void compute(Lot& lot) const {
+        static_assert(kFindsLargest || F::kOnePass, "passes that are the same for all rows");
+        lot.blocks = static_cast<int>(ceil_div(lot.rows, kLaneStep));
+        lot.common = job.start(lot.at);
+        for (int r = 0; r < lot.blocks * kLaneStep; ++r)
+            lot.row.store(F::row_members(), r, r < lot.rows ? job.start(job.at_row(lot.at, r)) : lot.common);
+        if constexpr (kHoldsInOutput) {
+            if (get<0>(job.y) != nullptr && !job.f.keeps_elements())
+                run_lot<true>(lot);
+            else
+                run_lot<false>(lot);
+        } else {
+            run_lot<false>(lot);
+        }
+        if constexpr (Job::kSaved > 0)
+            for (int r = 0; r < lot.rows; ++r)
+                job.save(job.at_row(lot.at, r), job.f.saved(row_of<true>(lot, r)), std::make_index_sequence<Job::kSaved>{});
     }
 };
 

@@ -140,7 +140,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     static constexpr bool kHoldsInOutput = (F::kMapsAlone || (F::kOnePass && !F::kOnlyMaps && sizeof(Acc) <= 8)) && kOut == 1 &&
                                            (std::is_same_v<Out, Held> && ...);
 
-    static constexpr bool kTakesWholes = std::is_base_of_v<KnowsLargest, Row> && kRowChunk > kShortRow;
+    static constexpr bool kIsShort = kRowChunk == kShortRow;
+    static constexpr bool kTakesWholes = std::is_base_of_v<KnowsLargest, Row> && !kIsShort;
 
     struct Lot {
         At at;  // of the first
@@ -500,6 +501,9 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         return rows.stride[0][last] == 1 && magnitude(lines.step[0]) > 1 && rows.extent[last] >= kLeastLanes;
     }
 
+    // Whether rows behind one another fill a vector.
+    bool are_many() const { return kIn > 0 && rows.rank > 0 && rows.extent[rows.rank - 1] >= kLaneStep; }
+
     // Rows of `chunks` chunks each that are worked on at a time.
     int rows_together(int64_t chunks) const {
         return static_cast<int>(std::clamp<int64_t>(kMostGroups / std::max<int64_t>(chunks, 1), 1, kMostRowsTogether));
@@ -515,12 +519,16 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         const int64_t length = segment(), segments = ceil_div<int64_t>(n, length);
         const Shared none{};
         const bool shares = segments > 1 && row_count < thread_count();
-        if constexpr (F::kTakesLanes)
-            if (!shares && lies_across()) {
-                const LaneJob<RowJob, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> lanes{*this};
+        if constexpr (F::kTakesLanes) {
+            using Lanes = LaneJob<RowJob, Inputs<In...>, Inputs<Column...>, Outputs<Out...>>;
+            const bool in_tiles = kIsShort && Lanes::tile_rows(n) > 0 && are_many() && !lies_across() &&
+                                  are_dense(std::make_index_sequence<Full>{});
+            if (!shares && (in_tiles || lies_across())) {
+                const Lanes lanes{*this};
                 return parallel_rows(row_count, grain_for(row_bytes),
-                                     [&](int64_t begin, int64_t end) { lanes.run(begin, end); });
+                                     [&](int64_t begin, int64_t end) { lanes.run(begin, end, in_tiles); });
             }
+        }
         for (int64_t r = 0; r < (shares ? row_count : 1); ++r) {
             Acc part[kMostSegments];
             const At at = outer(static_cast<uint64_t>(r));
