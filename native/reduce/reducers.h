@@ -50,7 +50,8 @@ struct FloatOrder {
             return y;
         }
 #endif
-        return math::select(bool(int(b > a) | int(b != b)), b, a);
+        const Key larger = b > a ? b : a;  // which compilers know as one instruction
+        return b == b ? larger : b;
     }
 };
 
@@ -99,6 +100,7 @@ struct ExtremeReducer {
     };
     static constexpr bool ignores_index = true;
     BK_HD Acc identity() const { return {Order::least()}; }
+    BK_HD Acc one(Key x) const { return {order.key(x)}; }
     BK_HD void add(Acc& acc, int64_t, Key x) const { acc.key = Order::greater(acc.key, order.key(x)); }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {Order::greater(a.key, b.key)}; }
     BK_HD Key finish(const Acc& acc, int64_t) const { return order.value(acc.key); }

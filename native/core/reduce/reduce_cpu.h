@@ -151,6 +151,16 @@ BK_HD void add_span(const R& reducer, Accs& accs, int64_t count, int64_t index, 
     add_span(reducer, accs, count, index, step, x, each);
 }
 
+// What kCount elements give together, in their order.
+template <int kCount, class R, class One>
+BK_HD typename R::Acc joined(const R& reducer, const One& one, int64_t first) {
+    if constexpr (kCount == 1)
+        return one(first);
+    else
+        return reducer.combine(joined<kCount / 2>(reducer, one, first),
+                               joined<kCount - kCount / 2>(reducer, one, first + kCount / 2));
+}
+
 // add_span of kLinesAtOnce lines, which lie `line` apart in each input and whose indices do in its last entry. Each Acc is
 // loaded and stored once.
 template <class R, class Accs, class... In, size_t... I, size_t... Line>
@@ -159,6 +169,12 @@ BK_HD void add_lines(const R& reducer, Accs& accs, int64_t count, int64_t index,
     const int64_t next[] = {line[I]..., line[sizeof...(I)]};
     if constexpr (kMovingOf<R> < static_cast<int>(sizeof...(In))) {
         add_lines_beside(reducer, accs, count, x, line, std::index_sequence<Line...>{});
+    } else if constexpr (kHasOne<void, R, compute_t<In>...>) {
+        BK_VECTOR_LOOP
+        for (int64_t i = 0; i < count; ++i) {
+            const auto one = [&](int64_t k) BK_INLINED { return reducer.one(widen(get<I>(x)[i + k * next[I]])...); };
+            accs.store(i, reducer.combine(accs.load(i), joined<sizeof...(Line)>(reducer, one, 0)));
+        }
     } else {
         BK_VECTOR_LOOP
         for (int64_t i = 0; i < count; ++i) {
@@ -355,7 +371,17 @@ BK_HD typename R::Acc reduce_short(const R& reducer, int64_t terms, int64_t inde
     for (int64_t i = 0; i < kShortAccs; ++i) accs.store(i, reducer.identity());
     start_span(reducer, accs, 0, kShortAccs, x, each);
     const int64_t whole = terms / kShortAccs, rest = terms % kShortAccs;
-    for (int64_t k = 0; k < whole; ++k) {
+    int64_t k = 0;
+    if constexpr (kHasOne<void, R, compute_t<In>...> && (!ShortSpans<In...>::template kIsCopied<In> && ...)) {
+        const int64_t next[] = {((void)I, kShortAccs)..., kShortAccs * index_step};
+        for (; k + kLinesAtOnce <= whole; k += kLinesAtOnce)
+            add_lines(reducer, accs, kShortAccs, k * kShortAccs * index_step, index_step, pack((get<I>(x) + k * kShortAccs)...),
+                      next, each, std::make_index_sequence<kLinesAtOnce>{});
+        for (; k + 2 <= whole; k += 2)
+            add_lines(reducer, accs, kShortAccs, k * kShortAccs * index_step, index_step, pack((get<I>(x) + k * kShortAccs)...),
+                      next, each, std::make_index_sequence<2>{});
+    }
+    for (; k < whole; ++k) {
         ShortSpans<In...> spans;
         const auto from = pack(spans.template widened<I>(get<I>(x) + k * kShortAccs)...);
         add_span(reducer, accs, kShortAccs, k * kShortAccs * index_step, index_step, from, each);

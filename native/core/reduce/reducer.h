@@ -15,6 +15,8 @@
 //                                                 Still still(C... x) const of these, and void add_beside(Acc&, const Still&,
 //                                                 C... x) const of the others, which together are add()
 //   Acc start(C... x) const;                      instead of identity(), for terms of which x is the first; x is added, too
+//   Acc one(C... x) const;                        what add() makes of identity(). Says that combine() of neighbours in any
+//                                                 groups, whose order stays, gives the same bits
 //   void settle(Acc&, int64_t terms) const;       after every kReduceRun terms at most, and before combine: how many were
 //                                                 added since the last time. Sums move what they have to a second number
 //   static constexpr bool ignores_index = true;   add() does not look at the index: axes merge whatever their order
@@ -82,6 +84,11 @@ template <class Void, class R, class... C>
 constexpr bool kHasStart = false;
 template <class R, class... C>
 constexpr bool kHasStart<std::void_t<decltype(std::declval<const R&>().start(std::declval<C>()...))>, R, C...> = true;
+
+template <class Void, class R, class... C>
+constexpr bool kHasOne = false;
+template <class R, class... C>
+constexpr bool kHasOne<std::void_t<decltype(std::declval<const R&>().one(std::declval<C>()...))>, R, C...> = true;
 
 template <class R, class = void>
 constexpr bool kFinishes = false;
