@@ -20,7 +20,6 @@ namespace bk {
 
 constexpr int kLaneStep = 16;          // lanes of a loop
 constexpr int kLaneStackBytes = 9216;  // of statistics
-constexpr int kTileBytes = 6144;       // of dense rows that are transposed
 constexpr int64_t kMostOfTile = 31;    // elements of such a row: a chunk of 32 is full
 constexpr int kPositionsAhead = 6;     // that memory is asked for
 constexpr int kStepsAhead = 4;         // of those that jump to and fro
@@ -89,6 +88,8 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
         return count;
     }
     static constexpr int kLanes = lanes();
+    // Of dense rows that are transposed: what a small stack has left beside statistics, which of f64 take more.
+    static constexpr int kTileBytes = (false || ... || (sizeof(In) == 8)) ? 2048 : 4096;
     static constexpr bool kFindsLargest = std::is_base_of_v<KnowsLargest, Row>;
     // Of a function that maps what it summed up, where an output can take that.
     static constexpr bool kHoldsInOutput = F::kMapsAlone && kIn == 1 && kOut == 1 && (std::is_same_v<Out, Held> && ...);
