@@ -195,7 +195,7 @@ add, subtract, multiply, divide = (
     _binary("multiply", "mul"),
     _binary("divide", "div"),
 )
-floor_divide, remainder, pow = _binary("floor_divide"), _binary("remainder"), _binary("pow")
+remainder, pow = _binary("remainder"), _binary("pow")
 atan2, hypot, copysign, nextafter = _binary("atan2"), _binary("hypot"), _binary("copysign"), _binary("nextafter")
 maximum, minimum = _binary("maximum"), _binary("minimum")
 equal, not_equal = _binary("equal", "eq"), _binary("not_equal", "ne")
@@ -206,6 +206,17 @@ bitwise_and = _binary("bitwise_and", of_bool="logical_and")
 bitwise_or = _binary("bitwise_or", of_bool="logical_or")
 bitwise_xor = _binary("bitwise_xor", of_bool="logical_xor")
 bitwise_left_shift, bitwise_right_shift = _binary("bitwise_left_shift"), _binary("bitwise_right_shift")
+
+
+def floor_divide(x1: Array, x2: Array, /) -> Array:
+    """The quotient rounded down; as the standard has it, of a number by an infinity it is a zero with the sign of that,
+    and of an infinity by a number an infinity.
+    """
+    x1, x2 = _promoted(x1, x2)
+    found = bk.floor_divide(x1, x2)
+    if _kind(found) != "f":
+        return found
+    return bk.where(isinf(x2), bk.div(x1, x2), found)
 
 
 def bitwise_invert(x: Array, /) -> Array:

@@ -24,8 +24,8 @@ def broadcasting(at_once: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(at_once)
     def matmul_backward(dy: Any, a: Any, b: Any, *, needs: Any = None, out: Any = None) -> Any:
-        shapes = [tuple(getattr(each, "shape", None) or ()) for each in (a, b)]
-        if min(map(len, shapes)) > 1 and shapes[0][:-2] == shapes[1][:-2]:
+        shapes = [getattr(each, "shape", None) for each in (dy, a, b)]
+        if None in shapes or (min(map(len, shapes[1:])) > 1 and shapes[1][:-2] == shapes[2][:-2]):
             return at_once(dy, a, b, needs=needs, out=out)
         with naming("matmul_backward"):
             results = _summed(at_once, _array(dy, "dy"), _array(a, "a"), _array(b, "b"), needs)

@@ -6,6 +6,7 @@ ARRAY_API_TESTS_MODULE=baracuda.array_api runs it from a checkout.
 import math
 import pathlib
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -264,3 +265,82 @@ def test_products(data):
             same(got, np.linalg.matrix_norm(a, ord=ord, keepdims=keepdims), str(ord))
     with pytest.raises(bk.UnsupportedError, match="ord is 'nuc'"):
         xp.linalg.matrix_norm(a, ord="nuc")
+
+
+def test_quotients_at_infinity_are_those_of_the_standard():
+    """Those of the limits; NumPy rounds the first ones to -1, and has NaN for an infinity by a number."""
+    inf = math.inf
+    a, b = (
+        np.float64([-1, 1, -1, 1, inf, -inf, inf, inf, 0, 5]),
+        np.float64([inf, -inf, -inf, inf, 2, 2, -2, inf, 0, -2]),
+    )
+    got = xp.floor_divide(a, b)
+    np.testing.assert_array_equal(got, [-0.0, -0.0, 0, 0, inf, -inf, -inf, np.nan, np.nan, -3])
+    assert np.signbit(got[:4]).tolist() == [True, True, False, False]
+
+
+BF16 = np.array([[1, -2.5, np.nan], [np.inf, -np.inf, 0]], np.float32)
+
+
+@pytest.mark.parametrize("name", ["isinf", "isfinite", "isnan", "sign", "floor", "ceil", "round", "trunc", "abs"])
+def test_bf16_is_a_float(name):
+    for dtype in (ml_dtypes.bfloat16, np.float16):
+        got = getattr(xp, name)(BF16.astype(dtype))
+        np.testing.assert_array_equal(got.astype(np.float32), getattr(np, name)(BF16).astype(np.float32))
+        view = bk.tensor(BF16.astype(dtype))  # whose dtype does not depend on ml_dtypes
+        np.testing.assert_array_equal(
+            np.asarray(bk.download(getattr(xp, name)(view)), np.float32), got.astype(np.float32)
+        )
+
+
+def test_statistics_of_bf16():
+    x = BF16[:, :2].astype(ml_dtypes.bfloat16)
+    for name in ("max", "min", "sum", "prod"):
+        got = getattr(xp, name)(x, axis=1)
+        assert got.dtype == ml_dtypes.bfloat16
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(got.astype(np.float32), getattr(np, name)(BF16[:, :2], axis=1))
+    assert xp.add(x, x.astype(np.float32)).dtype == np.float32
+    with pytest.raises(bk.UnsupportedError, match="have no common one"):
+        xp.add(x, np.ones((2, 2), np.int32))
+
+
+def test_scalars_of_numpy_are_arrays():
+    assert xp.floor(np.float64(-2.5)) == -3
+    assert xp.isinf(np.float64(math.inf)) and xp.floor(-2.5) == -3
+    assert xp.add(np.float64(1), np.float32(2)).dtype == np.float64
+
+
+def test_bools_are_counted_by_sums():
+    for f in (xp.sum, xp.prod):
+        got = f(np.array([True, True, True]))
+        assert got.dtype == np.int64
+    assert xp.sum(np.array([True, True, False])) == 2
+
+
+def test_axes_that_there_are_not_and_shapes_that_do_not_fit():
+    x = np.ones((2, 3))
+    for call in (lambda: xp.take(x, np.array([0]), axis=5), lambda: xp.take_along_axis(x, np.ones((2, 1), int), axis=2),
+                 lambda: xp.cumulative_sum(x, axis=-3), lambda: xp.diff(x, axis=2),
+                 lambda: xp.stack([x, x], axis=4)):  # fmt: skip
+        with pytest.raises(bk.InvalidProblemError, match="axis is"):
+            call()
+    with pytest.raises(bk.InvalidProblemError, match="x1 has 1 elements along axis -1 and x2 3"):
+        xp.vecdot(np.ones((2, 1)), x)
+    assert xp.vecdot(np.ones((2, 1, 3)), np.ones((4, 3))).shape == (2, 4)
+    assert xp.tile(x, (2, 0)).shape == (4, 0) and xp.tile(x, (0, 1, 1)).shape == (0, 2, 3)
+
+
+def test_norms_of_any_order():
+    x = np.array([[1.0, -2, 4], [0, 3, 5]])
+    for order in (-1, -2.5, -math.inf, 0, 1, 2, 3, math.inf):
+        with np.errstate(divide="ignore"):
+            expected = np.linalg.vector_norm(x, axis=1, ord=order)
+        np.testing.assert_allclose(xp.linalg.vector_norm(x, axis=1, ord=order), expected, 1e-12)
+    assert xp.linalg.vector_norm(np.zeros(0), ord=math.inf) == 0
+
+
+def test_dtypes_are_those_that_are_served():
+    info = xp.__array_namespace_info__()
+    assert not any("complex" in name for name in (*info.dtypes(), *info.default_dtypes()))
+    assert set(info.dtypes(kind="real floating")) == {"float32", "float64"}
