@@ -57,7 +57,7 @@ def _called(name: str) -> Iterator[tuple[Row, str]]:
 def describe(name: str) -> Iterator[str]:
     """Lines about the function of a name and the ops that it stands for; none if there are none."""
     if name in specs():
-        yield f"baracuda.{name}({functions.signature(specs()[name])})"
+        yield f"baracuda.{name}({functions.signature(specs()[name], whole=True)})"
         for paragraph in functions.documentation(specs()[name]).split("\n\n"):
             yield from _filled(paragraph)
         yield ""

@@ -52,8 +52,9 @@ def _made(spec: Spec) -> Any:
     others = ", ".join([*[f"keys[type({name})]({name})" for name in arrays], *parts])
     given = ", ".join(arrays)
     lines = [
-        f"def {spec.name}({signature(spec)}, **others):",
+        f"def {spec.name}({signature(spec, whole=True)}, **others):",
         "    if others: refuse(others)",
+        *["    if dtype is not None: x = cast(x, dtype)"] * (spec.name in _OF_DTYPES),
         "    key = None",
         "    try:",  # which fails for a type that is new, and for a number that cannot be hashed
         "        if out is None:",
@@ -75,6 +76,8 @@ def _made(spec: Spec) -> Any:
         "canonical": canonical, "ndarray": np.ndarray, "default": REQUIRED, "refuse": functools.partial(_refuse, spec),
         **{f"default_{n.name}": n.default for n in spec.numbers},
     }  # fmt: skip
+    if spec.name in _OF_DTYPES:
+        scope["cast"] = getattr(sys.modules[__name__], "cast")  # noqa: B009  (made when it is asked for)
     exec(compile("\n".join(lines), f"<baracuda.{spec.name}>", "exec"), scope)
     made = scope[spec.name]
     if made.__kwdefaults__:  # the very objects, which mean that a number was not given
@@ -109,8 +112,14 @@ def _refuse(spec: Spec, others: dict[str, Any]) -> None:
     raise TypeError(f"{text}; did you mean {meant[0]!r}?" if meant else f"{text}; there are {', '.join(known)}")
 
 
-def signature(spec: Spec, annotated: bool = False) -> str:
-    """Parameters as they stand in a definition: arrays, numbers without a default, an axis, the rest by keyword."""
+# Reductions that convert x to a dtype before, in which sums of small integers do not wrap.
+_OF_DTYPES = ("sum", "prod", "cumsum", "cumprod")
+
+
+def signature(spec: Spec, annotated: bool = False, whole: bool = False) -> str:
+    """Parameters as they stand in a definition: arrays, numbers without a default, an axis, the rest by keyword; with
+    `whole` those as well that are arguments of this module's function alone.
+    """
     note = (lambda kind: f": {kind}") if annotated else (lambda kind: "")
     equals = " = " if annotated else "="
     parts = [
@@ -126,6 +135,8 @@ def signature(spec: Spec, annotated: bool = False) -> str:
     parts += [*optional[: len(spec.by_position)], "*", *optional[len(spec.by_position) :]]
     if spec.is_partial:
         parts.append(f"needs{note('Sequence[bool] | None')}{equals}None")
+    if whole and spec.name in _OF_DTYPES:
+        parts.append(f"dtype{note('Any')}{equals}None")
     parts.append(f"out{note('Any')}{equals}None")
     return ", ".join(parts)
 
@@ -254,6 +265,7 @@ def _notes(spec: Spec, text: str) -> list[str]:
         f"dtypes: {' '.join(spec.dtypes)}. {_shapes(spec)}".rstrip(),
         "needs says which results are wanted, all by default; the others are None." if spec.is_partial else "",
         f"{results} {accumulates}".rstrip(),
+        "x is converted to dtype before, where it is given." if spec.name in _OF_DTYPES else "",
         "Deterministic: the same bits on every launch.",
         "InvalidProblemError for arguments that do not fit together, UnsupportedError for a dtype that is not served.",
     ]

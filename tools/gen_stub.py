@@ -81,7 +81,7 @@ def stub() -> str:
     for spec in specs().values():
         result = "Any" if len(spec.outputs) == 1 else f"tuple[{', '.join(['Any'] * len(spec.outputs))}]"
         body = textwrap.indent("\n".join(textwrap.wrap(f'"""{summary(spec)}"""', 112)), "    ")
-        parts.append(f"def {spec.name}({signature(spec, annotated=True)}) -> {result}:\n{body}\n")
+        parts.append(f"def {spec.name}({signature(spec, annotated=True, whole=True)}) -> {result}:\n{body}\n")
     return "".join(parts)
 
 

@@ -1,5 +1,7 @@
 """Functions that are calls of others, against NumPy in float64."""
 
+import inspect
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -152,3 +154,17 @@ def test_write_slice(rng):
         bk.write_slice(x, np.ones((2, 5, 3)), (3, 0, 0))
     with pytest.raises(bk.InvalidProblemError, match="write_slice: source has dtype f32"):
         bk.write_slice(x, np.ones((1, 1, 1), np.float32), (0, 0, 0))
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "cumsum", "cumprod"])
+def test_sums_in_another_dtype(name):
+    """Those of small integers do not wrap."""
+    x = np.full(300, 1 if "sum" in name else -1, np.int8)
+    for dtype in (np.int64, bk.i64, "i64"):
+        got = getattr(bk, name)(x, dtype=dtype)
+        assert got.dtype == np.int64
+        np.testing.assert_array_equal(got, getattr(np, name)(x, dtype=np.int64))
+    y = np.arange(12, dtype=np.float32).reshape(3, 4)
+    got = getattr(bk, name)(y, axis=1, dtype=np.float64)
+    np.testing.assert_array_equal(got, getattr(np, name)(y, axis=1, dtype=np.float64))
+    assert "dtype=None" in str(inspect.signature(getattr(bk, name)))
