@@ -40,8 +40,8 @@ def __dir__() -> list[str]:
 def _made(spec: Spec) -> Any:
     """A Python function with the signature of the spec: finds what was prepared for such arguments, or prepares it."""
     from baracuda._functions.arrays import KEYS
-    from baracuda._functions.crops import cropping
     from baracuda._functions.dispatch import Function, canonical, outer_key
+    from baracuda._functions.moves import cropping
     from baracuda._functions.product_sums import broadcasting
 
     function = Function(spec)

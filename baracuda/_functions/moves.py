@@ -1,9 +1,10 @@
-"""Layouts of movers: of what an element of the result is, its place says."""
+"""Layouts of movers: of what an element of the result is, its place says. And gradients of pads that crop."""
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from baracuda._functions.layout import Layout, Shape, axes_of, axis_of, check_shape, viewed
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, at_least
-from baracuda.errors import InvalidProblemError
+from baracuda.errors import InvalidProblemError, naming
 from baracuda.tensor import TensorRef
 
 
@@ -218,3 +219,22 @@ def _along(shape: Shape, axis: int, extent: int) -> Shape:
 
 def _flat(view: TensorRef) -> TensorRef | None:
     return viewed(view, (math.prod(view.shape),), (1,)) if view.is_dense else None
+
+
+def cropping(slicing: Callable[..., Any]) -> Callable[..., Any]:
+    """pad_constant_backward of any pads, by the one that takes a slice of dy: what was cropped has a gradient of 0, which
+    makes it a pad of dy by the opposite widths.
+    """
+
+    @functools.wraps(slicing)
+    def pad_constant_backward(dy: Any, pad_low: Any, pad_high: Any, *, out: Any = None) -> Any:
+        from baracuda import functions
+
+        with naming("pad_constant_backward"):
+            low, high = several("pad_low", pad_low, INT32_MIN), several("pad_high", pad_high, INT32_MIN)
+        if min((*low, *high), default=0) >= 0:
+            return slicing(dy, pad_low=pad_low, pad_high=pad_high, out=out)
+        opposite = {"pad_low": [-width for width in low], "pad_high": [-width for width in high]}
+        return functions.pad_constant(dy, **opposite, out=out)
+
+    return pad_constant_backward

@@ -67,6 +67,10 @@ def test_launches(name):
 def test_selection(name):
     select, good, failures = getattr(bk, f"{name}Plan").select, example_descriptor(name), Failures()
     library = FakeLibrary()
+
+    def changed(**fields):
+        select(None, dataclasses.replace(good, **fields), library=library)
+
     for junk in JUNK:
         failures.try_(select, junk, good, library=library)
         failures.try_(select, None, junk, library=library)
@@ -74,7 +78,7 @@ def test_selection(name):
         failures.try_(select, None, good, library=junk)
         failures.try_(select, None, good, library=library, backend=junk)
         for field in dataclasses.fields(good):
-            failures.try_(select, None, dataclasses.replace(good, **{field.name: junk}), library=library)
+            failures.try_(changed, **{field.name: junk})
         for field in dataclasses.fields(bk.PlanPreference):
             failures.try_(select, None, good, bk.PlanPreference(**{field.name: junk}), library=library)
     failures.check(at_least=60)
