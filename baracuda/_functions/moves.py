@@ -222,8 +222,8 @@ def _flat(view: TensorRef) -> TensorRef | None:
 
 
 def cropping(slicing: Callable[..., Any]) -> Callable[..., Any]:
-    """pad_constant_backward of any pads, by the one that takes a slice of dy: what was cropped has a gradient of 0, which
-    makes it a pad of dy by the opposite widths.
+    """pad_constant_backward of any pads, by the one that takes a slice of dy. What was cropped has a gradient of 0: it
+    is a pad of dy by the opposite widths.
     """
 
     @functools.wraps(slicing)
