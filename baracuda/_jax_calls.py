@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,18 +15,20 @@ from baracuda import _jax_handler, functions
 from baracuda._functions.arrays import SCALARS, VIEWS, fitting, library_for
 from baracuda._functions.composed import WHOLE, Composed
 from baracuda._functions.dispatch import Function, Prepared
+from baracuda._functions.formulas import FORMULAS
 from baracuda._functions.gradients import (
-    FORMULAS,
     LONGER,
     Gradient,
     differentiated,
     gradient_of,
     lengthening,
-    read_by_formula,
+    linear_partner,
     refused,
 )
 from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_at_once
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
+from baracuda._jax_formulas import evaluated, summed
+from baracuda._jax_shardings import divided, is_divisible
 from baracuda._lib import Library
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
@@ -228,12 +229,6 @@ class _Own:
     reads: tuple[str, ...] = ()
 
 
-def _summed(gradient: Any, shape: Shape) -> Any:
-    """Over the axes along which an operand was broadcast."""
-    gradient = gradient.sum(tuple(range(gradient.ndim - len(shape))))
-    return gradient.sum([a for a, extent in enumerate(shape) if extent == 1 and gradient.shape[a] != 1], keepdims=True)
-
-
 def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     a, b = given["a"], given["b"]
     if at_once := matmul_at_once(_by_name, dy, given):
@@ -242,7 +237,7 @@ def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     of_all = dy[..., None] if b.ndim == 1 else dy
     of_all = of_all[..., None, :] if a.ndim == 1 else of_all
     da, db = _by_name("matmul", of_all, second.mT), _by_name("matmul", first.mT, of_all)
-    return {"a": _summed(da, first.shape), "b": _summed(db, second.shape)}
+    return {"a": summed(da, first.shape), "b": summed(db, second.shape)}
 
 
 def _of_products(name: str) -> _Own:
@@ -269,25 +264,36 @@ def _composed(name: str) -> _Own:
     return _Own(own, tuple([read for each in WHOLE[name].values() for read in each.reads]))
 
 
-_JAX = types.SimpleNamespace(exp=jnp.exp, sin=jnp.sin, cos=jnp.cos, sigmoid=jax.nn.sigmoid, ndtr=jax.scipy.special.ndtr)
-
-
 def _of_formula(name: str) -> _Own:
-    names = read_by_formula(name)
-
-    def formula(*values: Any) -> Any:
-        results = FORMULAS[name](_JAX, *values)
-        if not isinstance(results, tuple):
-            return results
-        return tuple([_summed(jnp.broadcast_to(r, values[0].shape), v.shape) for r, v in zip(results, values[1:])])
+    spec = specs()[name]
 
     def own(grads: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        results, pull = jax.vjp(formula, *[given[each] for each in names])
-        if isinstance(results, tuple):  # one that was not needed is empty
-            grads = tuple([g if g.shape == r.shape else jnp.zeros_like(r) for g, r in zip(grads, results)])
-        return dict(zip(names, pull(grads)))
+        arrays = {a.name: given.get(a.name) for a in spec.arrays}
+        numbers = {n.name: given[n.name] for n in spec.numbers}
+        read = [n for n, array in arrays.items() if array is not None and jnp.issubdtype(array.dtype, jnp.floating)]
 
-    return _Own(own, names)
+        def formula(*values: Any) -> Any:
+            return evaluated(spec, {**arrays, **dict(zip(read, values))}, numbers)
+
+        results, pull = jax.vjp(formula, *[arrays[n] for n in read])
+        whole = list(grads) if isinstance(grads, (list, tuple)) else [grads]
+        pairs = zip(whole, results)  # one that was not needed is empty
+        return dict(zip(read, pull(tuple([g.astype(r.dtype) if g.shape == r.shape else jnp.zeros_like(r)
+                                          for g, r in pairs]))))  # fmt: skip
+
+    return _Own(own, tuple([argument.name for argument in spec.arrays]))
+
+
+def _of_partner(name: str) -> _Own:
+    partner, spec = linear_partner(name), specs()[name]
+    assert partner is not None
+
+    def own(grads: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        first = spec.arrays[0].name
+        whole = grads if isinstance(grads, list) else [grads]
+        return {first: partner(_by_name, whole, {**given, "shape of dy": given["like"][first].shape})}
+
+    return _Own(own, tuple([argument.name for argument in spec.arrays[1:] if argument.pointer]))
 
 
 OWN = {
@@ -295,7 +301,8 @@ OWN = {
     "matmul": _Own(_of_matmul, ("a", "b")),
     **{name: _of_products(name) for name in OF_PRODUCTS},
     **{name: _composed(name) for name in WHOLE},
-    **{f"{name}_backward": _of_formula(name) for name in FORMULAS},
+    **{name: _of_partner(name) for name in specs() if linear_partner(name) and name not in FORMULAS},
+    **{name: _of_formula(name) for name in FORMULAS},
 }
 
 
@@ -310,9 +317,23 @@ def _mapped(name: str, names: tuple[str, ...], static: Static, wanted: tuple[boo
     def plain(*arrays: Any) -> Results:
         return _computed(spec, dict(zip(names, arrays)), numbers, wanted)
 
-    if spec.layout != "pointwise" and spec.layout not in _ALONG:
+    if not is_divisible(spec):
         return plain
-    function = jax.custom_batching.custom_vmap(plain)
+    function = jax.custom_batching.custom_vmap(divided(spec, names, numbers, plain))
+    if spec.layout != "pointwise" and spec.layout not in _ALONG:
+
+        @function.def_vmap  # type: ignore[untyped-decorator, unused-ignore]
+        def one_by_one(size: int, is_batched: Sequence[bool], *arrays: Any) -> tuple[Results, tuple[bool, ...]]:
+            moving = tuple([array for array, b in zip(arrays, is_batched) if b])
+
+            def single(each: tuple[Any, ...]) -> Results:
+                remaining = iter(each)
+                return plain(*[next(remaining) if b else array for array, b in zip(arrays, is_batched)])
+
+            results = jax.lax.map(single, moving)
+            return results, (True,) * len(results)
+
+        return function
 
     @function.def_vmap  # type: ignore[untyped-decorator, unused-ignore]
     def rule(size: int, is_batched: Sequence[bool], *arrays: Any) -> tuple[Results, tuple[bool, ...]]:

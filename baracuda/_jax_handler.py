@@ -9,6 +9,7 @@ usage: python -m baracuda._jax_handler [FOLDER]
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import hashlib
@@ -62,7 +63,18 @@ def register(library: Library) -> None:
             raise UnsupportedError(f"{library.path}: {wrong.decode('utf-8', 'replace')}")
         entry = getattr(handler, f"baracuda_jax_{library.backend}")
         jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(entry), platform=platform)
+        _let_export()
         _registered.add(library.backend)
+
+
+def _let_export() -> None:
+    """Have jax.export keep programs with calls of the handler: they name C functions and their signatures, which are the
+    library's ABI. JAX has a list of such targets, which is not public; without it callers disable the check.
+    """
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src.export import _export
+
+        _export._CUSTOM_CALL_TARGETS_GUARANTEED_STABLE.add(TARGET)
 
 
 @functools.cache

@@ -74,6 +74,8 @@ class Differentiable:
         self.spec, self.operator, self.inputs = spec, operator, list(inputs)
         self.defaults = {each.name: each.default for each in (*spec.arrays, *spec.numbers)
                          if each.default is not REQUIRED}  # fmt: skip
+        if self.defaults.get("dtype") == "f32":
+            self.defaults["dtype"] = torch.float32
         self.options = [number.name for number in spec.numbers if number.name not in self.inputs]
         self.options += ["needs"] * spec.is_partial
         whole = differentiated(spec.name)
