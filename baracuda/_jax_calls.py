@@ -389,6 +389,8 @@ def libraries() -> tuple[Library, ...]:
 def _view(spec: Spec, name: str, array: Any) -> TensorRef:
     """What C sees of an operand: 64 bits where it has these alone and JAX has 32."""
     shape, dtype = tuple(array.shape), as_element(np.dtype(array.dtype))
+    if not all([isinstance(extent, int) for extent in shape]):
+        raise InvalidProblemError(f"{name} has shape {shape}: C is told numbers, so that extents cannot be symbols")
     slot = next((p.dtype for p in spec.row.params if spec.names.get(p.name) == name), "T")
     if slot == "i64" and not jax.config.jax_enable_x64 and jnp.issubdtype(array.dtype, jnp.integer):
         dtype = ElementKind.I64
