@@ -193,15 +193,39 @@ class _Torch(Kind):
         self.kinds = {native: kind for kind, native in self.dtypes.items()}
 
     def key(self, array: Any) -> Hashable:
-        return (
-            array.dtype, array.shape, array.stride(), array.device, array.is_neg() or array.is_conj(),
-            array.requires_grad and self.grad(),
-        )  # fmt: skip
+        try:
+            return (
+                array.dtype, array.shape, array.stride(), array.device, array.is_neg() or array.is_conj(),
+                array.requires_grad and self.grad(),
+            )  # fmt: skip
+        except RuntimeError:  # sparse and nested tensors have no strides: `view` says so
+            raise KeyError(type(array)) from None
+
+    def key_of_wrapper(self, array: Any) -> Hashable:
+        """A subclass that computes by __torch_dispatch__ is looked at in each call, since it may have no memory."""
+        raise KeyError(type(array))
+
+    def unreadable(self, array: Any) -> str:
+        """Why C cannot read a tensor; empty where it can."""
+        if self.torch._C._functorch.is_functorch_wrapped_tensor(array):
+            return "is under a transform of torch.func (vmap, grad, jvp): call the function of baracuda.torch"
+        if array.is_nested:
+            return "is a nested tensor, must be a dense one: torch.nested.to_padded_tensor makes one"
+        if array.layout is not self.torch.strided:
+            return f"has layout {array.layout}, must be dense: call to_dense() first"
+        if is_wrapper(array):
+            of = "has no memory" if type(array).__name__ == "FakeTensor" else "wraps other tensors"
+            return f"is a {type(array).__name__}, which {of}: call the function of baracuda.torch"
+        if array.device.type != "meta" and array.numel() and not array.untyped_storage().size():
+            return "has no memory: its storage was freed"
+        return ""
 
     def pointer(self, array: Any) -> Any:
         return ffi.cast(_VOID, array.data_ptr())
 
     def view(self, array: Any, name: str) -> TensorRef:
+        if wrong := self.unreadable(array):
+            raise InvalidProblemError(f"{name} {wrong}")
         if array.requires_grad and self.grad():
             raise InvalidProblemError(
                 f"{name} requires grad, which baracuda.torch records: call its functions, or detach {name}"
@@ -210,7 +234,7 @@ class _Torch(Kind):
             raise UnsupportedError(f"{name} stands for the negative of what lies in memory: call resolve_neg() first")
         if array.is_conj():
             raise UnsupportedError(f"{name} stands for the conjugate of what lies in memory: call resolve_conj() first")
-        if array.layout is not self.torch.strided or array.dtype not in self.kinds:
+        if array.dtype not in self.kinds:
             return tensor(array, name)  # which says why it cannot be viewed
         device = "cuda" if array.device.type == "cuda" else array.device.type
         if device not in ("cpu", "cuda"):
@@ -465,8 +489,17 @@ def kind_of(array: object) -> Kind | None:
         elif name == "cupy":
             found = _CuPy(sys.modules["cupy"])
         if found is not None:
-            KINDS[type(array)], KEYS[type(array)], POINTERS[type(array)] = found, found.key, found.pointer
+            key = found.key_of_wrapper if isinstance(found, _Torch) and is_wrapper(array) else found.key
+            KINDS[type(array)], KEYS[type(array)], POINTERS[type(array)] = found, key, found.pointer
     return found
+
+
+def is_wrapper(tensor: Any) -> bool:
+    """Whether a tensor of PyTorch is of a class that computes otherwise than by its memory."""
+    own = getattr(type(tensor), "__torch_dispatch__", None)
+    return own is not None and own is not sys.modules["torch"]._C._disabled_torch_dispatch_impl and (
+        own is not sys.modules["torch"].Tensor.__torch_dispatch__
+    )
 
 
 def known(array: Any, name: str) -> Any:
