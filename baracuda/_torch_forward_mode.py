@@ -80,6 +80,9 @@ class Tangents:
         if self.own is not None:
             return not typed.intersection([read for each in self.own.values() for read in each.reads])
         if self.found is not None:
+            results = {output.name for output in self.spec.outputs}  # of them a gradient reads what was chosen
+            if self.spec.layout in ("pointwise", "masked") or results.intersection(self.found.reads):
+                return False  # elementwise ones take a tangent for dy: steps read nothing, and are not affine
             return not typed.union(("y",)).intersection(self.found.read(dict.fromkeys(typed, True)))
         return not self.has_pointers_beside_dy()
 
@@ -138,6 +141,8 @@ class Tangents:
     def _by_gradient(self, primals: Arrays, dots: Arrays, results: Sequence[Any]) -> Any:
         """The tangent of the first result."""
         result, layout = results[0], self.spec.layout
+        if self.found is not None and len(self.found.arriving) > 1:
+            return None
         values = {**dict(zip([o.name for o in self.spec.outputs], results)), "y": result, **primals}
         if self.spec.name in _SYMMETRIC:
             return self.gradients(values, dots["x"].to(result.dtype), {"x": True})["x"]
