@@ -66,7 +66,9 @@ def _rule(
     made = [mapping("", shape) for shape in results]
     used = dict.fromkeys([factor for each in (*given, *made) for factor in each])
     in_rows = {f"i{a}" for a in axes} if spec.layout in _ALONG else {"k"}
-    sums = {f for f in used if f.startswith("i") and any([shape and f not in each for each, shape in zip(made, results)])}
+    sums = {
+        f for f in used if f.startswith("i") and any([shape and f not in each for each, shape in zip(made, results)])
+    }
     alone = {f for f in used if f.startswith("s")}
     replicated = tuple([f for f in used if f in in_rows or f in sums or f in alone])
     return SdyShardingRule(tuple(given), tuple(made), need_replication_factors=replicated)

@@ -497,8 +497,10 @@ def kind_of(array: object) -> Kind | None:
 def is_wrapper(tensor: Any) -> bool:
     """Whether a tensor of PyTorch is of a class that computes otherwise than by its memory."""
     own = getattr(type(tensor), "__torch_dispatch__", None)
-    return own is not None and own is not sys.modules["torch"]._C._disabled_torch_dispatch_impl and (
-        own is not sys.modules["torch"].Tensor.__torch_dispatch__
+    return (
+        own is not None
+        and own is not sys.modules["torch"]._C._disabled_torch_dispatch_impl
+        and (own is not sys.modules["torch"].Tensor.__torch_dispatch__)
     )
 
 

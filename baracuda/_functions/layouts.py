@@ -29,7 +29,17 @@ from baracuda._functions import (
 from baracuda._functions.layout import Layout, Shape, axis_of, contiguous, dense_as
 from baracuda._functions.spec import REQUIRED, Spec
 from baracuda._optable import Row
-from baracuda._scalars import INT32_MAX, INT32_MIN, UINT64_MAX, as_flag, as_integer, as_integers, as_real, at_least, exceeds
+from baracuda._scalars import (
+    INT32_MAX,
+    INT32_MIN,
+    UINT64_MAX,
+    as_flag,
+    as_integer,
+    as_integers,
+    as_real,
+    at_least,
+    exceeds,
+)
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind
 from baracuda.elementwise.affine import AffineDescriptor

@@ -173,7 +173,14 @@ TWICE = [name.removesuffix("_backward") for name in FORMULAS] + ["matmul", "line
 @pytest.mark.parametrize("name", TWICE)
 def test_second_gradients(name):
     arguments, numbers = sample(name).arguments(name)
-    check_grads(lambda *arrays: getattr(bj, name)(*arrays, **numbers), arguments, order=2, modes=["rev"], rtol=1e-4)
+    arrays = [a for a in arguments if isinstance(a, np.ndarray) and a.dtype.kind == "f"]
+
+    def function(*given):
+        remaining = iter(given)
+        mixed = [next(remaining) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in arguments]
+        return getattr(bj, name)(*mixed, **numbers)
+
+    check_grads(function, arrays, order=2, modes=["rev"], rtol=1e-4)
 
 
 BATCHES = ["gelu", "add", "clamp", "where", "softmax", "cumsum", "swiglu", "mul_backward", "softmax_backward", "sum",
