@@ -68,7 +68,7 @@ def register(library: Library) -> None:
 
 
 def _let_export() -> None:
-    """Have jax.export keep programs with calls of the handler: they name C functions and their signatures, which are the
+    """Have jax.export keep programs with calls of the handler: they name C functions and signatures, which are the
     library's ABI. JAX has a list of such targets, which is not public; without it callers disable the check.
     """
     with contextlib.suppress(ImportError, AttributeError):

@@ -39,8 +39,8 @@ def is_symbol(value: object) -> bool:
 
 
 def exceeds(limit: int, *extents: Any) -> bool:
-    """Whether an extent is above the limit. A symbol is not: to compare it would bound it, and the call of the op, which
-    has the number, looks again.
+    """Whether an extent is above the limit. A symbol is not: to compare it would bound it, and the call of the op,
+    which has the number, looks again.
     """
     return any([not is_symbol(extent) and extent > limit for extent in extents])
 

@@ -1,4 +1,4 @@
-"""torch.vmap over the operators: one call where a batch is one more axis in front, else a call for each element of it."""
+"""torch.vmap over the operators: one call where a batch is one more axis in front, else a call for each element."""
 
 from __future__ import annotations
 

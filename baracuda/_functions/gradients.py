@@ -171,7 +171,7 @@ def linear_partner(name: str) -> Callable[[Callable[..., Any], Sequence[Any], Ma
         values = {n: given[n] for n in known if n in given}
         values |= {n: of(shape) for n, of in _OF_DY.items() if n not in known}
         values |= {n: grads[at] for n, at in found.given.items()}
-        positional = [values[a.name] if a.name in values else a.default for a in function.positional]
+        positional = [values.get(a.name, a.default) for a in function.positional]
         options = {n.name: values[n.name] for n in function.numbers if n.default is not REQUIRED and n.name in values}
         result = call(function.name, *positional, **options)
         return result[0] if len(function.outputs) > 1 else result
