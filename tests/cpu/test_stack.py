@@ -80,6 +80,10 @@ PROBLEMS = (
     "sum_tall",
     "all",
     "n33",
+    "places_mean",
+    "places_many",
+    "row",
+    "few_rows",
     "d1030",
 )
 

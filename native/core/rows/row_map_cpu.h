@@ -515,30 +515,22 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         return static_cast<int>(std::min<int64_t>(most, std::min(extent - i % extent, end - i)));
     }
 
-    void run_rows(int64_t row_count, int64_t row_bytes) const {
-        const int64_t length = segment(), segments = ceil_div<int64_t>(n, length);
-        const Shared none{};
-        const bool shares = segments > 1 && row_count < thread_count();
-        if constexpr (F::kTakesLanes) {
-            using Lanes = LaneJob<RowJob, Inputs<In...>, Inputs<Column...>, Outputs<Out...>>;
-            const bool in_tiles = kIsShort && Lanes::tile_rows(n) > 0 && are_many() && !lies_across() &&
-                                  are_dense(std::make_index_sequence<Full>{});
-            if (!shares && (in_tiles || lies_across())) {
-                const Lanes lanes{*this};
-                return parallel_rows(row_count, grain_for(row_bytes),
-                                     [&](int64_t begin, int64_t end) { lanes.run(begin, end, in_tiles); });
-            }
-        }
-        for (int64_t r = 0; r < (shares ? row_count : 1); ++r) {
+    // Not inlined, as run_shared is not: what only one of them needs is not on the other's stack.
+    BK_COLD void run_ranges(int64_t count, int64_t grain, int64_t length, const Shared* shared) const {
+        parallel_rows(count, grain, [&](int64_t begin, int64_t end) { run(begin, end, length, shared); });
+    }
+
+    // Rows one after another, each by all threads.
+    BK_COLD void run_shared(int64_t row_count, int64_t length, int64_t segments) const {
+        for (int64_t r = 0; r < row_count; ++r) {
             Acc part[kMostSegments];
             const At at = outer(static_cast<uint64_t>(r));
-            Shared shared{r, kFirstWork, false, shares ? start(at) : none.known, part};
+            Shared shared{r, kFirstWork, false, start(at), part};
             // Segments of a row have no place for the statistics of its chunks: those that the map needs are made again.
-            const bool in_output = F::kMapsAlone && shares && holds_in_output();
+            const bool in_output = F::kMapsAlone && holds_in_output();
             for (;;) {
-                parallel_rows(shares ? segments : row_count, shares ? 1 : grain_for(row_bytes),
-                              [&](int64_t begin, int64_t end) { run(begin, end, length, shares ? &shared : nullptr); });
-                if (!shares || (shared.work & kMaps)) break;
+                run_ranges(segments, 1, length, &shared);
+                if (shared.work & kMaps) break;
                 Acc all = f.identity();
                 for (int64_t s = 0; s < segments; ++s) all = f.combine(all, part[s]);
                 const bool again = f.finish(shared.known, all, n);
@@ -546,8 +538,24 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 shared.in_output = in_output;
                 if (!again) shared.work = kMaps | (in_output ? 0 : kLoads | (leaves_elements() ? 0 : kSums));
             }
-            if (shares) save(at, f.saved(shared.known), std::index_sequence_for<Saved...>{});
+            save(at, f.saved(shared.known), std::index_sequence_for<Saved...>{});
         }
+    }
+
+    void run_rows(int64_t row_count, int64_t row_bytes) const {
+        const int64_t length = segment(), segments = ceil_div<int64_t>(n, length);
+        if (segments > 1 && row_count < thread_count()) return run_shared(row_count, length, segments);
+        if constexpr (F::kTakesLanes) {
+            using Lanes = LaneJob<RowJob, Inputs<In...>, Inputs<Column...>, Outputs<Out...>>;
+            const bool in_tiles = kIsShort && Lanes::tile_rows(n) > 0 && are_many() && !lies_across() &&
+                                  are_dense(std::make_index_sequence<Full>{});
+            if (in_tiles || lies_across()) {
+                const Lanes lanes{*this};
+                return parallel_rows(row_count, grain_for(row_bytes),
+                                     [&](int64_t begin, int64_t end) { lanes.run(begin, end, in_tiles); });
+            }
+        }
+        run_ranges(row_count, grain_for(row_bytes), length, nullptr);
     }
 };
 
