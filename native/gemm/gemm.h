@@ -36,9 +36,10 @@ inline StoredMatrices stored_b_of(GemmLayout layout, int64_t n, int64_t k, int64
     return {count, step, k, n, pitch};
 }
 
+// Those that no element needs are not the caller's, since the addresses that they make might overflow.
 inline MatrixStrides strides_of(const StoredMatrices& stored, bool by_rows) {
-    const int64_t step = stored.count > 1 ? stored.step : 0;
-    const int64_t pitch = stored.rows > 1 ? stored.pitch : stored.columns;
+    const int64_t step = stored.count > 1 && !stored.is_empty() ? stored.step : 0;
+    const int64_t pitch = stored.rows > 1 && !stored.is_empty() ? stored.pitch : stored.columns;
     return by_rows ? MatrixStrides{pitch, 1, step} : MatrixStrides{1, pitch, step};
 }
 

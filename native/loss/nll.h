@@ -144,9 +144,10 @@ struct NllBackward {
                         static_cast<long long>(row_stride_input));
         return Status::kOk;
     }
-    Work work() const { return n_rows == 0 || dinput_numel == 0 ? Work::kNone : Work::kAll; }
+    Work work() const { return dinput_numel == 0 ? Work::kNone : n_rows == 0 ? Work::kZeros : Work::kAll; }
     int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
     Status run(const T* dy, const int64_t* target, T* dinput, const Launch& launch) const {
+        if (n_rows == 0) return write_zeros(launch, dinput_numel, dinput);
         // A single row may have any stride.
         const int64_t stride = n_rows == 1 ? dinput_numel : row_stride_input;
         const auto factor = factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar);

@@ -14,9 +14,10 @@
 namespace bk {
 
 template <class T, class F, class... In, class... RowIn>
-Status row_loss(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
+Status row_loss(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& given, const F& f,
                 const Inputs<In...>& x, const Inputs<RowIn...>& row_inputs, T* out) {
     using C = compute_t<T>;
+    const TermRows<sizeof...(In)> rows = given.placed();
     if (rows.rows == 0) return write_empty_loss(launch, reduction_mode, out);
     if (reduction_mode == kEachTerm) return row_terms(launch, rows, f, x, row_inputs, out, static_cast<C*>(nullptr));
     const C factor = factor_of_loss<C>(rows.rows, reduction_mode);
@@ -35,11 +36,12 @@ size_t row_loss_workspace(int64_t rows, int32_t reduction_mode) {
 // dy. `saved` gets what F saves.
 template <class F, class... In, class... Column, class... RowIn, class... Out, class... Saved, size_t... I, size_t... R,
           size_t... O, size_t... S>
-Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& rows, const F& f,
+Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& given, const F& f,
                      const Inputs<In...>& x, const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs,
                      const Outputs<Out...>& out, const Outputs<Saved...>& saved, std::index_sequence<I...>,
                      std::index_sequence<R...>, std::index_sequence<O...>, std::index_sequence<S...>) {
     constexpr size_t kLast = sizeof...(R) - 1;
+    const TermRows<sizeof...(In)> rows = given.placed();
     RowAxes<sizeof...(In) + sizeof...(Out), sizeof...(RowIn) + sizeof...(Saved)> axes;
     const int64_t of_dy = reduction_mode == kEachTerm ? 1 : 0, beside = rows.neighbours, step = rows.column_step;
     axes.outer.append(rows.rows / beside,

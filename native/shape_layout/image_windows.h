@@ -17,6 +17,7 @@ namespace bk {
 
 constexpr int32_t kMostSpatial = kMostWindowAxes;
 constexpr int32_t kColumnsRank = 3;
+constexpr int64_t kMostReach = int64_t{1} << 57;  // times 16 bytes a quarter of what 64 bits hold
 
 struct ImageWindows {
     int32_t rank;
@@ -54,8 +55,9 @@ private:
     // Saturates beyond 2^31, which is more than an extent may be.
     template <class Of>
     int64_t product(const Of& of) const {
+        constexpr int64_t kMost = int64_t{1} << 31;
         int64_t all = 1;
-        for (int32_t d = 0; d < spatial(); ++d) all = std::min(all * of(d), int64_t{1} << 31);
+        for (int32_t d = 0; d < spatial(); ++d) all = std::min(all * std::min(of(d), kMost), kMost);
         return all;
     }
 };
@@ -64,8 +66,17 @@ BK_COLD inline WindowCopy ImageWindows::copy(const int64_t* stride_image, const 
     WindowCopy copy;
     copy.rank = spatial();
     WindowAxis* axis = copy.axis + kMostWindowAxes - copy.rank;
-    for (int32_t d = 0; d < spatial(); ++d)
-        *axis++ = {input_shape[2 + d], stride_image[2 + d], count(d), steps[d], padding[d], kernel_size[d], dilation[d]};
+    for (int32_t d = 0; d < spatial(); ++d) {
+        // Where there is but one element, window or place, its distance to the next may be too large to multiply.
+        const int64_t windows = count(d), stride = input_shape[2 + d] > 1 ? stride_image[2 + d] : 0;
+        *axis++ = {input_shape[2 + d],
+                   stride,
+                   windows,
+                   windows > 1 ? steps[d] : 1,
+                   padding[d],
+                   kernel_size[d],
+                   kernel_size[d] > 1 ? dilation[d] : 1};
+    }
     copy.items = input_shape[0], copy.item_x = stride_image[0], copy.item_y = stride_matrix[0];
     copy.channels = input_shape[1], copy.channel_x = stride_image[1], copy.channel_y = places() * stride_matrix[1];
     copy.place_y = stride_matrix[1], copy.window_y = stride_matrix[2];
@@ -98,7 +109,17 @@ BK_COLD inline Status ImageWindows::check(const NamedStrides& image, const Named
         return fail(Status::kInvalidProblem, "kernel_size[0] is %d: columns would have 2^31 elements or more along an axis",
                     kernel_size[0]);
     BK_TRY(require_array(image.name, image.array, rank));
-    return require_array(matrix.name, matrix.array, rank);
+    BK_TRY(require_array(matrix.name, matrix.array, rank));
+    // Offsets are sums whose parts may lie as far apart as padding and windows reach.
+    for (int32_t d = 0; d < spatial(); ++d) {
+        const int64_t reach = int64_t{input_shape[2 + d]} + 2 * int64_t{padding[d]};
+        int64_t span = 0;
+        for (const int64_t stride : {input_shape[2 + d] > 1 ? image.array[2 + d] : 0, matrix.array[1], matrix.array[2]})
+            if (__builtin_mul_overflow(reach, stride, &span) || span > kMostReach || span < -kMostReach)
+                return fail(Status::kInvalidProblem, "padding[%d] is %d: with strides of %lld windows reach over 2^57 elements",
+                            d, padding[d], static_cast<long long>(stride));
+    }
+    return Status::kOk;
 }
 
 BK_COLD inline Status ImageWindows::check_count(const char* name, int64_t given, int32_t axes, const int32_t* shape,
@@ -178,7 +199,7 @@ struct Col2ImShape {
             axis.folding = Folding::kWindows;
             axis.source = image.count(d - 2);
             axis.low = padding[d - 2];
-            axis.window = kernel_size[d - 2], axis.step = steps[d - 2];
+            axis.window = kernel_size[d - 2], axis.step = axis.source > 1 ? steps[d - 2] : 1;  // of one window any
             axis.dilation = axis.window > 1 ? dilation[d - 2] : 1;
             axis.stride_window = step_window;
             step_place *= kernel_size[d - 2], step_window *= axis.source;

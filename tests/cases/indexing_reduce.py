@@ -186,7 +186,7 @@ def backward_problems():
         table[name] = backward(base[name], *rules[k % 10])
     for reduce, own in rules:
         label = f"{('sum', 'prod', 'mean', 'amax', 'amin')[reduce]}_{'with' if own else 'without'}"
-        for name in ("line_mixed", "last_hot", "blocks_16", "gaps"):
+        for name in ("line_mixed", "last_hot", "blocks_16", "gaps", "no_updates"):
             table[f"{label}_{name}"] = backward(base[name], reduce, own)
         table[f"{label}_holes"] = backward(base["first_uniform"], reduce, own, "holes")
         table[f"{label}_many_lines"] = backward(base["many_short_lines"], reduce, own, "ties")
@@ -223,7 +223,6 @@ def backward_bad():
         *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in inputs),
         Bad("null_both", 2, r"dx and dupdates are both NULL", null=("dx", "dupdates")),
         *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in operands),
-        Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),
     )  # fmt: skip
 
 

@@ -84,6 +84,7 @@ def problems(row):
     table = {}
     add("plain", (4, 5, 3), 1, 7)
     add("one", (1,), 0, 1)
+    add("no_updates", (4, 0, 3), 1, 7)
     for n in (1, 2, 31, 33, 257, 2049):
         add(f"line_{n}", (n,), 0, 29)
     for spread in DISTRIBUTIONS:
@@ -146,7 +147,6 @@ def bad_calls(row):
         Bad("standing_output", 2, rf"stride_{target}\[2\] is 0", host=zero, can=2),
         *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in operands),
         *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in operands),
-        Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),
     )
 
 
@@ -210,7 +210,6 @@ CASES += (
             *(Bad(f"negative_{e}", 2, rf"{e} is -6", {e: -6}, can=2) for e in ("numel", "out_numel")),
             *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in PUT_OPERANDS),
             *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in PUT_OPERANDS),
-            Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),
         ),
         idle=(Idle("no_updates", {"numel": 0}), Idle("no_targets", {"out_numel": 0})),
     ),

@@ -17,7 +17,7 @@ struct Launch {
 
 template <class Int>
 constexpr Int ceil_div(Int a, Int b) {
-    return (a + b - 1) / b;
+    return a / b + (a % b > 0 ? 1 : 0);  // a + b may overflow
 }
 
 }  // namespace bk

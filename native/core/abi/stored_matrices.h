@@ -41,11 +41,11 @@ BK_COLD inline Status locate_matrices(Operand* operand, const char* name, Role r
     int64_t matrix = 0, others = 0;
     const bool fits = !__builtin_mul_overflow(m.rows - 1, pitch, &matrix) && matrix >= 0 && matrix <= most - m.columns &&
                       !__builtin_mul_overflow(m.count - 1, step, &others) && others <= most && others >= -most;
-    matrix += m.columns;
-    if (!fits || matrix + std::abs(others) > most)
+    if (!fits || matrix + m.columns + std::abs(others) > most)
         return fail(Status::kInvalidProblem, "%s is %lld: %s would span more than 2^47 bytes", pitch_name,
                     static_cast<long long>(m.pitch), name);
     if (!m.is_used) return Status::kOk;
+    matrix += m.columns;
     operand->low = std::min<int64_t>(others, 0) * size;
     operand->high = (std::max<int64_t>(others, 0) + matrix) * size;
     operand->has_gaps = (m.rows > 1 && pitch > m.columns) || (m.count > 1 && std::abs(step) != matrix);

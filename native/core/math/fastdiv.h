@@ -13,12 +13,13 @@ struct DivMod {
     Index remainder;
 };
 
-// 64-bit divisors keep the plain division: such problems are bound by memory.
+// 64-bit divisors keep the plain division: such problems are bound by memory. A divisor of 0 becomes 1: it is an extent that
+// has no indices, of which a layout may be made though nothing walks it.
 template <class Index>
 class FastDiv {
 public:
     FastDiv() = default;
-    explicit FastDiv(int64_t divisor) : divisor_(static_cast<Index>(divisor)) {}
+    explicit FastDiv(int64_t divisor) : divisor_(static_cast<Index>(divisor > 0 ? divisor : 1)) {}
     BK_HD Index divisor() const { return divisor_; }
     BK_HD DivMod<Index> operator()(Index n) const { return {n / divisor_, n % divisor_}; }
 
@@ -31,7 +32,7 @@ template <>
 class FastDiv<uint32_t> {
 public:
     FastDiv() = default;
-    explicit FastDiv(int64_t divisor) : divisor_(static_cast<uint32_t>(divisor)) {
+    explicit FastDiv(int64_t divisor) : divisor_(static_cast<uint32_t>(divisor > 0 ? divisor : 1)) {
         while (shift_ < 32 && (uint64_t{1} << shift_) < divisor_) ++shift_;
         multiplier_ = static_cast<uint32_t>(((uint64_t{1} << 32) * ((uint64_t{1} << shift_) - divisor_)) / divisor_ + 1);
     }

@@ -35,6 +35,12 @@ struct TermRows {
         if (!is_whole) part.neighbours = part.rows;
         return part;
     }
+    // The same rows, of no elements all at one address: their strides may be so large that addresses would overflow.
+    TermRows placed() const {
+        TermRows all = *this;
+        if (columns == 0) std::fill_n(all.stride, In, int64_t{0});
+        return all;
+    }
     // Where row r of input k begins.
     BK_HD int64_t offset(int k, int64_t r) const {
         if (neighbours == 1) return r * stride[k];

@@ -20,7 +20,7 @@ def made(draw, rows, columns, mode, *, gap=0, kind="normal", behind=0, backward=
         return Problem(scalars, arrays | {"out": draw.output((rows if mode == NONE else 1,))}, null=null)
     scalars |= {"dinput_numel": rows * stride + behind, "scale_scalar": scale_of(mode, rows)}
     arrays = {"dy": draw.floats((rows if mode == NONE else 1,)), "target": target}
-    return Problem(scalars, arrays | {"dinput": draw.output((rows * stride + behind,))})
+    return Problem(scalars, arrays | {"dinput": draw.output((rows * stride + behind,))}, null=null)
 
 
 def forward(problem):
@@ -54,6 +54,8 @@ def problems(*, gradient):
     add("large", 5000, 12, SUM)
     if gradient:
         add("behind", 8, 5, NONE, behind=11)
+        for label, mode in MODES.items():
+            add(f"no_rows_{label}", 0, 5, mode, behind=11, null=("dy", "target"))
     else:
         add("special", 100, 7, NONE, kind="special")
         add("no_rows_mean", 0, 5, MEAN, null=("input", "target"))
@@ -82,6 +84,6 @@ CASES = (
             Bad("rows_overlap", 2, r"row_stride_input is 9, must be >= class_ext", {"row_stride_input": 9}, can=2),
             Bad("too_few", 2, r"dinput_numel is 699, too few for 70 rows", {"dinput_numel": 699}, can=2),
         ),
-        idle=(Idle("no_rows", {"n_rows": 0}), Idle("nothing", {"n_rows": 0, "dinput_numel": 0})),
+        idle=(Idle("nothing", {"n_rows": 0, "dinput_numel": 0}),),
     ),
 )  # fmt: skip
