@@ -41,6 +41,13 @@ Blocks blocks_of_workspace(const BlockKernel& kernel, int64_t m, int64_t n, int6
             even_part(n, kMostColumns / kernel.columns * kernel.columns, kernel.columns)};
 }
 
+// The largest that products of no larger extents have: what a workspace must hold, so that its size never falls as one grows.
+Blocks largest_blocks(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k) {
+    const int64_t most = std::min(kUnits * kernel.terms, kernel.most_terms);
+    return {kernel, rounded_up(std::min(k, most), 8), rounded_up(std::min(m, kMostRows), kernel.rows),
+            rounded_up(std::min(n, kMostColumns / kernel.columns * kernel.columns), kernel.columns)};
+}
+
 struct Buffers {
     char *a, *b, *sums;
     size_t bytes;
@@ -250,15 +257,12 @@ void multiply_alone(const BlockedMatmul& p) {
 
 size_t blocked_workspace(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k) {
     if (!is_large(m, n, k)) return 0;
-    return Buffers(nullptr, blocks_of_workspace(kernel, m, n, k), k).bytes;
+    return Buffers(nullptr, largest_blocks(kernel, m, n, k), k).bytes;
 }
 
 Status multiply_blocked(const Launch& launch, const BlockedMatmul& p) {
-    bool found = false;
-    const size_t bytes = blocked_workspace(*p.kernel, p.m, p.n, p.k);
-    BK_TRY(find_workspace(launch, bytes, &found));
-    if (found) {
-        const Blocks blocks = blocks_of_workspace(*p.kernel, p.m, p.n, p.k);
+    const Blocks blocks = blocks_of_workspace(*p.kernel, p.m, p.n, p.k);
+    if (is_large(p.m, p.n, p.k) && workspace_holds(launch, Buffers(nullptr, blocks, p.k).bytes)) {
         for (int64_t g = 0; g < p.batch; ++g) multiply_with(Buffers(launch.workspace, blocks, p.k), blocks, p, g, 0, p.m);
         return Status::kOk;
     }

@@ -29,14 +29,15 @@ struct FusedParts {
     C* of_run = nullptr;                  // [parts][2][step]
     int64_t step;                         // n in whole chunks
 
+    // Memory is that of the most parts that fewer rows have, so that the size of a workspace never falls as rows are added.
     FusedParts(Carver* carver, const FusedRows& given) {
-        const int64_t runs = ceil_div(given.rows, kFusedRun);
-        rows = ceil_div(runs, std::min(runs, kFusedMostParts)) * kFusedRun;
+        const int64_t runs = ceil_div(given.rows, kFusedRun), most = std::min(runs, kFusedMostParts);
+        rows = ceil_div(runs, most) * kFusedRun;
         parts = ceil_div(given.rows, rows);
-        gamma = carver->take<C>(parts * given.n);
-        beta = carver->take<C>(parts * given.n);
+        gamma = carver->take<C>(most * given.n);
+        beta = carver->take<C>(most * given.n);
         step = ceil_div<int64_t>(given.n, kFusedChunk) * kFusedChunk;
-        of_run = carver->take<C>(parts * 2 * step);
+        of_run = carver->take<C>(most * 2 * step);
     }
 };
 

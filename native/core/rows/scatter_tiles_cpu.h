@@ -102,6 +102,13 @@ struct ScatterTiling {
     Cell* carve(Carver* carver) const {
         return carver->take<Cell>(parts * cells);
     }
+    // At least the cells of all parts, of any layout of no more lines and targets: a number that never falls as these grow.
+    static int64_t most_cells(const ScatterLayout& s) {
+        const int64_t targets = std::max<int64_t>(1, s.targets), all = std::max<int64_t>(1, s.lines()) * targets;
+        const int64_t of_part =
+            std::min(all, std::max({std::min(targets, kMostCells / kLeastLines) * kLeastLines, kCells, targets}));
+        return std::min(all + of_part, std::max(of_part, std::min(kMostParts * of_part, kMostCells)));
+    }
 };
 
 template <class I>
