@@ -31,10 +31,13 @@
  *            fp8e4m3 (no infinities, at most 448), fp8e5m2 (at most 57344): a byte each, OCP 8-bit floating point.
  *            bool: a byte, set unless 0; results are 0 or 1. s4, u4: two 4-bit integers a byte, the first in its low
  *            half. c32, c64: two f32 or f64, the real part first, aligned to 8 or 16 bytes as one element.
+ * NaN        Arithmetic that gives NaN gives any: its sign and payload are not defined, and may depend on the number of
+ *            threads, the instructions and the chip. What is moved or selected keeps every bit.
  * Parameters Ops named `_param` take real parameters as f64, rounded once to the type of the arithmetic, and integers
  *            as i64. Ops of the same name without it take f32, or have the parameters' usual values.
- * Workspace  The caller's, of at least _workspace_size bytes, any alignment and content. NULL is allowed unless the op
- *            says otherwise; a shorter one is status 4.
+ * Workspace  The caller's, of _workspace_size bytes or more, any alignment and content. Unless the op says otherwise NULL
+ *            is allowed, and a shorter one counts as NULL, or is used as far as it goes: then the op promises no more than
+ *            without one. Where the op needs it, or stores results in it, a shorter one is status 4.
  * Stream     A cudaStream_t of the current device; NULL is the per-thread default stream. The CPU library ignores it.
  * Guarantees No call allocates device memory, synchronises, prints, throws or keeps state, so every call can be captured
  *            in a CUDA graph. A call takes at most 24 KiB of stack, on each thread that it uses.
@@ -69,7 +72,7 @@ enum baracuda_status {
     BARACUDA_STATUS_MISALIGNED = 1,          /* an operand is not aligned for its dtype */
     BARACUDA_STATUS_INVALID_PROBLEM = 2,     /* negative extent, rank or axis out of range, NULL pointer */
     BARACUDA_STATUS_UNSUPPORTED = 3,         /* well formed, but nothing here computes it */
-    BARACUDA_STATUS_WORKSPACE_TOO_SMALL = 4, /* workspace NULL or shorter than _workspace_size, where one is needed */
+    BARACUDA_STATUS_WORKSPACE_TOO_SMALL = 4, /* workspace NULL or too short, where the op needs one */
     BARACUDA_STATUS_INTERNAL = 5             /* the launch failed */
 };
 
@@ -10048,9 +10051,10 @@ BARACUDA_API size_t baracuda_kernels_grouped_gemm_bf16_workspace_size(int32_t m,
 /*
  * grouped_gemm_backward_{T}  (T: f32 f16 bf16)
  * Gradients of grouped_gemm_{T} with alpha 1: rows of da are those of dd of a group times its matrix of b
- * transposed, db[g] is the group's rows of a transposed times those of dd, and lies as b does. Either may be NULL,
- * and with da the a, with db the b, that it alone would read. A group without rows has a db of zeros, and rows of
- * no group have a da of zeros.
+ * transposed, db[g] is the group's rows of a transposed times those of dd, [k, n] or [n, k] as layout says of
+ * b[g]. Both are contiguous, whatever lda, ldb and stride_b are. Either may be NULL, and with da the a, with db
+ * the b, that it alone would read. A group without rows has a db of zeros, and rows of no group have a da of
+ * zeros.
  *   in    dd: T [m, n]
  *   in    a: T [m, k]
  *   in    b: T [groups, k, n]
@@ -12472,7 +12476,7 @@ BARACUDA_API size_t baracuda_kernels_scatter_reduce_backward_i64idx_bf16_workspa
  *   out   alpha_ws: T.compute [max_time, batch_size, states]
  *   out   out: T [results]
  *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: gets the loss of each sample, which the gradient reads
+ *   workspace optional: gets the loss of each sample, which the gradient reads, where it is aligned for them; a shorter one is status 4
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, void* alpha_ws, void* out, void* workspace, size_t workspace_bytes, void* stream);
@@ -12504,7 +12508,7 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_f64_workspace_size(int32_t max_tim
  *   in    dloss: T [results]
  *   out   dlog_probs: T [max_time, batch_size, num_classes]
  *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
+ *   workspace optional: batch_size * states values aligned for them, for probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, float inv_denom, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha_ws, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);
@@ -12573,7 +12577,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f64_can_implement(i
  *   in    dloss: T [results]
  *   out   dlog_probs: T [max_time, batch_size, num_classes]
  *   limits: blank is in [0, num_classes); reduction_mode is 0 (none), 1 (mean) or 2 (sum)
- *   workspace optional: probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
+ *   workspace optional: batch_size * states values aligned for them, for probabilities of the rests of paths, which are kept in a part of dlog_probs without; needed where that has 1 class, or 3, of a 16-bit float and max_target_len is beyond 1023
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_backward_f32_run(int32_t max_time, int32_t batch_size, int32_t num_classes, int32_t max_target_len, int64_t targets_numel, int32_t is_concatenated, int32_t blank, int32_t reduction_mode, int32_t zero_infinity, const void* log_probs, const void* targets, const void* input_lengths, const void* target_lengths, const void* alpha, const void* per_sample_loss, const void* dloss, void* dlog_probs, void* workspace, size_t workspace_bytes, void* stream);

@@ -140,7 +140,7 @@ public:
     std::size_t bytes() const noexcept { return bytes_; }
 
     // At least `bytes`, whose content is lost where there were fewer; std::bad_alloc where the allocator has none. The
-    // caller's own memory stays as it is, and a call that it is too small for fails with workspace_too_small.
+    // caller's own memory stays as it is, and a call that it is too small for runs as one without a workspace does.
     void reserve(std::size_t bytes, stream on = {}) {
         if (source_.allocate == nullptr || bytes <= bytes_) return;
         release();

@@ -144,8 +144,7 @@ Status alibi_backward(const Launch& launch, const ScoreShape& s, const T* dy, T*
                          inputs(reinterpret_cast<const Bits*>(dy)));
     }
     if (s.heads > kMaxGridY) return fail(Status::kUnsupported, "heads is %d, must be <= %lld", s.heads, (long long)kMaxGridY);
-    bool found = false;
-    BK_TRY(find_workspace(launch, alibi_backward_workspace<T>(s), &found));
+    const bool found = workspace_holds(launch, alibi_backward_workspace<T>(s));
     Carver carver(found ? launch.workspace : nullptr);
     SlopeSum::Acc* const parts = found ? carver.take<SlopeSum::Acc>(s.heads * slope_splits<T>(s)) : nullptr;
     T* const copy = da == dy ? nullptr : da;

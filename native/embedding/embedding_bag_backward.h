@@ -101,8 +101,6 @@ struct EmbeddingBagDenseBackward {
     size_t workspace_size() const { return embedding_bag_backward_workspace<T, I>(shape(), true); }
     Status run(const T* dout, const I* indices, const O* offsets, const T* per_sample_weights, T* dweight,
                const Launch& launch) const {
-        bool found = false;  // of the size with weights, whether there are any or not
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
         return embedding_bag_backward(launch, shape(), dout, indices, IdArray(offsets), per_sample_weights, dweight);
     }
 

@@ -127,8 +127,7 @@ template <class T, class I>
 Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
                               const T* scales, T* dweight) {
     using C = compute_t<T>;
-    bool found = false;
-    BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr), &found));
+    const bool found = workspace_holds(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr));
     int32_t* counts = nullptr;
     if (found) {
         Carver carver(launch.workspace);

@@ -277,8 +277,7 @@ Status add_sorted_bags(const Launch& launch, const BagShape& shape, const RunSha
 template <class T, class I>
 Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
                               const T* scales, T* dweight) {
-    bool found = false;
-    BK_TRY(find_workspace(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr), &found));
+    const bool found = workspace_holds(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr));
     if (!found) return add_bags_atomic(launch, shape, dout, indices, offsets, scales, dweight);
     const RunShape runs = bag_runs<T>(shape);
     Carver carver(launch.workspace);

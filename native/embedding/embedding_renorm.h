@@ -115,8 +115,7 @@ struct EmbeddingRenorm {
         return num_indices < 2 ? 0 : static_cast<size_t>(num_embeddings) * sizeof(int32_t) + 3;  // which aligns them
     }
     Status run(const T* weight, const I* indices, T* out, const Launch& launch) const {
-        bool has_owners = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &has_owners));
+        int32_t* const owner = num_indices < 2 ? nullptr : workspace_array<int32_t>(launch, num_embeddings);
         if (weight != out) {
             CopyBatch batch(launch, sizeof(T));
             CopyLayout all;
@@ -128,8 +127,7 @@ struct EmbeddingRenorm {
         using C = compute_t<T>;
         const RenormRow<T> renorm{out, embedding_dim, static_cast<C>(max_norm), static_cast<C>(norm_type)};
         const int64_t bytes = int64_t{embedding_dim} * static_cast<int64_t>(sizeof(T));
-        if (!has_owners) return run_distinct_rows(launch, indices, num_indices, num_embeddings, bytes, renorm);
-        int32_t* const owner = reinterpret_cast<int32_t*>((reinterpret_cast<uintptr_t>(launch.workspace) + 3) / 4 * 4);
+        if (owner == nullptr) return run_distinct_rows(launch, indices, num_indices, num_embeddings, bytes, renorm);
         const ChooseOwners<I> choose{indices, owner, num_indices, num_embeddings};
         BK_TRY(run_teams(launch, ceil_div<int64_t>(num_indices, kOwnersOfTeam), kOwnersOfTeam * 8, choose));
         return run_teams(launch, num_indices, bytes, RenormOwned<T, I>{indices, owner, num_embeddings, renorm});

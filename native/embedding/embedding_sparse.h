@@ -48,8 +48,7 @@ Status sparse_rows_in_place(const Launch& launch, const BagShape& shape, const T
 template <class T, class I>
 Status sparse_rows(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
                    const T* scales, const SparseRows<T, I>& out, size_t needed) {
-    bool found = false;
-    BK_TRY(find_workspace(launch, needed, &found));
+    const bool found = workspace_holds(launch, needed);
     BK_TRY(clear_sparse_rows(launch, shape, out));
     if (found) return sparse_rows_of_bags(launch, shape, dout, indices, offsets, scales, out);
     return sparse_rows_in_place(launch, shape, dout, indices, offsets, scales, out);

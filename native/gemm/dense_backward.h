@@ -43,8 +43,6 @@ struct GemmDenseBackward {
         return require_pitch("ldb", stored_b());
     }
     Status run(const T* dd, const T* a, const T* b, T* da, T* db, const Launch& launch) const {
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));  // before the first product has written anything
         const MatrixStrides dd_at = strides_of(stored_dd(), true), a_at = strides_of(stored_a(), !a_is_turned()),
                             b_at = strides_of(stored_b(), !b_is_turned());
         if (da != nullptr)

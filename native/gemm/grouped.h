@@ -57,7 +57,8 @@ struct GroupedGemm {
     }
 };
 
-// da = dd of each group times its matrix of B, transposed; db[g] = a^T dd of the group, stored as B is.
+// da = dd of each group times its matrix of B, transposed; db[g] = a^T dd of the group, by rows or columns as B is. Both are
+// contiguous: with stride_b 0 the matrices of B are one, and those of db are not.
 template <class T>
 struct GroupedGemmBackward {
     using E = matmul_element_t<T>;

@@ -25,8 +25,6 @@ struct LinearBackward {
     Status run(const T* dy, const T* x, const T* weight, T* dx, T* dweight, T* dbias, const Launch& launch) const {
         const MatrixStrides dy_at{n, 1, 0}, x_at{k, 1, 0};
         const Epilogue<T> into_dx = plain_result<T>(dx, x_at, 1, 0), into_dweight = plain_result<T>(dweight, x_at, 1, 0);
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));  // before the first product has written anything
         if (dx != nullptr && m > 0 && k > 0)
             BK_TRY(matmul(launch, Matmul<T>{m, k, n, 1, dy, weight, dy_at, {k, 1, 0}, into_dx}));
         if (dweight != nullptr && n > 0 && k > 0)

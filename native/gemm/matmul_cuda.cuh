@@ -115,10 +115,9 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
     if (p.grouped != Grouped::kNot || p.sizes != nullptr || p.backend == Backend::kGroups) return matmul_by_tiles(launch, p);
     const bool is_gated = p.gate != nullptr, has_steps = p.epilogue.has_steps();
     const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
-    bool has_workspace = false;
     const AlongTerms along{p.a_at.column == 1, p.b_at.row == 1};
     const size_t workspace = matmul_workspace<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated, p.backend, along);
-    BK_TRY(find_workspace(launch, workspace, &has_workspace));
+    const bool has_workspace = workspace_holds(launch, workspace);
     if constexpr (kLibraryHasType<T>) {
         int64_t done = 0;
         if (may_be_library(p.backend) && (is_chosen || is_for_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated, along)))

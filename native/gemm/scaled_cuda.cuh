@@ -86,10 +86,9 @@ Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& given) {
     Matmul<scaled<T>> p = given;
     const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
     if (may_be_library<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend)) {
-        bool has_workspace = false;
         const AlongTerms along{p.a_at.column == 1, p.b_at.row == 1};
         const size_t workspace = scaled_workspace<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend, along);
-        BK_TRY(find_workspace(launch, workspace, &has_workspace));
+        const bool has_workspace = workspace_holds(launch, workspace);
         LibraryMatmul problem;
         if (library_matmul(p, &problem) && matmul_by_library(launch, problem, has_workspace ? launch.workspace : nullptr))
             return Status::kOk;

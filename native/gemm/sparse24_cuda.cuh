@@ -83,23 +83,12 @@ __global__ void __launch_bounds__(256)
 }
 
 template <class T>
-struct SparseWorkspace {
-    T* dense = nullptr;
-    char* product = nullptr;
-    size_t product_bytes = 0, bytes = 0;
-
-    SparseWorkspace(int64_t n, int64_t m, int64_t k, void* base) {
-        Carver carver(base);
-        dense = carver.take<T>(m * k);
-        product_bytes = matmul_workspace<T>(n, m, k, 1);
-        if (product_bytes > 0) product = carver.take<char>(static_cast<int64_t>(product_bytes));
-        bytes = carver.bytes();
-    }
-};
-
-template <class T>
 size_t sparse24_workspace(int64_t n, int64_t m, int64_t k) {
-    return n <= kSparseRows ? 0 : SparseWorkspace<T>(n, m, k, nullptr).bytes;
+    if (n <= kSparseRows) return 0;
+    Carver carver;
+    carver.take<T>(m * k);
+    carver.take<char>(static_cast<int64_t>(matmul_workspace<T>(n, m, k, 1)));
+    return carver.bytes();
 }
 
 template <class T>
@@ -114,21 +103,22 @@ Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* val
 
 template <class T>
 Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
-    bool has_workspace = false;
-    BK_TRY(find_workspace(launch, sparse24_workspace<T>(p.n, p.m, p.k), &has_workspace));
-    if (!has_workspace) {
+    // The reference ABI's workspace has m k elements: the product's own comes behind them, where there is room.
+    using Words = Vec<T, 16 / sizeof(T)>;
+    const int64_t words = p.m * p.k * static_cast<int64_t>(sizeof(T)) / 16;
+    Words* const dense_words = p.n > kSparseRows ? workspace_array<Words>(launch, words) : nullptr;
+    if (dense_words == nullptr) {
         const int64_t rows = ceil_div<int64_t>(p.n, kSparseRows);
         const dim3 blocks(static_cast<unsigned>(ceil_div<int64_t>(p.m, kSparseWarps)),
                           static_cast<unsigned>(rows < kMaxGridY ? rows : kMaxGridY));
         return launch_kernel(launch, {blocks, dim3(32 * kSparseWarps)}, sparse24_rows_kernel<T>, p,
                              is_aligned(p.x, 16) && is_aligned(p.values, 16));
     }
-    const SparseWorkspace<T> workspace(p.n, p.m, p.k, launch.workspace);
-    BK_TRY(sparse24_inflate(launch, p.m, p.k, p.values, p.places, workspace.dense));
+    T* const dense = reinterpret_cast<T*>(dense_words);
+    BK_TRY(sparse24_inflate(launch, p.m, p.k, p.values, p.places, dense));
     const StoredMatrices x{1, 0, p.n, p.k, p.k}, w{1, 0, p.m, p.k, p.k}, y{1, 0, p.n, p.m, p.m};
     const Epilogue<T> epilogue{nullptr, p.y, nullptr, {}, strides_of(y, true), 1, 0, BiasType::kElement, Activation::kNone};
-    const Launch of_product{workspace.product, workspace.product_bytes, launch.stream};
-    return matmul(of_product, make_matmul<T>(kRcr, p.n, p.m, p.k, x, p.x, w, workspace.dense, epilogue));
+    return matmul(launch_behind(launch, dense_words + words), make_matmul<T>(kRcr, p.n, p.m, p.k, x, p.x, w, dense, epilogue));
 }
 
 }  // namespace bk

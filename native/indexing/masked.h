@@ -107,8 +107,6 @@ struct MaskedSelectBackward {
     size_t workspace_size() const { return select_workspace(numel); }
     Status run(const T* dout, const uint8_t* mask, T* dsrc, const Launch& launch) const {
         using Bits = bits_t<T>;
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
         BK_TRY(write_zeros(launch, numel * kWords<T>, words_of(dsrc)));
         const WriteToSelected<Bits> write{reinterpret_cast<const Bits*>(dout), reinterpret_cast<Bits*>(dsrc), max_selected};
         return with_truth(mask, 0xff, row_of(numel),

@@ -135,14 +135,11 @@ bool counts_updates(const ScatterGradientLayout& layout, const ScatterGradient<T
     return (gradient.reduction != Reduction::kSum || !gradient.includes_self) && layout.updates.numel() > 0;
 }
 
-// The place of the counts in the caller's workspace; null where there is none, or nothing to count.
+// The counts in the caller's workspace; null where that has no room for them, or where nothing is to be counted.
 template <class T>
-Status find_scatter_counts(const Launch& launch, const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient,
-                           uint64_t** counts) {
-    bool found = false;
-    BK_TRY(find_workspace(launch, counts_updates(layout, gradient) ? scatter_counts_bytes(layout.count) : 0, &found));
-    *counts = found ? Carver(launch.workspace).take<uint64_t>(layout.count) : nullptr;
-    return Status::kOk;
+uint64_t* find_scatter_counts(const Launch& launch, const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient) {
+    if (!counts_updates(layout, gradient) || !workspace_holds(launch, scatter_counts_bytes(layout.count))) return nullptr;
+    return Carver(launch.workspace).take<uint64_t>(layout.count);
 }
 
 template <class T>

@@ -47,8 +47,7 @@ void walk_scatter_gradients(const ScatterGradientLayout& layout, ScatterGradient
 template <class T>
 Status scatter_gradients(const Launch& launch, const ScatterGradientLayout& layout, ScatterGradient<T> gradient, T* dx,
                          T* dupdates) {
-    uint64_t* counts = nullptr;
-    BK_TRY(find_scatter_counts(launch, layout, gradient, &counts));
+    uint64_t* const counts = find_scatter_counts(launch, layout, gradient);
     if (counts_updates(layout, gradient) && (counts == nullptr || layout.update_lines.numel() >= thread_count())) {
         scatter_gradients_by_tiles(layout, gradient, dx, dupdates, counts);
         return Status::kOk;

@@ -136,8 +136,7 @@ Status launch_scatter_gradients(const Launch& launch, const ScatterGradientLayou
 template <class T>
 Status scatter_gradients(const Launch& launch, const ScatterGradientLayout& layout, ScatterGradient<T> gradient, T* dx,
                          T* dupdates) {
-    uint64_t* counts = nullptr;
-    BK_TRY(find_scatter_counts(launch, layout, gradient, &counts));
+    uint64_t* const counts = find_scatter_counts(launch, layout, gradient);
     if (has_near_counts(layout, gradient)) return launch_line_gradients(launch, layout, gradient, dx, dupdates);
     const bool small = layout.updates.fits_32bit() && layout.cells.fits_32bit() && layout.updates.numel() < INT32_MAX - 1024 &&
                        layout.count < INT32_MAX - 1024;

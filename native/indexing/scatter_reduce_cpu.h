@@ -82,8 +82,7 @@ template <class T>
 Status scatter_fold(const Launch& launch, const ScatterLayout& layout, const ScatterRule& rule, const T* updates, IdArray index,
                     T* out) {
     using C = compute_t<T>;
-    bool grouped = false;
-    BK_TRY(find_workspace(launch, scatter_fold_workspace<T>(layout, rule), &grouped));
+    const bool grouped = workspace_holds(launch, scatter_fold_workspace<T>(layout, rule));
     return with_scatter_op<C>(rule.reduction(), [&](auto op) {
         using Op = decltype(op);
         if constexpr (!std::is_same_v<T, C>)

@@ -63,8 +63,7 @@ Status scatter_fold(const Launch& launch, const ScatterLayout& layout, const Sca
                     T* out) {
     using Op = ScatterChoice<compute_t<T>>;
     Op op{rule.reduction(), rule.includes_self(), false};
-    bool found = false;
-    BK_TRY(find_workspace(launch, scatter_fold_workspace<T>(layout, rule), &found));
+    const bool found = workspace_holds(launch, scatter_fold_workspace<T>(layout, rule));
     const bool by_lines = ScatterLines::of<Op>(layout).are_there() || ScatterColumns::of<Op, T>(layout).are_there();
     if (by_lines || (found && layout.lines() * layout.n <= kScatterSlab))
         return scatter_reduce(launch, layout, updates, index, out, op);

@@ -395,16 +395,11 @@ template <class T>
 Status run_ctc_backward(const Launch& launch, CtcGradient<T> gradient) {
     using C = compute_t<T>;
     const int64_t states = gradient.batch.states(), classes = gradient.batch.classes;
-    const size_t needed = ctc_betas_bytes<C>(gradient.batch.samples, states);
-    bool found = false;
-    BK_TRY(find_workspace(launch, needed, &found));
-    if (found) {
-        const uintptr_t address = reinterpret_cast<uintptr_t>(launch.workspace);
-        gradient.betas = reinterpret_cast<C*>((address + sizeof(C) - 1) / sizeof(C) * sizeof(C));
-    } else if (states > CtcGradient<T>::kNear && !CtcBetas<T>::fit(classes)) {
-        return fail(Status::kWorkspaceTooSmall, "workspace_bytes is 0, must be >= %zu for %lld classes", needed,
+    gradient.betas = workspace_array<C>(launch, gradient.batch.samples * states);
+    if (gradient.betas == nullptr && states > CtcGradient<T>::kNear && !CtcBetas<T>::fit(classes))
+        return fail(Status::kWorkspaceTooSmall, "workspace_bytes is %zu, must be >= %zu for %lld classes",
+                    launch.workspace_bytes, ctc_betas_bytes<C>(gradient.batch.samples, states),
                     static_cast<long long>(classes));
-    }
     return run_teams(launch, gradient.batch.samples, states * 16, gradient, true, gradient.batch.max_time);
 }
 
@@ -432,13 +427,23 @@ struct Ctc {
     Status run(const T* log_probs, const int64_t* targets, const int64_t* input_lengths, const int64_t* target_lengths,
                C* alpha_ws, T* out, const Launch& launch) const {
         if (batch_size == 0) return write_zeros(launch, 1, out);
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
-        found = found && reinterpret_cast<uintptr_t>(launch.workspace) % sizeof(C) == 0;
-        C* const losses = found ? static_cast<C*>(launch.workspace) : nullptr;
+        C* losses = nullptr;
+        BK_TRY(find_losses(launch, &losses));
         const CtcForward<T> forward{batch(log_probs, targets, input_lengths, target_lengths), zero_infinity != 0, alpha_ws,
                                     losses, reduction_mode == kEachTerm ? out : nullptr};
         return run_ctc(launch, forward, reduction_mode, CtcMean::kOfLabels, out);
+    }
+
+private:
+    // The workspace is an output too: one that cannot get all losses is an error, since the caller would read what is missing.
+    Status find_losses(const Launch& launch, C** losses) const {
+        if (launch.workspace == nullptr || launch.workspace_bytes == 0) return Status::kOk;
+        if (launch.workspace_bytes < workspace_size())
+            return fail(Status::kWorkspaceTooSmall, "workspace_bytes is %zu, must be 0 or >= %zu", launch.workspace_bytes,
+                        workspace_size());
+        const bool is_aligned = reinterpret_cast<uintptr_t>(launch.workspace) % sizeof(C) == 0;
+        *losses = is_aligned ? static_cast<C*>(launch.workspace) : nullptr;
+        return Status::kOk;
     }
 };
 

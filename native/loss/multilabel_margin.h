@@ -175,7 +175,8 @@ struct MultilabelMargin {
     int64_t parts() const { return ceil_div(n_rows, rows_of_part()); }
     size_t workspace_size() const {
         if (reduction_mode == kEachTerm || n_rows < 8) return 0;
-        return static_cast<size_t>(parts()) * sizeof(compute_t<T>) + sizeof(compute_t<T>) - 1;
+        const int64_t most = std::min(ceil_div<int64_t>(n_rows, 4), kMostParts);  // of as many rows, or fewer
+        return static_cast<size_t>(most + 1) * sizeof(compute_t<T>) - 1;
     }
     Status run(const T* input, const I* target, T* out, const Launch& launch) const {
         using C = compute_t<T>;
@@ -189,16 +190,13 @@ struct MultilabelMargin {
             terms.factor = factor * static_cast<C>(n_rows);
             return run_teams(launch, 1, bytes, terms);
         }
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
-        if (!found) {  // one team takes row after row
+        terms.part = workspace_size() == 0 ? nullptr : workspace_array<C>(launch, parts());
+        if (terms.part == nullptr) {  // one team takes row after row
             terms.rows_of_item = n_rows;
             terms.factor = factor;
             return run_teams(launch, 1, bytes, terms);
         }
         terms.rows_of_item = rows_of_part();
-        const uintptr_t address = reinterpret_cast<uintptr_t>(launch.workspace);
-        terms.part = reinterpret_cast<C*>((address + sizeof(C) - 1) / sizeof(C) * sizeof(C));
         BK_TRY(run_teams(launch, parts(), bytes, terms));
         return run_teams(launch, 1, 4096, PartsSum<T>{terms.part, parts(), factor, out});
     }

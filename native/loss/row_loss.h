@@ -229,8 +229,7 @@ struct CrossEntropyWithGradient : WeightedCrossEntropyBase<I, T> {
             BK_TRY(write_zeros(launch, 1, divisor));
             return is_each() ? Status::kOk : write_empty_loss(launch, mode, out);
         }
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const bool found = workspace_holds(launch, workspace_size());
         const ClassWeights<C> counted{this->class_extent, this->ignore_index, weight};
         BK_TRY(sum_of_terms(launch, this->terms(), counted, 1, inputs(target), divisor));
         const TermRows<1> rows = this->term_rows();

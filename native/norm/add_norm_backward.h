@@ -77,8 +77,7 @@ struct AddNormGradient {
 
     // All in one pass, where the workspace, the rows and the operands allow it.
     BK_COLD Status run_fused(const Launch& launch, const Fused& of, bool* is_done) const {
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const bool found = workspace_holds(launch, workspace_size());
         FusedRows dense{};
         *is_done = found && (of.dgamma != nullptr || of.dbeta != nullptr) && fused_workspace() > 0 &&
                    is_dense(of.extra != nullptr, &dense) && can_fuse_rows(dense, of);
@@ -219,8 +218,7 @@ struct RecomputedNormGradient {
     Status run(const Launch& launch, const T* dy, const T* dsum, const T* x, const T* gamma, C* mean, C* statistic, T* dx,
                T* dgamma, T* dbeta) const {
         if (gradient.work() == Work::kAll) {
-            bool found = false, is_done = false;
-            BK_TRY(find_workspace(launch, workspace_size(), &found));
+            bool is_done = false;
             auto fused = gradient.operands(dy, dsum, x, gamma, nullptr, nullptr, dx, dgamma, dbeta);
             fused.new_mean = mean;
             fused.new_statistic = statistic;

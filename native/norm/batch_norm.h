@@ -75,8 +75,6 @@ struct BatchNormTraining {
                C* saved_rstd, C* new_running_mean, C* new_running_var, const Launch& launch) const {
         const RunningMoments<T> moments{GroupMoments<T>::of(eps), static_cast<C>(momentum), running_mean, running_var};
         const auto saved = outputs(saved_mean, saved_rstd, new_running_mean, new_running_var);
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
         if constexpr (kRowsStayOnChip)
             if (!shape().has_columns() && holds_lines<T>(shape().line_groups(), 1, x, y))
                 return norm_held_lines(launch, shape().line_groups(), moments, saved, x, gamma, beta, y);

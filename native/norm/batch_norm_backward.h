@@ -31,8 +31,6 @@ struct BatchNormTrainingBackward {
             BK_TRY(write_zeros(launch, c_extent, dgamma));
             return write_zeros(launch, c_extent, dbeta);
         }
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
         if constexpr (kRowsStayOnChip)
             if (!shape().has_columns() && holds_lines<T>(shape().line_groups(), 2, dy, x, dx))
                 return held_gradient(launch, shape().line_groups(),

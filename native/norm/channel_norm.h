@@ -36,8 +36,7 @@ struct ChannelNorm {
     }
 
     Status run(const T* x, const T* gamma, const T* beta, T* y, S* saved_mean, S* saved_rstd, const Launch& launch) const {
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const bool found = workspace_holds(launch, workspace_size());
         if constexpr (kRowsStayOnChip)
             if (holds_lines<T>(shape().line_groups(), 1, x, y)) {
                 const auto saved = of_each_type(saved_mean, saved_rstd);

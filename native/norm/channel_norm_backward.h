@@ -52,17 +52,12 @@ struct ChannelNormBackward {
     }
 
     Status run(const T* dy, const T* x, const T* gamma, const S* saved_mean, const S* saved_rstd, T* dx, T* dgamma, T* dbeta,
-               const Launch& given) const {
+               const Launch& launch) const {
         if (work() == Work::kZeros) {
-            BK_TRY(write_zeros(given, c_extent, dgamma));
-            return write_zeros(given, c_extent, dbeta);
+            BK_TRY(write_zeros(launch, c_extent, dgamma));
+            return write_zeros(launch, c_extent, dbeta);
         }
-        Launch launch = given;
-        // Callers of other libraries bring two f32 a group, whatever is useful here.
-        if (launch.workspace_bytes >= static_cast<size_t>(group_count()) * 8 && launch.workspace_bytes < workspace_size())
-            launch.workspace_bytes = 0;
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const bool found = workspace_holds(launch, workspace_size());
         if constexpr (!kRowsStayOnChip)
             if (takes_group_lines<T>(shape()))
                 return run_group_lines(GroupLines<T, S>{shape(), dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
@@ -87,8 +82,7 @@ struct ChannelNormBackward {
     // With the statistics of x, which are written, in the same pass: where that can be.
     BK_COLD Status run_with_moments(const T* dy, const T* x, const T* gamma, S* mean, S* rstd, compute_t<T> eps, T* dx,
                                     T* dgamma, T* dbeta, const Launch& launch, bool* is_done) const {
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const bool found = workspace_holds(launch, workspace_size());
         if constexpr (kRowsStayOnChip) {
             const bool has_sums = found || shape().is_of_batch() || (dgamma == nullptr && dbeta == nullptr);
             *is_done = has_sums && holds_lines<T>(shape().line_groups(), 2, dy, x, dx);
@@ -326,8 +320,7 @@ struct ChannelNormRecomputeBackward {
     Status run(const T* dy, const T* x, const T* gamma, C* mean, C* rstd, T* dx, T* dgamma, T* dbeta,
                const Launch& launch) const {
         if (work() == Work::kAll) {
-            bool found = false, is_done = false;
-            BK_TRY(find_workspace(launch, workspace_size(), &found));
+            bool is_done = false;
             BK_TRY(gradient().run_with_moments(dy, x, gamma, mean, rstd, static_cast<C>(eps), dx, dgamma, dbeta, launch,
                                                &is_done));
             if (is_done) return Status::kOk;

@@ -108,8 +108,7 @@ struct GroupNormChannelsLast {
     }
 
     Status run(const T* x, const C* gamma, const C* beta, T* y, C* saved_mean, C* saved_rstd, const Launch& launch) const {
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const bool found = workspace_holds(launch, workspace_size());
         BK_TRY(moments(launch, found, x, saved_mean, saved_rstd));
         const GroupApply<T> f{{}, saved_mean, saved_rstd, GroupOfChannel::of(shape()), gamma != nullptr};
         const Launch alone{nullptr, 0, launch.stream};

@@ -102,8 +102,7 @@ struct GroupNormChannelsLastBackward {
             BK_TRY(write_zeros(launch, c_extent, dgamma));
             return write_zeros(launch, c_extent, dbeta);
         }
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const bool found = workspace_holds(launch, workspace_size());
         if constexpr (!kRowsStayOnChip)
             if (takes_channel_blocks<T>(shape()))
                 return run_channel_blocks(ChannelBlocks<T>{shape(), dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});

@@ -48,8 +48,7 @@ struct RowNormBackward {
             BK_TRY(write_zeros(launch, shape.row_extent, dgamma));
             return write_zeros(launch, shape.row_extent, dbeta);
         }
-        bool found = false;
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
+        const bool found = workspace_holds(launch, workspace_size());
         const T* const center = mean == nullptr ? statistic : mean;
         FusedRows dense{};
         const FusedOperands<T, T, false> fused{is_centered, 0, dy, x, nullptr, gamma, center, statistic, dx, dgamma, dbeta};

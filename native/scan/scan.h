@@ -217,8 +217,6 @@ struct ExtremeScanBackward {
         return std::max(scan_workspace<T, IsRecord<T>>(records()), scan_workspace<T, RecordTail<T>>(tails()));
     }
     Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
-        bool found = false;  // for both scans, before the first one writes
-        BK_TRY(find_workspace(launch, workspace_size(), &found));
         BK_TRY(scan(launch, records(), IsRecord<T>{F<T>::champion()}, outputs(dx), inputs(x), reverse != 0));
         return scan(launch, tails(), RecordTail<T>{kExclusive}, outputs(dx), inputs(dy, static_cast<const T*>(dx)),
                     reverse == 0);

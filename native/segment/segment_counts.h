@@ -10,10 +10,7 @@ namespace bk {
 
 // Room for the counts in the caller's workspace, or nullptr.
 inline int32_t* find_counts(const Launch& launch, const SegmentShape& shape) {
-    const uintptr_t address = reinterpret_cast<uintptr_t>(launch.workspace);
-    const size_t gap = (4 - address % 4) % 4, needed = sizeof(int32_t) * static_cast<size_t>(shape.num_segments);
-    if (launch.workspace == nullptr || launch.workspace_bytes < gap + needed) return nullptr;
-    return reinterpret_cast<int32_t*>(address + gap);
+    return workspace_array<int32_t>(launch, shape.num_segments);
 }
 
 // Bytes that find_counts asks for at most: the reference's, and what an odd address costs.

@@ -161,8 +161,7 @@ Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape,
         clear_where_ids_decrease(shape, operands);
         for_each_sorted_segment(shape, operands.ids, 2 * sizeof(T), gradient);
     } else {
-        bool grouped = false;
-        BK_TRY(find_workspace(launch, segment_extreme_backward_workspace<kSorted, T>(shape), &grouped));
+        const bool grouped = workspace_holds(launch, segment_extreme_backward_workspace<kSorted, T>(shape));
         if (!grouped) {
             extreme_by_tiles(shape, order, operands);
             return Status::kOk;

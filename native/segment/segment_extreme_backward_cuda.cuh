@@ -120,8 +120,7 @@ template <bool kSorted, class T>
 Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape, const Order<T>& order,
                                 const ExtremeOperands<T>& operands) {
     const RunShape s = make_run_shape<T>(shape.n, shape.d, shape.num_segments, true);
-    bool found = false;
-    BK_TRY(find_workspace(launch, segment_extreme_backward_workspace<kSorted, T>(shape), &found));
+    const bool found = workspace_holds(launch, segment_extreme_backward_workspace<kSorted, T>(shape));
     FirstExtremeFold<T> fold{order};
     if (!found) return extreme_by_tiles(launch, shape, fold, operands);
     Carver carver(launch.workspace);

@@ -24,10 +24,6 @@ struct SegmentMeanBackward {
     size_t workspace_size() const { return counts_bytes(shape()); }
     Status run(const T* d_output, const I* segment_ids, T* d_input, const Launch& launch) const {
         if (work() == Work::kZeros) return write_zeros(launch, int64_t{n} * d, d_input);
-        if (find_counts(launch, shape()) == nullptr) {
-            bool found = false;
-            BK_TRY(find_workspace(launch, counts_bytes(shape()), &found));
-        }
         return segment_mean_backward<kSorted>(launch, shape(), d_output, IdArray(segment_ids), d_input);
     }
 

@@ -45,8 +45,7 @@ BK_HD void mend_row(const SegmentOrder& order, const ProdOperands<T>& operands, 
 template <bool kSorted, class T>
 Status segment_prod_backward(const Launch& launch, const SegmentShape& shape, const ProdOperands<T>& operands) {
     const int64_t n = shape.n, d = shape.d;
-    bool groups = false;
-    BK_TRY(find_workspace(launch, segment_prod_backward_workspace<kSorted, T>(shape), &groups));
+    const bool groups = workspace_holds(launch, segment_prod_backward_workspace<kSorted, T>(shape));
     const SegmentOrder given{operands.ids, nullptr, n, shape.num_segments, kSorted};
     const int64_t grain = grain_for(2 * d * static_cast<int64_t>(sizeof(T)));
     int zeros = 0;

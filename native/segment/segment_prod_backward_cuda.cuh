@@ -57,8 +57,7 @@ size_t segment_prod_backward_workspace(const SegmentShape& shape) {
 
 template <bool kSorted, class T>
 Status segment_prod_backward(const Launch& launch, const SegmentShape& shape, const ProdOperands<T>& operands) {
-    bool found = false;
-    BK_TRY(find_workspace(launch, segment_prod_backward_workspace<kSorted, T>(shape), &found));
+    const bool found = workspace_holds(launch, segment_prod_backward_workspace<kSorted, T>(shape));
     SegmentOrder order{operands.ids, nullptr, shape.n, shape.num_segments, kSorted};
     IdArray ids = operands.ids;
     if (found) {

@@ -101,10 +101,7 @@ void fold_in_place(const SegmentShape& shape, const Fold& fold, const T* input, 
 template <class Fold, class T>
 Status unsorted_segment_fold(const Launch& launch, const SegmentShape& shape, const Fold& fold, const T* input, IdArray ids,
                              T* output) {
-    const size_t needed = unsorted_segment_fold_workspace<Fold, T>(shape, fold);
-    const bool has_counts = fold.counts() && find_counts(launch, shape) != nullptr;
-    bool grouped = false;
-    if (!has_counts || launch.workspace_bytes >= needed) BK_TRY(find_workspace(launch, needed, &grouped));
+    const bool grouped = workspace_holds(launch, unsorted_segment_fold_workspace<Fold, T>(shape, fold));
     if (grouped && !std::is_same_v<T, compute_t<T>>) {
         for_each_grouped_segment(launch, shape, ids, sizeof(T), [&](int64_t s, const SegmentRows& rows, ColumnRange columns) {
             fold_rows(fold, input, shape.d, rows, columns, output + s * shape.d);

@@ -20,22 +20,10 @@ size_t segment_fold_workspace(const SegmentShape& shape, const Fold&) {
     return carver.bytes();
 }
 
-// A mean's caller may bring the reference's workspace, which is not used.
-template <class Fold>
-Status find_fold_workspace(const Launch& launch, const SegmentShape& shape, const Fold& fold, size_t needed, bool* found) {
-    if (std::is_same_v<Fold, SumFold<typename Fold::Result>> && fold.counts() && launch.workspace_bytes < needed &&
-        launch.workspace_bytes >= sizeof(int32_t) * static_cast<size_t>(shape.num_segments)) {
-        *found = false;
-        return Status::kOk;
-    }
-    return find_workspace(launch, needed, found);
-}
-
 template <class Fold, class T>
 Status segment_fold(const Launch& launch, const SegmentShape& shape, const Fold& fold, const T* input, IdArray ids, T* output) {
     const RunShape s = make_run_shape<T>(shape.n, shape.d, shape.num_segments, true);
-    bool found = false;
-    BK_TRY(find_fold_workspace(launch, shape, fold, segment_fold_workspace<Fold, T>(shape, fold), &found));
+    const bool found = workspace_holds(launch, segment_fold_workspace<Fold, T>(shape, fold));
     Carver carver(found ? launch.workspace : nullptr);
     const auto parts = carve_run_parts<typename Fold::Acc>(&carver, s);
     return fold_runs(launch, s, RowsInOrder<T>{input}, ids, fold, output, found ? &parts : nullptr);
@@ -185,9 +173,8 @@ Status fold_by_atomics(const Launch& launch, const SegmentShape& shape, const Fo
 template <class Fold, class T>
 Status unsorted_segment_fold(const Launch& launch, const SegmentShape& shape, const Fold& fold, const T* input, IdArray ids,
                              T* output) {
-    bool found = false;
-    BK_TRY(find_fold_workspace(launch, shape, fold, unsorted_segment_fold_workspace<Fold, T>(shape, fold), &found));
-    if (!found) return fold_by_atomics(launch, shape, fold, input, ids, output);
+    if (!workspace_holds(launch, unsorted_segment_fold_workspace<Fold, T>(shape, fold)))
+        return fold_by_atomics(launch, shape, fold, input, ids, output);
     const RunShape s = make_run_shape<T>(shape.n, shape.d, shape.num_segments, true);
     Carver carver(launch.workspace);
     SortBuffers sort = carve_sorted_segments(&carver, shape);

@@ -143,7 +143,6 @@ struct Entmax15Backward {
     }
     size_t workspace_size() const { return map_rows_workspace<Rows>(rows()); }
     Status run(const T* dy, const T* y, T* dx, const Launch& launch) const {
-        BK_TRY(require_workspace(launch, *this));
         return map_rows(launch, rows(), Rows{}, inputs(dy, y), inputs(), inputs(), outputs(dx), outputs());
     }
 

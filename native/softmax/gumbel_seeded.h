@@ -213,7 +213,6 @@ struct GumbelSoftmaxSeeded {
     }
     size_t workspace_size() const { return map_rows_workspace<op::SeededHardRows<T>>(rows().axes); }
     Status run(const T* x, T* y, const Launch& launch) const {
-        BK_TRY(require_workspace(launch, *this));
         const C factor = static_cast<C>(inv_tau);
         if (hard != 0) return run_rows<op::SeededHardRows<T>>({{{}, factor}, {seed, offset}, 1, false}, x, y, launch);
         return run_rows<op::SeededSoftRows<T>>({{{{}, false}, factor}, {seed, offset}, 1, false}, x, y, launch);
@@ -258,7 +257,6 @@ struct GumbelSoftmaxSeededBackward {
     }
     size_t workspace_size() const { return map_rows_workspace<F>(rows().axes); }
     Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
-        BK_TRY(require_workspace(launch, *this));
         const NoisyRows<T, 3> noisy = rows();
         const F f = noisy.template with<F>({{{}, static_cast<C>(inv_tau)}, {seed, offset}, 1, false});
         return map_rows(launch, noisy.axes, f, inputs(dy, x), inputs(), inputs(static_cast<const T*>(nullptr)), outputs(dx),

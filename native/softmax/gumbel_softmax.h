@@ -99,7 +99,6 @@ struct GumbelSoftmax {
     }
     size_t workspace_size() const { return map_rows_workspace<op::GumbelHardRows<T>>(rows()); }
     Status run(const T* x, const float* u_rand, T* y, const Launch& launch) const {
-        BK_TRY(require_workspace(launch, *this));
         const compute_t<T> factor = inv_tau;
         if (hard != 0) return run_rows(op::GumbelHardRows<T>{{}, factor}, x, u_rand, y, launch);
         return run_rows(op::GumbelSoftmaxRows<T>{{{}, false}, factor}, x, u_rand, y, launch);
@@ -143,7 +142,6 @@ struct GumbelSoftmaxBackward {
     }
     size_t workspace_size() const { return map_rows_workspace<Rows>(backward().rows()); }
     Status run(const T* dy, const T* y, T* dx, const Launch& launch) const {
-        BK_TRY(require_workspace(launch, *this));
         return backward().run_rows(Rows{{}, false, inv_tau}, dy, y, dx, launch);
     }
 

@@ -93,7 +93,6 @@ struct MaskedSoftmax {
     }
     size_t workspace_size() const { return map_rows_workspace<Rows>(rows(true, true)); }
     Status run(const T* x, const T* bias, const uint8_t* mask, T* y, const Launch& launch) const {
-        BK_TRY(require_workspace(launch, *this));
         Rows f{};
         f.log = kLog;
         f.scale = scale;
@@ -145,7 +144,6 @@ struct MaskedSoftmaxBackward {
     }
     size_t workspace_size() const { return map_rows_workspace<Rows>(rows()); }
     Status run(const T* dy, const T* y, T* dx, const Launch& launch) const {
-        BK_TRY(require_workspace(launch, *this));
         const Rows f{{{}, kLog, scale}};
         return map_rows(launch, rows(), f, inputs(dy, y), inputs(), inputs(), outputs(dx), outputs());
     }

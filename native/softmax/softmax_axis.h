@@ -31,13 +31,6 @@ BK_COLD inline Status require_softmax_axis(int32_t rank, const int32_t* shape, i
     return Status::kOk;
 }
 
-// A short workspace is a mistake, whether or not the rows of a call want one.
-template <class Op>
-Status require_workspace(const Launch& launch, const Op& op) {
-    bool found = false;
-    return find_workspace(launch, op.workspace_size(), &found);
-}
-
 // Rows along one axis of the shape.
 template <int Full>
 BK_COLD RowAxes<Full> rows_along(int32_t rank, const int32_t* shape, int32_t axis, const int64_t* const (&strides)[Full]) {

@@ -95,7 +95,6 @@ CASES = (
         bad=(
             *bad_calls(("dy", "da", "dslope"), ("dy",)),
             Bad("no_gradient", 2, r"da and dslope are both NULL", null=("da", "dslope")),
-            Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),
         ),
         # without scores the slopes still have gradients: only no head at all is nothing to do
         idle=(Idle("no_heads", {"heads": 0}),),

@@ -206,7 +206,7 @@ CASES = (
         row="embedding_bag_backward{I}{O}_{T}", problems=problems(bag_backward, any_offsets=False),
         reference=bag_backward_reference, tolerance={"dweight": "total_of_quotients"},
         tolerance_without_workspace={"dweight": "atomic_total_of_quotients"}, plain="d5", large="large",
-        bad=(*bad_calls("dout", "dweight"), Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)),
+        bad=bad_calls("dout", "dweight"),
         idle=(*NOTHING_OUT, *NOTHING_ADDED),
     ),
 )  # fmt: skip

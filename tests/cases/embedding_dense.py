@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from .embedding import MEAN, bag_backward, problems
-from .embedding_rows import NO_ROWS, SHORT, embedding_backward, kept_of, row_bad_calls, row_problems
+from .embedding_rows import NO_ROWS, embedding_backward, kept_of, row_bad_calls, row_problems
 from .embedding_weighted import bad, kept_by_bag, weighted
 from .model import Array, Bad, Case, Expected, Idle
 
@@ -117,14 +117,14 @@ CASES = (
         row="embedding_dense_backward{I}_{T}", problems=row_problems(rows_backward), reference=rows_reference,
         tolerance={"dweight": "total_of_quotients"},
         tolerance_without_workspace={"dweight": "atomic_total_of_quotients"}, plain="d5", large="large",
-        bad=(*row_bad_calls(ROWS), SHORT), idle=(*NO_ROWS, Idle("no_embeddings", {"num_embeddings": 0})),
+        bad=row_bad_calls(ROWS), idle=(*NO_ROWS, Idle("no_embeddings", {"num_embeddings": 0})),
     ),
     Case(
         row="embedding_bag_dense_backward{I}{O}_{T}", problems=problems(bags_backward, any_offsets=False),
         reference=bags_reference, tolerance={"dweight": "total_of_quotients"},
         tolerance_without_workspace={"dweight": "atomic_total_of_quotients"}, plain="d5", large="large",
         bad=(
-            *bad("dout", "dweight"), SHORT, ODD_WEIGHTS, *MODES,
+            *bad("dout", "dweight"), ODD_WEIGHTS, *MODES,
             Bad("mode_before_null", 3, r"mode is 7", {"mode": 7}, null=("dweight",), can=3),
         ),
         idle=tuple(Idle(f"no_{e}", {e: 0}) for e in ("num_bags", "embedding_dim", "total_indices", "num_embeddings")),
@@ -136,7 +136,7 @@ CASES = (
             "no_indices": lambda d: sparse(rows_backward)(d, 0, 9, 5),
         },
         reference=sparse_reference(rows_reference, kept_of), tolerance=SPARSE_CLASSES, plain="d5", large="large",
-        bad=(*row_bad_calls((*ROWS[:2], *SPARSE)), SHORT), idle=(),
+        bad=row_bad_calls((*ROWS[:2], *SPARSE)), idle=(),
     ),
     Case(
         row="embedding_bag_sparse_backward{I}{O}_{T}",
@@ -144,7 +144,7 @@ CASES = (
         reference=sparse_reference(bags_reference, kept_positions),
         tolerance=SPARSE_CLASSES, plain="d5", large="large",
         bad=(
-            *(b for b in bad("dout", "values", "rows", "count") if "0" not in b.name), SHORT, ODD_WEIGHTS, *MODES,
+            *(b for b in bad("dout", "values", "rows", "count") if "0" not in b.name), ODD_WEIGHTS, *MODES,
         ),
         idle=(),
     ),

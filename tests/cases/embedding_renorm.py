@@ -5,7 +5,6 @@ import math
 import numpy as np
 
 from .embedding import WIDTHS
-from .embedding_rows import SHORT
 from .model import Bad, Case, Expected, Idle, Problem
 from .segment import DISTRIBUTIONS, distribution
 
@@ -94,7 +93,6 @@ CASES = (
             Bad("bound_negative", 2, r"max_norm is -1, must be >= 0", {"max_norm": -1.0}, can=2),
             Bad("bound_nan", 2, r"max_norm is -?nan", {"max_norm": math.nan}, can=2),
             Bad("order_zero", 2, r"norm_type is 0, must be > 0", {"norm_type": 0.0}, can=2),
-            SHORT,
         ),
         idle=(Idle("no_rows", {"num_embeddings": 0}), Idle("no_columns", {"embedding_dim": 0})),
     ),

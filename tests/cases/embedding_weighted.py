@@ -103,7 +103,6 @@ CASES = (
         tolerance_without_workspace={"dweight": "atomic_total_of_quotients"}, plain="d5", large="large",
         bad=(
             *bad("dout", "dweight", "per_sample_weights"),
-            Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),
         ),
         idle=tuple(Idle(f"no_{e}", {e: 0}) for e in ("num_bags", "embedding_dim", "total_indices", "num_embeddings")),
     ),

@@ -67,7 +67,6 @@ BAD = (
     *(Bad(f"ld{x}_{v}", 2, rf"ld{x} is {v}", {f"ld{x}": v}, can=2) for x in ("dd", "a", "b") for v in (-4, 2, 2**62)),
     *(Bad(f"null_{p}", 2, rf"{p} is NULL", null=(p,)) for p in ("dd", "a", "b")),
     *(Bad(f"odd_{p}", 1, rf"{p} is 0x[0-9a-f]+", shift={p: 1}) for p in ("dd", "a", "b", "da", "db")),
-    Bad("short", 4, r"workspace_bytes is \d+, must be 0 or >= \d+", short=True, of="tokens"),
 )
 CASES = (
     Case(

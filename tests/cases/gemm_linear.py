@@ -45,7 +45,6 @@ BAD = (
         Bad(f"odd_{p}", 1, rf"{p} is 0x[0-9a-f]+", shift={p: 1})
         for p in ("dy", "x", "weight", "dx", "dweight", "dbias")
     ),
-    Bad("short", 4, r"workspace_bytes is \d+, must be 0 or >= \d+", short=True, of="tokens"),
 )
 CASES = (
     Case(

@@ -81,7 +81,6 @@ def sparse_case():
         bad=(
             *bad_extents("n", "m", "k"), *bad_pointers(row),
             Bad("eighths", 3, "k is 12, must be a multiple of 8", {"k": 12}, can=3),
-            Bad("short", 4, "workspace_bytes is", short=True, of="large"),
         ),
         idle=(Idle("no_rows", {"n": 0}), Idle("no_weights", {"m": 0})),
     )  # fmt: skip

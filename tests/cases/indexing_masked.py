@@ -138,7 +138,7 @@ def selection_bad(extent, arrays):
         Bad("negative_extent", 2, rf"{extent} is -3", {extent: -3}, can=2),
         Bad("negative_beside_0", 2, rf"{extent} is -3", {"numel": 0, extent: -3}, can=2),
         Bad("far", 2, rf"{extent} is {2**60}", {extent: 2**60}, can=2),
-        *pointers(arrays), Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="n4097"),
+        *pointers(arrays),
     )  # fmt: skip
 
 
@@ -189,7 +189,6 @@ NONZERO_BAD = (
     Bad("overflow", 2, r"shape", {"rank": 8}, {"shape": (I32_MAX,) * 8, "stride_x": (0,) * 8}, can=2),
     Bad("empty_null_counter", 2, r"counter is NULL", {"numel": 0}, {"shape": (3, 0, 7)}, null=("counter",)),
     *pointers(("x", "out_coords", "counter")),
-    Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="rows"),
 )
 
 

@@ -102,7 +102,7 @@ class Bad:
     null       arrays passed as NULL
     shift      array -> bytes added to its pointer
     alias      output -> array whose memory it uses
-    short      pass a workspace one byte too short (only dtypes whose `_workspace_size` is not 0 are tried)
+    short      pass a workspace that is too short, of an op that stores results in it
     can        status of `_can_implement`, which sees neither pointers nor workspace
     of         name of the problem that it is a variation of, where that is not `plain`
     """

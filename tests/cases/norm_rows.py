@@ -290,7 +290,6 @@ def bad_calls(operands, statistics, optional, save, save_may_be_null):
           for o in operands),
         *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in operands),
         *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in (*operands, *statistics, *optional)),
-        Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="tall"),
     ]  # fmt: skip
     if save:
         bad.append(Bad(f"far_{save}", 2, rf"{save}\[0\] is {2**50}", host={save: (2**50, 1, 1)}, can=2))

@@ -157,7 +157,6 @@ def bad_calls():
         *(Bad(f"odd_{name}", 1, rf"{name} is 0x[0-9a-f]+", shift={name: 1}) for name in ("x", "y")),
         Bad("inside", 2, r"y overlaps x", alias={"y": "x"}),
         Bad("nothing_null_y", 2, r"y is NULL", {"reduce_extent": 0}, null=("y",)),
-        Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="long"),
     )  # fmt: skip
 
 
@@ -231,7 +230,6 @@ TO_BAD = (
     *(Bad(f"odd_{name}", 1, rf"{name} is 0x[0-9a-f]+", shift={name: 1}) for name in ("src", "dst")),
     Bad("inside", 2, r"dst overlaps src", alias={"dst": "src"}),
     Bad("nothing_null_dst", 2, r"dst is NULL", host={"input_shape": (3, 0, 7)}, null=("dst",)),
-    Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="long"),
 )
 
 # --- trace -----------------------------------------------------------------------------------------------------------

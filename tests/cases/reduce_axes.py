@@ -115,7 +115,6 @@ def bad_calls(outputs):
         *(Bad(f"null_{name}", 2, rf"{name} is NULL", host={name: None}, can=2) for name in ("shape", "stride_x")),
         *(Bad(f"odd_{name}", 1, rf"{name} is 0x[0-9a-f]+", shift={name: 1}) for name in ("x", *outputs)),
         Bad("null_x", 2, r"x is NULL", null=("x",)),
-        Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="long"),
     )
     for name in outputs:
         stride = f"stride_{name}"

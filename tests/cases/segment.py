@@ -242,7 +242,6 @@ def bad_calls(arrays, required):
     return (*bad, *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in arrays))
 
 
-SHORT = Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)
 FORWARD, BACKWARD = ("input", "segment_ids", "output"), ("d_output", "segment_ids", "d_input")
 FORWARD_IDLE = (Idle("no_segments", {"num_segments": 0}), Idle("no_columns", {"d": 0}))
 BACKWARD_IDLE = (Idle("no_rows", {"n": 0}), Idle("no_columns", {"d": 0}))
@@ -256,8 +255,6 @@ BY_ATOMICS = {"sum": "atomic_total", "mean": "atomic_total", "prod": "atomic_pro
 
 
 def forward_case(fold, *, ordered):
-    # A mean takes the reference's workspace as well, which is shorter.
-    short = () if fold == "mean" else (SHORT,)
     tolerance = TOLERANCE.get(fold, "total")
     lowest = {"lowest": lambda d: segment_sum(d, 40, 5, 9, kind="lowest", ordered=ordered)}
     return Case(
@@ -268,14 +265,14 @@ def forward_case(fold, *, ordered):
         tolerance_without_workspace=None if ordered else {"output": BY_ATOMICS.get(fold, tolerance)},
         plain="d5", large="large",
         bad=(
-            *bad_calls(FORWARD, FORWARD), *short,
+            *bad_calls(FORWARD, FORWARD),
             Bad("no_rows_null_output", 2, r"output is NULL", {"n": 0}, null=("output",)),
         ),
         idle=FORWARD_IDLE,
     )  # fmt: skip
 
 
-def backward_case(fold, reference, tolerance, make, pointers, *, ordered, kinds=FLOATS, short=(), **given):
+def backward_case(fold, reference, tolerance, make, pointers, *, ordered, kinds=FLOATS, **given):
     null = tuple(name for name in pointers if name != "d_input")
     return Case(
         row=f"{'' if ordered else 'unsorted_'}segment_{fold}_backward{{I}}_{{T}}",
@@ -283,7 +280,7 @@ def backward_case(fold, reference, tolerance, make, pointers, *, ordered, kinds=
         | {"no_segments": lambda d: make(d, 11, 5, 0, ordered=ordered, **given),
            "no_segments_null": lambda d: make(d, 11, 5, 0, null=null, ordered=ordered, **given)},
         reference=reference, tolerance={"d_input": tolerance}, plain="d5", large="large",
-        bad=(*bad_calls(pointers, pointers), *short,
+        bad=(*bad_calls(pointers, pointers),
              Bad("no_segments_null", 2, r"d_input is NULL", {"num_segments": 0}, null=("d_input",))),
         idle=BACKWARD_IDLE,
     )  # fmt: skip
@@ -307,12 +304,12 @@ def cases():
         for fold in ("max", "min"):
             reference = functools.partial(extreme_backward_reference, fold)
             yield backward_case(
-                fold, reference, "exact", of_input, OF_INPUT, ordered=ordered, short=(SHORT,),
+                fold, reference, "exact", of_input, OF_INPUT, ordered=ordered,
                 kinds=("ties", "normal", "special"),
             )  # fmt: skip
         yield backward_case(
             "prod", prod_backward_reference, "pointwise", of_input, OF_BOTH, ordered=ordered, saves=True,
-            kinds=("holes", "factors", "spiked"), short=() if ordered else (SHORT,),
+            kinds=("holes", "factors", "spiked"),
         )  # fmt: skip
 
 

@@ -155,7 +155,6 @@ CASES = (
             *bad_calls("input_numel", "input_shape", ("repeats", (2, -3, 1), r"repeats\[1\] is -3"),
                        ("dy", "dx"), ("stride_dy", "stride_dx")),
             Bad("repeats_overflow", 2, r"repeats", host={"repeats": (2**31 - 1,) * 3, "stride_dy": (0, 0, 0)}, can=2),
-            Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True),
         ),
         idle=idle_calls("input_numel", "input_shape"),
     ),

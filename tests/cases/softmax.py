@@ -261,7 +261,6 @@ def bad_calls(strides, repeated, arrays):
     return (*bad, *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in arrays))
 
 
-SHORT = Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="longest")
 IDLE = (
     Idle("no_rows", {"numel": 0}, {"shape": (0, 7, 9)}),
     Idle("no_columns", {"numel": 0, "softmax_extent": 0}, {"shape": (5, 0, 9)}),
@@ -277,10 +276,10 @@ SAFE = {name: shape for name, shape in SHAPES.items() if name not in ("special",
 SAVED = {name: shape for name, shape in SAFE.items() if not name.startswith("infinite")}
 
 
-def case(row, make, reference, output, tolerance, shapes, bad, gradient=False, short=True):
+def case(row, make, reference, output, tolerance, shapes, bad, gradient=False):
     return Case(
         row=row, problems=problems(make, shapes, gradient), reference=reference, tolerance={output: tolerance},
-        plain="plain", large="large", bad=(*bad, SHORT) if short else bad, idle=IDLE,
+        plain="plain", large="large", bad=bad, idle=IDLE,
         brief=tuple(name for name in BRIEF if name in shapes), full=lambda slots: not row.endswith("_strided"),
     )  # fmt: skip
 
@@ -316,7 +315,7 @@ CASES = (
     case("gumbel_softmax_backward_{T}", backward(softmax_reference(False), inv_tau=2.5),
          softmax_backward_reference(False), "dx", "softmax", SAVED | LONG, (*BACKWARD, *BAD_TEMPERATURE),
          gradient=True),
-    case("sparsemax_{T}", forward, sparsemax_reference, "y", "sparsemax", SAFE | LONG, FORWARD, short=False),
+    case("sparsemax_{T}", forward, sparsemax_reference, "y", "sparsemax", SAFE | LONG, FORWARD),
     case("sparsemax_backward_{T}", backward(sparsemax_reference), sparsemax_backward_reference, "dx", "softmax",
          SAVED | LONG, BACKWARD, gradient=True),
 )  # fmt: skip

@@ -13,7 +13,6 @@ from .softmax import (
     SAFE,
     SAVED,
     SHAPES,
-    SHORT,
     along,
     back,
     bad_calls,
@@ -186,13 +185,13 @@ def masked_bad():
 UNREPEATED = ("other_extent", "extent_0")
 
 
-def case(row, make, reference, output, tolerance, shapes, operands, short=True, table=None, bad=None):
+def case(row, make, reference, output, tolerance, shapes, operands, table=None, bad=None):
     gradient = len(operands) == 3
     strides = tuple(f"stride_{name}" for name in operands)
     bad = bad or tuple(call for call in bad_calls(strides, (), operands) if call.name not in UNREPEATED)
     return Case(
         row=row, problems=table or problems(make, shapes, gradient), reference=reference,
-        tolerance={output: tolerance}, plain="plain", large="large", bad=(*bad, SHORT) if short else bad,
+        tolerance={output: tolerance}, plain="plain", large="large", bad=bad,
         idle=IDLE_HERE,
     )  # fmt: skip
 
@@ -257,7 +256,7 @@ CASES = (
              softmax_backward_reference(bool(log)), "dx", "softmax", SAVED | LONG, ("dy", "y", "dx"))
         for log in ("", "log_")
     ),
-    case("entmax15_{T}", plain_forward(), entmax_reference, "y", "sparsemax", SAFE | LONG, ("x", "y"), short=False),
+    case("entmax15_{T}", plain_forward(), entmax_reference, "y", "sparsemax", SAFE | LONG, ("x", "y")),
     case("entmax15_backward_{T}", plain_backward(entmax_reference), entmax_backward_reference, "dx", "softmax",
          SAVED | LONG, ("dy", "y", "dx")),
 )  # fmt: skip

@@ -7,7 +7,6 @@ import threading
 import numpy as np
 import pytest
 
-import tolerances
 from cases import CASES, Draw
 from harness import OPS, ROWS, Launch, can_implement, is_seen, itemsize, last_error, launch, workspace_size
 from naming import Tries
@@ -208,22 +207,3 @@ def test_every_argument_of_every_row_is_tried():
         assert hosts == {p.name for p in row.problem if p.direction == "host"}, name
         extents = {p.name for p in row.problem if not p.direction and p.dtype in ("i32", "i64")} - ANY_SIGN
         assert negative >= {e for e in extents if not REPEATED.fullmatch(e)}, name
-
-
-@pytest.mark.parametrize(
-    "op", [op for op, (row, _) in OPS.items() if row.family == "segment" and "mean" in row.name and row.workspace]
-)
-def test_a_mean_takes_the_workspace_of_the_reference(library, op):
-    """4 bytes a segment, aligned to 4; what is shorter is refused."""
-    row, slots = OPS[op]
-    case = CASES[row.name]
-    problem = case.problems[case.plain](Draw(slots, case.plain))
-    needed = 4 * problem.scalars["num_segments"]
-    for nbytes in (needed, needed + 5):
-        outcome = launch(library, op, problem, workspace=nbytes)
-        assert outcome.status == 0, outcome.text
-        for name, expected in case.reference(problem).items():
-            tolerance = case.tolerance_of(name, with_workspace=False)
-            tolerances.check(f"{op}: {name}", outcome.values(name), slots["T"], expected, tolerance)
-    if workspace_size(library, op, problem):
-        assert launch(library, op, problem, workspace=needed - 1).status == 4

@@ -31,10 +31,13 @@
  *            fp8e4m3 (no infinities, at most 448), fp8e5m2 (at most 57344): a byte each, OCP 8-bit floating point.
  *            bool: a byte, set unless 0; results are 0 or 1. s4, u4: two 4-bit integers a byte, the first in its low
  *            half. c32, c64: two f32 or f64, the real part first, aligned to 8 or 16 bytes as one element.
+ * NaN        Arithmetic that gives NaN gives any: its sign and payload are not defined, and may depend on the number of
+ *            threads, the instructions and the chip. What is moved or selected keeps every bit.
  * Parameters Ops named `_param` take real parameters as f64, rounded once to the type of the arithmetic, and integers
  *            as i64. Ops of the same name without it take f32, or have the parameters' usual values.
- * Workspace  The caller's, of at least _workspace_size bytes, any alignment and content. NULL is allowed unless the op
- *            says otherwise; a shorter one is status 4.
+ * Workspace  The caller's, of _workspace_size bytes or more, any alignment and content. Unless the op says otherwise NULL
+ *            is allowed, and a shorter one counts as NULL, or is used as far as it goes: then the op promises no more than
+ *            without one. Where the op needs it, or stores results in it, a shorter one is status 4.
  * Stream     A cudaStream_t of the current device; NULL is the per-thread default stream. The CPU library ignores it.
  * Guarantees No call allocates device memory, synchronises, prints, throws or keeps state, so every call can be captured
  *            in a CUDA graph. A call takes at most 24 KiB of stack, on each thread that it uses.
@@ -69,7 +72,7 @@ enum baracuda_status {
     BARACUDA_STATUS_MISALIGNED = 1,          /* an operand is not aligned for its dtype */
     BARACUDA_STATUS_INVALID_PROBLEM = 2,     /* negative extent, rank or axis out of range, NULL pointer */
     BARACUDA_STATUS_UNSUPPORTED = 3,         /* well formed, but nothing here computes it */
-    BARACUDA_STATUS_WORKSPACE_TOO_SMALL = 4, /* workspace NULL or shorter than _workspace_size, where one is needed */
+    BARACUDA_STATUS_WORKSPACE_TOO_SMALL = 4, /* workspace NULL or too short, where the op needs one */
     BARACUDA_STATUS_INTERNAL = 5             /* the launch failed */
 };
 

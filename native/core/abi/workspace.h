@@ -1,11 +1,11 @@
 // A workspace is measured and carved by the same walk: with a null base the walk only counts.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/abi/status.h"
 
 namespace bk {
 
@@ -21,7 +21,9 @@ public:
     template <class T>
     T* take(int64_t count) {
         T* const result = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
-        used_ += (static_cast<size_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
+        const bool fits = count >= 0 && static_cast<uint64_t>(count) <= kMost / sizeof(T);
+        const size_t bytes = fits ? static_cast<size_t>(count) * sizeof(T) : kMost;
+        used_ = std::min(used_ + (bytes + kAlignment - 1) / kAlignment * kAlignment, kMost);
         return result;
     }
 
@@ -29,16 +31,32 @@ public:
     size_t bytes() const { return used_ == 0 ? 0 : used_ + kAlignment - 1; }
 
 private:
+    // More than any caller has: the size of a problem whose operands exist is far below.
+    static constexpr size_t kMost = size_t{1} << 62;
+
     char* base_ = nullptr;
     size_t used_ = 0;
 };
 
-// Whether the caller brought a workspace. One that is too short is an error, so that no guarantee is lost silently.
-inline Status find_workspace(const Launch& launch, size_t needed, bool* found) {
-    *found = needed > 0 && launch.workspace != nullptr && launch.workspace_bytes > 0;
-    if (*found && launch.workspace_bytes < needed)
-        return fail(Status::kWorkspaceTooSmall, "workspace_bytes is %zu, must be 0 or >= %zu", launch.workspace_bytes, needed);
-    return Status::kOk;
+// Whether the caller brought a workspace of as many bytes. A shorter one counts as none: callers written for the reference
+// ABI bring the sizes that it has, which differ from those of this library.
+inline bool workspace_holds(const Launch& launch, size_t needed) {
+    return needed > 0 && launch.workspace != nullptr && launch.workspace_bytes >= needed;
+}
+
+// The workspace from its first address that is aligned for T, if `count` elements fit behind that; else null.
+template <class T>
+T* workspace_array(const Launch& launch, int64_t count) {
+    const uintptr_t address = reinterpret_cast<uintptr_t>(launch.workspace);
+    const size_t gap = (alignof(T) - address % alignof(T)) % alignof(T);
+    return workspace_holds(launch, gap + static_cast<size_t>(count) * sizeof(T)) ? reinterpret_cast<T*>(address + gap)
+                                                                                 : nullptr;
+}
+
+// The launch with what its workspace has behind `end`, for an op that the workspace's owner calls.
+inline Launch launch_behind(const Launch& launch, void* end) {
+    const char* const last = static_cast<const char*>(launch.workspace) + launch.workspace_bytes;
+    return {end, static_cast<size_t>(last - static_cast<const char*>(end)), launch.stream};
 }
 
 }  // namespace bk

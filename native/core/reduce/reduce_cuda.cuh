@@ -373,8 +373,7 @@ Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof
     static_assert(sizeof(Acc) <= 40 && std::is_trivially_copyable_v<R>, "see reduce.h");
     static_assert(!kAlwaysVectors<R> || kLanes > 1, "elements of a vector");
     if (axes.kept.is_empty()) return Status::kOk;
-    bool found = false;
-    if (launch.workspace != nullptr) BK_TRY(find_workspace(launch, reduce_each_workspace<R, From, Also>(axes), &found));
+    const bool found = launch.workspace != nullptr && workspace_holds(launch, reduce_each_workspace<R, From, Also>(axes));
     const bool aligned =
         all_aligned(in.pointer, kLanes, std::index_sequence_for<In...>{}) && all_aligned(each.pointer, kLanes, kEach);
     ReduceLaunch<kPlaces, kOut> made = plan_reduce_launch<R>(

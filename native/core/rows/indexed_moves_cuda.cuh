@@ -233,8 +233,7 @@ template <class Owner, class Bits, class I>
 Status scatter_along(const Launch& launch, const IndexedAxes& axes, int axis, const Bits* plain, const I* index, Bits* placed) {
     int64_t cells = axes.extent;
     for (int d = 0; d < axes.places.rank; ++d) cells *= d == axis ? 1 : axes.places.extent[d];
-    bool found = false;
-    BK_TRY(find_workspace(launch, scatter_workspace<Owner>(cells), &found));
+    const bool found = workspace_holds(launch, scatter_workspace<Owner>(cells));
     const LineMoves lines = LineMoves::of<Bits>(axes);
     if (lines.lines > 0) return move_lines(launch, lines, plain, index, placed);
     if (!found) return move_along<false>(launch, axes, plain, index, placed);

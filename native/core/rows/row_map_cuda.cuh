@@ -232,9 +232,7 @@ Status run_rows(const Launch& launch, const RowGrid& whole, const F& f, const Op
         cut_rows(&grid, N * V);
         Carver measure;
         measure.take<typename F::Acc>(grid.rows * grid.parts);
-        bool found = false;
-        if (grid.parts > 1) BK_TRY(find_workspace(launch, measure.bytes(), &found));
-        if (found) {
+        if (grid.parts > 1 && workspace_holds(launch, measure.bytes())) {
             Carver carver(launch.workspace);
             void* const parts = carver.take<typename F::Acc>(grid.rows * grid.parts);
             grid.stage = RowStage::kSums;

@@ -228,7 +228,7 @@ Status sum_rows_in_one_launch(const Launch& launch, const TermRows<sizeof...(In)
 // The total, and the terms of as many rows as there is room for.
 template <class C>
 size_t row_terms_workspace(int64_t rows) {
-    return (static_cast<size_t>(rows) + 2) * sizeof(C);
+    return (static_cast<size_t>(std::min(rows, kMostBytes)) + 2) * sizeof(C);  // of rows without elements there may be more
 }
 
 template <class T, class C>

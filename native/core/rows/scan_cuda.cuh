@@ -422,8 +422,7 @@ Status scan_some_rows(const Launch& launch, const ScanAxes<sizeof...(Out) + size
                                                                      typename Inputs<In...>::Indices{});
     Carver counter;
     carve_pieces<State>(&counter, shape);
-    bool found = false;
-    BK_TRY(find_workspace(launch, counter.bytes(), &found));
+    const bool found = workspace_holds(launch, counter.bytes());
     ScanChain<State> chain;
     int64_t blocks = shape.row_blocks;
     if (found) {

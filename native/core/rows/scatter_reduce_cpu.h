@@ -173,7 +173,7 @@ size_t scatter_reduce_workspace(const ScatterLayout& s) {
     if (groups.exist())
         groups.carve(&carver);
     else
-        ScatterTiling(s).carve<TileCell<Op, compute_t<T>>>(&carver);
+        carver.take<TileCell<Op, compute_t<T>>>(ScatterTiling::most_cells(s));
     return carver.bytes();
 }
 
@@ -221,8 +221,7 @@ Status scatter_grouped(const Op& op, const Launch& launch, const ScatterLayout& 
 
 template <class Op, class T, class Ids>
 Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, Ids index, T* out, const Op& op) {
-    bool grouped = false;
-    BK_TRY(find_workspace(launch, scatter_reduce_workspace<Op, T>(layout), &grouped));
+    const bool grouped = workspace_holds(launch, scatter_reduce_workspace<Op, T>(layout));
     if constexpr (!std::is_same_v<T, compute_t<T>>)
         if (grouped) return scatter_grouped(op, launch, layout, updates, index, out);
     return scatter_in_place(op, layout, updates, index, out);

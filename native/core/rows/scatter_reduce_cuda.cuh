@@ -160,8 +160,7 @@ Status scatter_elements_sorted(const Launch& launch, const Op& op, const Scatter
 
 template <class Op, class T, class Ids>
 Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, Ids index, T* out, const Op& op) {
-    bool found = false;
-    BK_TRY(find_workspace(launch, scatter_reduce_workspace<Op, T>(layout), &found));
+    const bool found = workspace_holds(launch, scatter_reduce_workspace<Op, T>(layout));
     if constexpr (std::is_constructible_v<IdArray, Ids>) {
         if (const ScatterLines lines = ScatterLines::of<Op>(layout); lines.are_there())
             return scatter_lines(launch, op, lines, updates, IdArray(index), out);

@@ -190,8 +190,7 @@ inline size_t select_workspace(int64_t places) {
 
 template <class Truth, class Write>
 Status select_places(const Launch& launch, int64_t places, const Truth& truth, const Write& write) {
-    bool found = false;
-    BK_TRY(find_workspace(launch, select_workspace(places), &found));
+    const bool found = workspace_holds(launch, select_workspace(places));
     if (found && places > kSelectThreads * kSelectItems<Truth>) {
         Carver carver(launch.workspace);
         const ScanChain<int64_t> chain = carve_selection(&carver, places, kSelectItems<Truth>);

@@ -282,6 +282,4 @@ def strided_calls(row, plain="plain", large="many", brief=STRIDED_BRIEF):
     arrays, outputs, optional = operands(row)
     summed = outputs if ROWS[row].workspace else ()
     bad = (*strided_bad(arrays, outputs, summed, optional), *one_output(outputs))
-    if summed:
-        bad = (*bad, Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="sum_long"))
     return {"plain": plain, "large": large, "brief": brief, "bad": bad, "idle": strided_idle(arrays)}

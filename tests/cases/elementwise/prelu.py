@@ -133,30 +133,28 @@ def per_channel(make, weight, *gradients):
     return problems
 
 
-def bad_channels(short):
-    """Of numel 30, channel_extent 3, channel_stride 5."""
-    return (
-        Bad("stride_0", 2, r"channel_stride is 0", {"channel_stride": 0}, can=2),
-        Bad("empty_stride_0", 2, r"channel_stride is 0", {"numel": 0, "channel_stride": 0}, can=2),
-        Bad("empty_overflow", 2, r"channel_stride is", {"numel": 0, "channel_stride": 2**62}, can=2),
-        Bad("stride_negative", 2, r"channel_stride is -5", {"channel_stride": -5}, can=2),
-        Bad("extent_0", 2, r"channel_extent is 0", {"channel_extent": 0}, can=2),
-        Bad("extent_negative", 2, r"channel_extent is -3", {"channel_extent": -3}, can=2),
-        Bad("scalar_extent_0", 2, r"channel_extent is 0", {"channel_extent": 0, "scalar_weight": -1}, can=2),
-        Bad("no_multiple", 2, r"numel is 31\b", {"numel": 31}, can=2),
-        Bad("part_of_channels", 2, r"numel is 20\b", {"numel": 20}, can=2),
-        Bad("overflow", 2, r"(numel|channel_stride|channel_extent) is", {"channel_stride": 2**62}, can=2),
-        Bad("overflow_to_0", 2, r"(numel|channel_stride|channel_extent) is",
-            {"channel_stride": 2**62, "channel_extent": 4}, can=2),
-        *((Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="large"),) if short else ()),
-    )  # fmt: skip
+# Of numel 30, channel_extent 3, channel_stride 5.
+BAD_CHANNELS = (
+    Bad("stride_0", 2, r"channel_stride is 0", {"channel_stride": 0}, can=2),
+    Bad("empty_stride_0", 2, r"channel_stride is 0", {"numel": 0, "channel_stride": 0}, can=2),
+    Bad("empty_overflow", 2, r"channel_stride is", {"numel": 0, "channel_stride": 2**62}, can=2),
+    Bad("stride_negative", 2, r"channel_stride is -5", {"channel_stride": -5}, can=2),
+    Bad("extent_0", 2, r"channel_extent is 0", {"channel_extent": 0}, can=2),
+    Bad("extent_negative", 2, r"channel_extent is -3", {"channel_extent": -3}, can=2),
+    Bad("scalar_extent_0", 2, r"channel_extent is 0", {"channel_extent": 0, "scalar_weight": -1}, can=2),
+    Bad("no_multiple", 2, r"numel is 31\b", {"numel": 31}, can=2),
+    Bad("part_of_channels", 2, r"numel is 20\b", {"numel": 20}, can=2),
+    Bad("overflow", 2, r"(numel|channel_stride|channel_extent) is", {"channel_stride": 2**62}, can=2),
+    Bad("overflow_to_0", 2, r"(numel|channel_stride|channel_extent) is",
+        {"channel_stride": 2**62, "channel_extent": 4}, can=2),
+)  # fmt: skip
 
 
-def flat_calls(row, short=False):
+def flat_calls(row):
     arrays, _, optional = operands(row)
     sums = tuple(a for a in arrays if a == "dweight")
     return {
-        "plain": "plain", "large": "large", "bad": (*flat_bad(arrays, optional), *bad_channels(short)),
+        "plain": "plain", "large": "large", "bad": (*flat_bad(arrays, optional), *BAD_CHANNELS),
         "idle": (
             Idle("numel_0", {"numel": 0}, null=sums),
         ),
@@ -180,7 +178,7 @@ CASES = (
         problems=blocks(backward)
         | {name: lambda d, null=null: backward(d, 2, 9, 70, null=null) for name, null in NULLS.items()},
         reference=backward_reference, tolerance={"dx": "exact", "dweight": "total_of_products"},
-        **flat_calls(BACKWARD, short=True),
+        **flat_calls(BACKWARD),
     ),
     Case(
         row=BACKWARD_STRIDED,

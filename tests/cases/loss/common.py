@@ -6,7 +6,6 @@ from ..model import Bad, Expected
 
 NONE, MEAN, SUM = 0, 1, 2
 MODES = {"none": NONE, "mean": MEAN, "sum": SUM}
-SHORT = Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True)
 
 
 def reduced(value, magnitude, mode, *, each=1):

@@ -8,7 +8,7 @@ from tools.oracle.losses import LOSSES
 from tools.oracle.numerics import round_to
 
 from ..model import Bad, Case, Expected, Idle, Problem
-from .common import MEAN, MODES, NONE, SHORT, SUM, negative, pointers, reduced, scale_of, upstream
+from .common import MEAN, MODES, NONE, SUM, negative, pointers, reduced, scale_of, upstream
 
 SIZES = (1, 2, 7, 63, 64, 65, 1000, 1023, 1024, 1029, 4100)
 
@@ -118,7 +118,7 @@ def cases(name):
         row=f"loss_{name}_{{T}}", problems=problems(name, gradient=False), reference=forward(name),
         tolerance={"out": "loss"}, plain="none", large="long",
         bad=(
-            *negative(results), *pointers((*loss.inputs, "out")), SHORT_OF_LONG,
+            *negative(results), *pointers((*loss.inputs, "out")),
             Bad("no_terms_null_out", 2, r"out is NULL", {"numel": 0, "reduction_mode": MEAN}, null=("out",)),
         ),
         idle=(Idle("no_terms", {"numel": 0, "reduction_mode": NONE}),),
@@ -157,7 +157,6 @@ def wide_cases(name, form="param", integer="i64"):
         )  # fmt: skip
 
 
-SHORT_OF_LONG = Bad("short_workspace", 4, SHORT.text, short=True, of="long")
 WIDE = tuple(name for name, loss in LOSSES.items() if loss.parameter and not isinstance(loss.values[0], int))
 CASES = (
     *(case for name in LOSSES for case in cases(name)),

@@ -123,7 +123,6 @@ def problems(make, more, *, gradient, inputs):
     return table
 
 
-SHORT = Bad("short_workspace", 4, r"workspace_bytes is \d+", short=True, of="long")
 HUGE = Bad("huge", 2, r"numel is \d+: \w+ would have more", {"numel": 2**61}, can=2)
 
 
@@ -132,7 +131,7 @@ def cases(name, make, term, slope, given, *, inputs, gradient, reads=(), more=()
     yield Case(
         row=f"loss_{name}_{{T}}", problems=problems(make, more, gradient=False, inputs=inputs),
         reference=forward(term, given), tolerance={"out": "loss"}, plain="none", large="large",
-        bad=(*negative(results), *pointers((*inputs, "out"), optional), SHORT, HUGE, *bad),
+        bad=(*negative(results), *pointers((*inputs, "out"), optional), HUGE, *bad),
         idle=(Idle("no_terms", {"numel": 0, "reduction_mode": NONE}),),
     )  # fmt: skip
     yield Case(

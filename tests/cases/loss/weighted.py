@@ -15,7 +15,7 @@ from tools.oracle.losses import (
 from tools.oracle.numerics import COMPUTE, round_to
 
 from ..model import Bad, Case, Expected, Idle, Problem
-from .common import MEAN, MODES, NONE, SHORT, SUM, negative, pointers, reduced
+from .common import MEAN, MODES, NONE, SUM, negative, pointers, reduced
 
 IGNORED = -100
 LENGTHS = (31, 32, 1023, 1024, 1025, 12_001, 131_072)
@@ -357,7 +357,7 @@ CASES = (
         row="loss_cross_entropy_with_gradient{I}_{T}", problems=problems(gradient=True), reference=both,
         tolerance={"out": "loss", "divisor": "reduction", "dinput": "loss"}, plain="none", large="large", idle=(),
         bad=(
-            *negative(EXTENTS), *SMOOTHING, SHORT,
+            *negative(EXTENTS), *SMOOTHING,
             *pointers(("input", "target", "weight", "dy", "out", "divisor", "dinput"), ("weight", "dy")),
             Bad("rows_overlap", 2, r"row_stride_input is 22, must be >= class_extent \* inner_extent, 23",
                 {"row_stride_input": 22}, can=2),

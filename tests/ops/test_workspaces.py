@@ -1,0 +1,116 @@
+"""Workspaces of the sizes that the reference ABI fixes, and such as are too short for what an op would like."""
+
+import pytest
+
+from cases import CASES, Draw
+from harness import OPS, itemsize, launch, workspace_size
+from harness.outcomes import check_outcome
+
+MOST = 1 << 16  # elements of a problem
+
+
+def accumulator(slots):
+    return 8 if slots["T"] == "f64" else 4
+
+
+def of_segments(scalars, slots):
+    """A count for each segment."""
+    return 4 * scalars["num_segments"]
+
+
+def of_groups(scalars, slots):
+    """Two sums for each group, f32 whatever the dtype."""
+    items, channels = scalars["n_extent"], scalars["c_extent"]
+    return 8 * (channels if scalars["group_kind"] == 0 else items * scalars["num_groups"])
+
+
+def of_terms(scalars, slots):
+    """A value of T for each term, unless terms are not added up."""
+    terms = scalars["numel"] if "numel" in scalars else scalars["n_rows"]
+    return terms * itemsize(slots["T"]) if scalars["reduction_mode"] else 0
+
+
+def of_samples(scalars, slots):
+    return scalars["batch_size"] * accumulator(slots)
+
+
+def of_states(scalars, slots):
+    return scalars["batch_size"] * (2 * scalars["max_target_len"] + 1) * accumulator(slots)
+
+
+def of_weights(scalars, slots):
+    """The dense weights of 2:4 sparse ones."""
+    return scalars["m"] * scalars["k"] * itemsize(slots["T"])
+
+
+def of_splits(scalars, slots):
+    """f16 sums of each part of a product's terms, of whole tiles of 128 rows."""
+    return scalars["split_k_iters"] * -(-scalars["M"] // 128) * 128 * scalars["OC"] * 2
+
+
+LOSSES = (
+    "mse", "l1", "smooth_l1", "huber", "bce", "bce_with_logits", "kl_div", "poisson_nll", "gaussian_nll",
+    "margin_ranking", "hinge_embedding", "nll", "cross_entropy", "cross_entropy_soft", "cosine_embedding",
+    "triplet_margin", "multi_margin", "multilabel_margin", "multilabel_soft_margin",
+)  # fmt: skip
+# Of every row whose workspace the reference ABI says the size of. What it has of others is 0 bytes.
+SPECIFIED = {f"loss_{loss}_{{T}}": of_terms for loss in LOSSES} | {
+    "loss_ctc_{T}": of_samples, "loss_ctc_backward_{T}": of_states,
+    "batch_norm_backward_{T}": of_groups, "group_norm_backward_{T}": of_groups,
+    "unsorted_segment_mean{I}_{T}": of_segments, "segment_mean_backward{I}_{T}": of_segments,
+    "unsorted_segment_mean_backward{I}_{T}": of_segments,
+    "gemm_{T}_sparse24_gemm": of_weights, "int4_awq_gemm_{T}": of_splits,
+}  # fmt: skip
+
+
+def problems_of(case, op, names):
+    for name in names:
+        problem = case.problems[name](Draw(OPS[op][1], name))
+        if problem.longest <= MOST:
+            yield name, problem
+
+
+def check(library, op, name, problem, nbytes, expected, **options):
+    """The results that a call without a workspace promises."""
+    case = CASES[OPS[op][0].name]
+    outcome = launch(library, op, problem, workspace=nbytes, **options)
+    assert outcome.status == 0, f"{name}, {nbytes} bytes: {outcome.text}"
+    check_outcome(library, case, op, problem, outcome, None, expected)
+
+
+def test_every_specified_row_is_there():
+    assert SPECIFIED.keys() <= CASES.keys()
+
+
+@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.name in SPECIFIED])
+def test_takes_the_workspace_of_the_reference(library, op):
+    """Not a byte more, aligned as an allocation is, whatever else this library could use."""
+    row, slots = OPS[op]
+    case = CASES[row.name]
+    for name, problem in problems_of(case, op, case.names(slots)):
+        nbytes = SPECIFIED[row.name](problem.scalars, slots)
+        if nbytes:
+            check(library, op, name, problem, nbytes, case.reference(problem))
+
+
+@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.workspace and row.name != "loss_ctc_{T}"])
+def test_a_shorter_workspace_is_not_refused(library, op):
+    """It counts as none, or is used as far as it goes."""
+    row, slots = OPS[op]
+    case = CASES[row.name]
+    names = case.names(slots)
+    for name, problem in problems_of(case, op, dict.fromkeys((case.plain, case.large, *names))):
+        needed = workspace_size(library, op, problem)
+        if needed > 1:
+            expected = case.reference(problem)
+            for nbytes in sorted({1, needed // 2, needed - 1}):
+                check(library, op, name, problem, nbytes, expected, workspace_offset=3)
+            return
+
+
+def test_sizes_of_the_reference_in_numbers(library):
+    """A few as its documentation has them, so that the formulas above are not all there is."""
+    ctc = {"batch_size": 2, "max_target_len": 2}
+    assert of_states(ctc, {"T": "f32"}) == 40
+    assert of_weights({"m": 1024, "k": 1024}, {"T": "f16"}) == 2_097_152
+    assert of_splits({"split_k_iters": 8, "M": 3, "OC": 64}, {}) == 131_072
