@@ -82,8 +82,9 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     static constexpr int kIn = Job::kIn, kOut = Job::kOut, kChunk = Job::kChunk;
     static constexpr int levels_of(int chunk) { return chunk == 1 ? 0 : 1 + levels_of(chunk / 2); }
     static constexpr int kLevels = levels_of(kChunk);
+    // Statistics of four f64 have temporaries of their size beside them, and stay below 24 KiB in one loop's lanes.
     static constexpr int lanes() {
-        int count = 128;
+        int count = sizeof(Acc) < 32 ? 128 : kLaneStep;
         while (count > kLaneStep && count * static_cast<int>(sizeof(Acc)) * (kLevels + 3) > kLaneStackBytes) count /= 2;
         return count;
     }
