@@ -20,7 +20,7 @@ constexpr int kSlopeThreads = 512;
 constexpr unsigned kSlopeCluster = 8;
 
 // In f64, whatever the dtype: a head has millions of terms.
-using SlopeSum = SumReducer<double>;
+using SlopeSum = PlainSum<double>;
 
 // Vectors of one head: `per_plane` in each of `total / per_plane` batches.
 template <class Index>

@@ -6,6 +6,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/reduce/reduce.h"
+#include "core/reduce/sums.h"
 
 namespace bk {
 
@@ -20,16 +21,19 @@ template <class T, class L = float>
 struct FlceFinalize {
     using C = compute_t<T>;
     struct Sum {
-        struct Acc {
-            C sum, recent;
-        };
-        static constexpr bool ignores_index = true;
+        using Acc = SumAcc<C>;
+        static constexpr bool ignores_index = true, may_be_lost = true;
         C factor;
         BK_HD Acc identity() const { return {0, 0}; }
         BK_HD void add(Acc& acc, int64_t, L x) const { acc.recent += static_cast<C>(x); }
         BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
-        BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
-        BK_HD C finish(const Acc& acc, int64_t) const { return acc.sum * factor; }
+        BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
+        BK_HD C finish(const Acc& acc, int64_t) const { return acc.times(factor); }
+
+        BK_HD bool is_lost(const Acc& acc) const { return !is_finite(acc.sum); }
+        BK_HD Acc start_again() const { return {0, 0}; }
+        BK_HD void add_again(Acc& acc, int64_t, L x) const { acc.add_scaled(static_cast<C>(x)); }
+        BK_HD Acc end_again(const Acc& acc) const { return acc.sealed(); }
     };
 
     int64_t n_rows;

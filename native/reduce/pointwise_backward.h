@@ -1,6 +1,8 @@
 // Gradients of reductions that are functions of one element, of its result and of that result's gradient.
 #pragma once
 
+#include <cmath>
+
 #include "core/math/half_power.h"
 #include "core/math/math.h"
 #include "core/platform.h"
@@ -48,10 +50,11 @@ struct ReduceNormPBackward {
     }
 };
 
+// A row whose elements are all -inf has y = -inf, and no element moves it: its gradient is 0.
 template <class T>
 struct ReduceLogsumexpBackward {
     using C = compute_t<T>;
-    BK_HD C operator()(C dy, C x, C y) const { return dy * math::exp<T>(x - y); }
+    BK_HD C operator()(C dy, C x, C y) const { return math::select(y == -C(INFINITY), C(0), dy * math::exp<T>(x - y)); }
 };
 
 }  // namespace bk::op

@@ -6,6 +6,7 @@
 
 #include "core/math/limits.h"
 #include "core/math/math.h"
+#include "core/math/wide_range.h"
 #include "core/platform.h"
 #include "core/reduce/moments.h"
 #include "core/reduce/square_scale.h"
@@ -16,10 +17,53 @@
 
 namespace bk {
 
-template <class T>
+// A product out of range, or that was subnormal on the way, is found again as mantissa and exponent.
+template <class T, bool = std::is_integral_v<T>>
 struct ProductReducer {
     using C = compute_t<T>;
-    using Wide = typename std::conditional_t<std::is_integral_v<T>, std::common_type<modular_t<T>>, ComputeType<T>>::type;
+
+    struct Acc {
+        C product, least, exponent;  // the least size that the product had
+
+        BK_HD WideNumber<C> wide() const {
+            const WideNumber<C> number = WideNumber<C>::of_normal(product);
+            return {number.mantissa, number.exponent + exponent};
+        }
+        static BK_HD Acc of(const WideNumber<C>& number) { return {number.mantissa, C(1), number.exponent}; }
+    };
+    static constexpr bool ignores_index = true, may_be_lost = true;
+    BK_HD Acc identity() const { return {1, 1, 0}; }
+    BK_HD void add(Acc& acc, int64_t, C x) const {
+        acc.product *= x;
+        acc.least = math::min(math::fabs<C>(acc.product), acc.least);
+    }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+#if BK_CUDA
+        return Acc::of(a.wide() * b.wide());
+#else
+        const C product = a.product * b.product;
+        return {product, math::min(math::fabs<C>(product), math::min(a.least, b.least)), 0};
+#endif
+    }
+    BK_HD C finish(const Acc& acc, int64_t) const {
+        return acc.exponent == C(0) ? acc.product : WideNumber<C>{acc.product, acc.exponent}.value();
+    }
+
+    BK_HD bool is_lost(const Acc& acc) const { return bool(int(!is_finite(acc.product)) | int(acc.least < kLeastNormal<C>)); }
+    BK_HD void explain(Acc& acc, C x) const {
+        acc.least = math::select(bool(int(acc.product == C(0)) & int(x == C(0))), C(1), acc.least);
+    }
+    BK_HD Acc start_again() const { return {1, 1, 0}; }
+    BK_HD void add_again(Acc& acc, int64_t, C x) const {
+        acc = Acc::of(WideNumber<C>{acc.product, acc.exponent} * WideNumber<C>::of(x));
+    }
+    BK_HD Acc end_again(const Acc& acc) const { return acc; }
+};
+
+template <class T>
+struct ProductReducer<T, true> {
+    using C = compute_t<T>;
+    using Wide = modular_t<T>;
 
     struct Acc {
         Wide product;

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "core/math/math.h"
+#include "core/math/wide_range.h"
 #include "core/platform.h"
 #include "core/reduce/square_scale.h"
 #include "core/rows/row_map.h"
@@ -53,45 +54,76 @@ struct ExtremeGradientRows : RowDefaults {
     }
 };
 
-// dy times the product of the other elements, which is what is not 0, over the element itself.
+// dy times the product of the other elements, which is what is not 0, over the element itself. A second pass finds a product
+// that is out of range, or was subnormal on the way, as mantissa and exponent.
 template <class T>
 struct ProductGradientRows : RowDefaults {
     using C = compute_t<T>;
     using Held = C;
+    using Wide = WideNumber<C>;
     struct Acc {
-        C product;  // of what is not 0
+        C product, exponent, least;  // of what is not 0; the least size that the product had
         int64_t zeros;
     };
     struct Row {
-        C dy, product;
-        bool has_zero;
+        C dy, product, scale;  // the product is that of these two
+        bool has_zero, is_wide;
     };
 
-    BK_HD Row start(C dy) const { return {dy, 0, false}; }
+    BK_HD Row start(C dy) const { return {dy, 0, 1, false, false}; }
     BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
     BK_HD Held pad() const { return 1; }
-    BK_HD Acc identity() const { return {1, 0}; }
+    BK_HD Acc identity() const { return {1, 0, 1, 0}; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
-        C product = 1;
+    BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W&) const {
+        if (row.is_wide) return sum_up_wide(x);
+        C product = 1, least = 1;
         int zeros = 0;
         BK_UNROLL
         for (int i = 0; i < N; ++i) {
             product *= math::select(x[i] == C(0), C(1), x[i]);
+            least = math::min(math::fabs<C>(product), least);
             zeros += x[i] == C(0);
         }
-        return {product, zeros};
+        return {product, 0, least, zeros};
     }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.product * b.product, a.zeros + b.zeros}; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        const Wide product = wide(a) * wide(b);
+        return {product.mantissa, product.exponent, math::min(a.least, b.least), a.zeros + b.zeros};
+    }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
-        row.product = all.zeros > 1 ? C(0) : all.product;
+        const Wide product = wide(all);
+        const bool is_lost = bool(int(!is_finite(product.mantissa)) | int(all.least < kLeastNormal<C>));
+        if (is_lost && !row.is_wide) return row.is_wide = true;
+        const C value = product.value(), size = math::fabs<C>(value);
+        const bool fits = bool(int(is_finite(value)) & int(size >= kLeastNormal<C>));
+        const C half = math::floor<C>(product.exponent / C(2));
+        row.product = fits ? value : Wide{product.mantissa, half}.value();
+        row.scale = fits ? C(1) : Wide{C(1), product.exponent - half}.value();
         row.has_zero = all.zeros > 0;
+        if (all.zeros > 1) row.product = 0;
         return false;
     }
     BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Held x) const {
         const bool is_zero = x == C(0);
-        const C others = row.product / math::select(is_zero, C(1), x);
+        const C others = row.product / math::select(is_zero, C(1), x) * row.scale;
         return pack(row.dy * math::select(bool(int(row.has_zero) & int(!is_zero)), C(0), others));
+    }
+
+private:
+    BK_HD static Wide wide(const Acc& acc) {
+        const Wide product = Wide::of_normal(acc.product);
+        return {product.mantissa, product.exponent + acc.exponent};
+    }
+    template <int N>
+    BK_HD Acc sum_up_wide(const Held (&x)[N]) const {
+        Wide product{1, 0};
+        int zeros = 0;
+        for (int i = 0; i < N; ++i) {
+            product = product * Wide::of(x[i] == C(0) ? C(1) : x[i]);
+            zeros += x[i] == C(0);
+        }
+        return {product.mantissa, product.exponent, C(1), zeros};
     }
 };
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tools.oracle.numerics import LIMITS, is_float, round_to
+from tools.oracle.numerics import LARGEST, LIMITS, is_float, round_to
 
 from .model import Bad, Case, Idle, Problem, strides_for
 from .reductions import reduced
@@ -17,7 +17,8 @@ def values(draw, shape, kind, strides):
     "spiked": one number in eight is NaN or infinite, in some rows none, in others of one sort only; "far": far from 0,
     compared to their differences; "sparse": one number in a hundred is not 0, and zeros have either sign; "ties": few
     values, each often; "lowest": nothing is less; "extreme": squares overflow or vanish; "holes": a 0 a row
-    or so; "alternating": large numbers of one sign and the other in turn."""
+    or so; "alternating": large numbers of one sign and the other in turn; "brink": near the ends of the range, so that
+    partial sums and products leave it where means and products do not; "brink_factors": those of products."""
     rng, real = draw.rng, is_float(draw.dtype)
     if not real:
         low, high = LIMITS[draw.dtype]
@@ -28,11 +29,13 @@ def values(draw, shape, kind, strides):
             "factors": (max(low, -3), min(high, 3)),
         }
         if kind not in own:
-            extremes = ("spiked", "far", "extreme", "alternating")
+            extremes = ("spiked", "far", "extreme", "alternating", "brink")
             return draw.values(shape, "special" if kind in extremes else kind, strides)
         found = rng.integers(*own[kind], shape, endpoint=True)
         return draw.array(np.where(rng.random(shape) < 0.01, found, 0) if kind == "sparse" else found, strides=strides)
     x = rng.standard_normal(shape)
+    if kind in ("brink", "brink_factors"):
+        return draw.array(brink(draw, shape, "prod" if kind == "brink_factors" else draw.function), strides=strides)
     if kind == "alternating" and draw.function != "prod":
         return draw.array(alternating(draw, shape), strides=strides)
     if kind in ("factors", "alternating"):
@@ -62,6 +65,21 @@ def alternating(draw, shape):
     """Large numbers, whose squares have sums, of one sign and the other in turn along each axis."""
     size = (3e4 if draw.dtype == "f16" else 1e15) * (1 + draw.rng.random(shape) / 2)
     return round_to(size * (1 - 2 * (np.indices(shape).sum(0) % 2)), draw.dtype)
+
+
+def brink(draw, shape, function):
+    """Of sums and means: of one sign in half of the rows, of both in the others. Of products: large and small numbers
+    in turn along each axis. Other functions get ordinary numbers."""
+    rng, at = draw.rng, np.indices(shape).sum(0) if shape else np.zeros(shape)
+    if function in ("sum", "mean"):
+        one_sign = rng.random((*shape[:1], *[1] * (len(shape) - 1))) < 0.5
+        x = LARGEST[draw.dtype] * (1 + rng.random(shape)) / 2 * np.where(one_sign, 1, rng.choice([1, -1], shape))
+    elif function == "prod":
+        size = {"f16": 12, "f64": 1000}.get(draw.dtype, 120)
+        x = np.ldexp(np.exp(rng.standard_normal(shape) / 64), size * (1 - 2 * (at % 2))) * rng.choice([1, -1], shape)
+    else:
+        x = rng.standard_normal(shape)
+    return round_to(x, draw.dtype).reshape(shape)
 
 
 def along(draw, shape, axis, kind="normal", x=None, y=None, null=(), output="", function="", **scalars):
@@ -118,9 +136,15 @@ SHAPES = {
     "alternating_columns": ((1025, 5), 0, {"kind": "alternating"}),
     "spiked": ((40, 37), 1, {"kind": "spiked"}),
     "spiked_columns": ((37, 40), 0, {"kind": "spiked"}),
+    **{f"brink_{n}": ((9, n), 1, {"kind": "brink"}) for n in (3, 20, 1025)},
+    "brink_columns": ((1025, 5), 0, {"kind": "brink"}),
+    "brink_long": ((70001,), 0, {"kind": "brink"}),
 }
 EMPTY = {"nothing": ((3, 0, 5), 1, {}), "nothing_null": ((4, 0), 1, {"null": ("x",)})}
-BRIEF = ("plain", "large", "columns", "vectors", "spiked", "few_columns", "row129")
+BRIEF = (
+    "plain", "large", "columns", "vectors", "spiked", "few_columns", "row129", "brink_20", "brink_1025",
+    "brink_columns", "brink_long",
+)  # fmt: skip
 
 
 def problems(kind="normal", *, output="", more=None, without=(), **scalars):

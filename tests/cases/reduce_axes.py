@@ -81,6 +81,8 @@ SHAPES = {
     "rank8": ((2, 1, 3, 2, 1, 2, 3, 2), (0, 2, 5, 7), {}),
     "spiked": ((10, 6, 16), (1, 2), {"kind": "spiked"}),
     "spiked_columns": ((6, 8, 40), (0, 1), {"kind": "spiked"}),
+    "brink": ((10, 9, 17), (1, 2), {"kind": "brink"}),
+    "brink_columns": ((9, 15, 40), (0, 1), {"kind": "brink"}),
     "long": ((100, 7, 301), (0, 2), {}),
     "large": ((33, 10, 103), (1, 2), {}),
     "ties": ((13, 7, 10), (1, 2), {"kind": "ties"}),
@@ -88,7 +90,7 @@ SHAPES = {
     "lowest": ((13, 7, 10), (0, 2), {"kind": "lowest"}),
 }
 EMPTY = {"nothing": ((3, 0, 5), (1,), {}), "nothing_null": ((0, 4, 0), (0, 2), {"null": ("x",)})}
-BRIEF = ("plain", "all", "spiked", "channels", "large")
+BRIEF = ("plain", "all", "spiked", "channels", "large", "brink", "brink_columns")
 
 
 def problems(outputs, kind="normal", *, more=None, without=(), **scalars):

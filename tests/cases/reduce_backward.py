@@ -106,7 +106,7 @@ def reference(problem):
         elif name == "norm2":
             value = np.where(y == 0, 0, dy * (x / np.where(y == 0, 1, y)))
         elif name == "logsumexp":
-            value = dy * np.exp(x - y)
+            value = np.where(np.isneginf(y), 0, dy * np.exp(x - y))
             rough = np.abs(value) * (1 + np.abs(np.where(np.isfinite(x - y), x - y, 0)))
         else:
             value, terms = deviations(problem, dy, x, axes, n)
@@ -197,8 +197,12 @@ TIES = {
     "spiked": ((40, 37), (1,), {"kind": "spiked"}),
     "lowest": ((3, 40), (1,), {"kind": "lowest"}),
 }
-HOLES = {f"holes_{n}": ((30, n), (1,), {"kind": "holes"}) for n in (3, 33, 1030)}
-ZEROS = {"sparse": ((300, 20), (1,), {"kind": "sparse"})}
+HOLES = {
+    **{f"holes_{n}": ((30, n), (1,), {"kind": "holes"}) for n in (3, 33, 1030)},
+    **{f"brink_{n}": ((8, n), (1,), {"kind": "brink_factors"}) for n in (3, 40, 1030)},
+    "brink_columns": ((40, 9), (0,), {"kind": "brink_factors"}),
+}
+ZEROS = {"sparse": ((300, 20), (1,), {"kind": "sparse"}), "lowest": ((3, 40), (1,), {"kind": "lowest"})}
 POWERS = {
     **{f"p{p}": ((9, 65), (1,), {"p": p}) for p in (0.0, 0.5, 1.0, 2.0, 7.0)},
     **{f"zeros_p{p}": ((30, 20), (1,), {"p": p, "kind": "sparse"}) for p in (0.5, 1.0, 2.0, 3.0, np.inf)},

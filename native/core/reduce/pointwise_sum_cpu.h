@@ -40,7 +40,7 @@ private:
 template <class C, class T, int Operands>
 BK_COLD Status sum_made_terms(const ReduceAxes<Operands, 1>& axes, const MadeTerms<C, Operands>& terms, T* sums) {
     if (axes.kept.is_empty()) return Status::kOk;
-    return reduce_spans(axes, SumReducer<C>{false}, outputs(sums), terms, terms.inputs);
+    return reduce_spans(axes, PlainSum<C>{}, outputs(sums), terms, terms.inputs);
 }
 
 template <class Fn, class T, class... Each, class... In>

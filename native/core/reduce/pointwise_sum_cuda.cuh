@@ -9,13 +9,13 @@ namespace bk {
 
 template <class... In, class T, class... Out>
 size_t sum_pass_workspace(const ReduceAxes<sizeof...(In) + 1 + sizeof...(Out), 1>& axes, Inputs<In...>, Outputs<T, Out...>) {
-    return reduce_each_workspace<SumReducer<compute_t<T>>, Inputs<In...>, Outputs<T, Out...>>(axes);
+    return reduce_each_workspace<PlainSum<compute_t<T>>, Inputs<In...>, Outputs<T, Out...>>(axes);
 }
 
 template <class Fn, class T, class... Each, class... In>
 Status sum_pass(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof...(Each), 1>& axes, const Fn& fn, int output,
                 T* sums, const Inputs<In...>& in, const Outputs<Each...>& each) {
-    return reduce_each(launch, axes, TermSum<Fn, compute_t<T>>{fn, output, false}, outputs(sums), in, each);
+    return reduce_each(launch, axes, TermSum<Fn, compute_t<T>>{fn, output}, outputs(sums), in, each);
 }
 
 }  // namespace bk

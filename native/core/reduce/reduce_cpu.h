@@ -24,6 +24,7 @@
 
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
+#include "core/reduce/find_lost_cpu.h"
 #include "core/reduce/reduce.h"
 #include "core/reduce/reduce_accs_cpu.h"
 
@@ -254,6 +255,7 @@ BK_HD void store_span(const R& reducer, const Accs& accs, int64_t count, int64_t
 // How a task's Accs and terms lie.
 template <int In>
 struct ReduceSpans {
+    static constexpr int kOperands = In;
     bool along_terms, are_dense;
     int64_t accs;  // along terms, of one result: a power of two
     int64_t line;  // terms of the last reduced axis
@@ -415,6 +417,9 @@ void reduce_short_rows(const R& reducer, const ReduceSpans<sizeof...(In)>& spans
                 stamp(known, acc);
                 again = pass == 0 && (pass = pass_of(reducer, acc)) > 0;
             }
+            if constexpr (kMayBeLost<R>)
+                if (reducer.is_lost(acc))
+                    acc = find_lost(reducer, spans, acc, reader, spans.line, std::index_sequence_for<In...>{});
             store_result(reducer, out.pointer, base + kIn, acc, spans.line, 0);
         }
     });
@@ -557,6 +562,13 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
                                                       std::min(plan.terms, (split + 1) * part), typename Terms::Values{});
                 if (spans.along_terms || parts > 1) settle_span(known, accs, used, std::exchange(unsettled, 0));
                 if (spans.along_terms) accs.store(0, combine_span(known, accs, used));
+                if constexpr (kMayBeLost<R>) {
+                    if (parts == 1) {
+                        settle_span(reducer, accs, results, std::exchange(unsettled, 0));
+                        if (are_lost(reducer, accs, results))
+                            find_lost(reducer, spans, accs, all, results, reader, plan.terms, typename Terms::Values{});
+                    }
+                }
                 if (pass == 0) wanted = passes.find(known, accs, results, unsettled);
                 if (wanted == 1 && parts == 1) {
                     store_span(reducer, accs, results, unsettled, out.pointer, base + kIn, step + kIn, plan.terms,
@@ -584,6 +596,15 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
         Acc acc = partial[result * parts];
         for (int64_t split = 1; split < parts; ++split) acc = joined.combine(acc, partial[result * parts + split]);
         const auto at = walk(static_cast<uint64_t>(result / width));
+        if constexpr (kMayBeLost<R>) {
+            if (reducer.is_lost(acc)) {
+                int64_t base[kIn];
+                for (int k = 0; k < kIn; ++k) base[k] = signed_offset(at.of[k]) + result % width * step[k];
+                typename Terms::Reader reader(terms);
+                reader.move_to(base);
+                acc = find_lost(reducer, spans, acc, reader, plan.terms, typename Terms::Values{});
+            }
+        }
         int64_t offset[kOut];
         for (int o = 0; o < kOut; ++o) offset[o] = signed_offset(at.of[kIn + o]) + result % width * step[kIn + o];
         store_result(joined, out.pointer, offset, acc, plan.terms, 0);

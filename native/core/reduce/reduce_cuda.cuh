@@ -66,6 +66,33 @@ BK_DEVICE void store_results(const R& reducer, const typename R::Acc (&acc)[N], 
     }
 }
 
+// Collects a thread's terms again for those of its Accs that are lost (core/reduce/reducer.h). Rare, so it is a plain loop.
+template <int N, class R, class Grid, class... In, size_t... I>
+BK_DEVICE void collect_again(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const int64_t* base,
+                             const Grid& grid, int depth, std::index_sequence<I...> inputs) {
+    constexpr int kIn = sizeof...(In);
+    typename R::Acc again[N];
+#pragma unroll
+    for (int lane = 0; lane < N; ++lane) again[lane] = reducer.start_again();
+    int64_t from[kIn + 1];
+#pragma unroll
+    for (int k = 0; k <= kIn; ++k) from[k] = k < kIn ? base[k] : 0;
+    const int64_t begin = int64_t{blockIdx.y} * grid.part, end = min(begin + grid.part, grid.terms);
+    find_lost<N>(reducer, acc, again, in, from, grid.reduced, begin + depth, end, grid.deep,
+                 grid.along_terms ? grid.index_step : 0, grid.broadcast, inputs);
+    if (grid.tail_terms > 0 && blockIdx.y + 1 == gridDim.y) {
+        typename R::Acc one[1] = {acc[0]}, one_again[1] = {again[0]};
+#pragma unroll
+        for (int k = 0; k <= kIn; ++k) from[k] += grid.tail_offset[k];
+        find_lost<1>(reducer, one, one_again, in, from, grid.tail, depth, grid.tail_terms, grid.deep, 0, 0, inputs);
+        acc[0] = one[0];
+        again[0] = one_again[0];
+    }
+#pragma unroll
+    for (int lane = 0; lane < N; ++lane)
+        if (reducer.is_lost(acc[lane])) acc[lane] = reducer.end_again(again[lane]);
+}
+
 // Writes the results or, where they are split, `parts`, one part of every result after another.
 template <int N, class R, class Out, class In, class Each>
 __global__ void __launch_bounds__(kReduceThreads, kReduceResident<R, In, Each>)
@@ -124,6 +151,12 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceResident<R, In, Each>)
                     first = false;
                 }
             }
+        }
+        if constexpr (kMayBeLost<R> && Each::count == 0) {
+            bool are_lost = false;
+#pragma unroll
+            for (int lane = 0; lane < N; ++lane) are_lost = are_lost || reducer.is_lost(acc[lane]);
+            if (are_lost && exists) collect_again<N>(reducer, acc, in.pointer, base, grid, depth, kInputs);
         }
         if (grid.along_terms) {
 #pragma unroll
@@ -293,8 +326,8 @@ BK_COLD ReduceLaunch<Places, Out> plan_reduce_launch(ReduceAxes<Places, Out> axe
     const int64_t wanted = ceil_div<int64_t>(terms, kReduceRound);
     if (plan.along_terms) {
         // Few results take a block each. Many take a warp, which needs no barrier, or as many more threads as have
-        // kReduceLeastTerms each: combining a whole block's doubles the time of rows of 1024 vectors. Of many short results each
-        // takes as few threads as still read whole cache lines.
+        // kReduceLeastTerms each: combining a whole block's doubles the time of rows of 1024 vectors. Of many short results
+        // each takes as few threads as still read whole cache lines.
         const int64_t most = results <= 1024 ? kReduceThreads : terms / kReduceLeastTerms;
         made.deep = shared_by(wanted, most >= kReduceThreads ? kReduceThreads : most >= 128 ? 128 : most >= 64 ? 64 : 32);
         while (made.deep > kReduceLeast && made.deep <= 32 && results * made.deep > kReduceManyThreads) made.deep /= 2;

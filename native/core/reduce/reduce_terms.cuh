@@ -224,6 +224,30 @@ BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<
     }
 }
 
+// Terms [t, end) at steps of `step` of a walk, again, for the Accs that are lost.
+template <int N, class R, class Walk, class... In, size_t... I>
+BK_DEVICE void find_lost(const R& reducer, typename R::Acc (&acc)[N], typename R::Acc (&again)[N], const Pack<const In*...>& in,
+                         const int64_t* base, const Walk& walk, int64_t t, int64_t end, int64_t step, int64_t lane_step,
+                         unsigned broadcast, std::index_sequence<I...> inputs) {
+    constexpr int kIn = sizeof...(In);
+#pragma unroll 1
+    for (; t < end; t += step) {
+        int64_t offset[kIn + 1];
+#pragma unroll
+        for (int k = 0; k <= kIn; ++k) offset[k] = base[k];
+        walk(t, offset);
+        const Pack<Vec<In, N>...> x = from_words(load_all<N, kAlwaysVectors<R>>(in, offset, broadcast, inputs), inputs);
+        bool are_lost = false;
+#pragma unroll
+        for (int lane = 0; lane < N; ++lane) {
+            explain(reducer, acc[lane], 0, widen(get<I>(x).lane[lane])...);
+            reducer.add_again(again[lane], offset[kIn] + lane * lane_step, widen(get<I>(x).lane[lane])...);
+            are_lost = are_lost || reducer.is_lost(acc[lane]);
+        }
+        if (!are_lost) return;
+    }
+}
+
 // Terms [begin, end), of whole lines or of a part of one.
 template <int N, class R, class Grid, class... In, size_t... I>
 BK_DEVICE void add_lines_beside([[maybe_unused]] const R& reducer, [[maybe_unused]] typename R::Acc (&acc)[N],

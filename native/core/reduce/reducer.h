@@ -21,6 +21,13 @@
 //                                                 added since the last time. Sums move what they have to a second number
 //   static constexpr bool ignores_index = true;   add() does not look at the index: axes merge whatever their order
 //   static constexpr bool keeps_first = true;     of equal terms add() keeps the one that came first: they come by position
+//   static constexpr bool may_be_lost;            finite terms may be out of the range of an Acc. It comes with
+//                                                 bool is_lost(const Acc&) const of settled terms, which are then collected a
+//                                                 second time: Acc start_again() const, void add_again(Acc&, index, C...) const
+//                                                 and Acc end_again(const Acc&) const make an Acc that needs no settling, and
+//                                                 which finish() and, on a GPU, combine() take beside others. void
+//                                                 explain(Acc&, C...) const makes an Acc that a term is reason enough for one
+//                                                 that is not lost
 //   void store(const Pack<Out*...>&, const int64_t* offset, const Acc&, int64_t count) const;    instead of finish(): writes
 //                                                 the outputs at their offsets, in elements
 //   P parts() const;                              a reducer of the same Acc which combines parts and finishes in this one's
@@ -63,6 +70,18 @@ template <class R, class = void>
 constexpr int kMovingOf = 1 << 20;
 template <class R>
 constexpr int kMovingOf<R, std::enable_if_t<(R::kMoving > 0)>> = R::kMoving;
+
+template <class R, class = void>
+constexpr bool kMayBeLost = false;
+template <class R>
+constexpr bool kMayBeLost<R, std::enable_if_t<R::may_be_lost>> = true;
+
+template <class R, class... C>
+BK_HD auto explain(const R& reducer, typename R::Acc& acc, int, C... x) -> decltype(reducer.explain(acc, x...)) {
+    reducer.explain(acc, x...);
+}
+template <class R, class... C>
+BK_HD void explain(const R&, typename R::Acc&, long, C...) {}
 
 template <class R, class... C>
 BK_HD auto start_of(const R& reducer, int, C... x) -> decltype(reducer.start(x...)) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
+#include "core/math/wide_range.h"
 #include "core/reduce/sum_of_terms.h"
 
 namespace bk {
@@ -33,9 +34,17 @@ C sum_block(C* terms) {
     return terms[0];
 }
 
-// Operand 0 of the loop is the terms.
+// One after another in f64, each times the scale.
+template <class C>
+BK_COLD double sum_scaled(const C* terms, int64_t count, double scale) {
+    double sum = 0;
+    for (int64_t i = 0; i < count; ++i) sum += static_cast<double>(terms[i]) * scale;
+    return sum;
+}
+
+// Operand 0 of the loop is the terms. A scale but 1 is for terms whose sum is out of range.
 template <class C, int Operands>
-BK_COLD double sum_segments(const DenseLoop& loop, int64_t numel, char* const* pointers) {
+BK_COLD double sum_segments(const DenseLoop& loop, int64_t numel, char* const* pointers, double scale) {
     double part[kMostTermSegments];
     const int64_t wanted = std::min<int64_t>(kMostTermSegments, ceil_div<int64_t>(numel, 16 * kTermBlock));
     const int64_t length = ceil_div<int64_t>(ceil_div(numel, wanted), kTermBlock) * kTermBlock,
@@ -52,7 +61,7 @@ BK_COLD double sum_segments(const DenseLoop& loop, int64_t numel, char* const* p
                 for (int k = 1; k < Operands; ++k) now[k] = pointers[k] + first * loop.size[k];
                 compute_span(loop, Operands, first, count, now, step);
                 std::fill(terms + count, terms + kTermBlock, C(0));
-                part[s] += static_cast<double>(sum_block(terms));
+                part[s] += scale == 1 ? static_cast<double>(sum_block(terms)) : sum_scaled(terms, count, scale);
             }
         }
     });
@@ -70,8 +79,12 @@ Status sum_of_terms(const Launch&, int64_t numel, const Fn& fn, int64_t divisor,
     const Pack<C*> terms{};
     char* pointers[kOperands];
     const DenseLoop loop = erase(dense_loop(fn, terms, in.pointer, outs, ins), pointers, terms, in.pointer, outs, ins);
-    const double sum = sum_segments<C, kOperands>(loop, numel, pointers);
-    *out = narrow<T>(static_cast<C>(sum / static_cast<double>(divisor)));
+    double sum = sum_segments<C, kOperands>(loop, numel, pointers, 1), scale = 1;
+    if (!is_finite(sum)) {
+        scale = kScale<double>;
+        sum = sum_segments<C, kOperands>(loop, numel, pointers, scale);
+    }
+    *out = narrow<T>(static_cast<C>(sum / static_cast<double>(divisor) / scale));
     return Status::kOk;
 }
 

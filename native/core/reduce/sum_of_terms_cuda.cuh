@@ -10,24 +10,36 @@
 
 namespace bk {
 
-// Parts of a sum of terms, whatever they are of.
+// Partial sums of terms, whatever they are of.
 template <class C>
 struct DividedTotal {
-    using Acc = typename SumReducer<C>::Acc;
+    using Acc = SumAcc<C>;
     C divisor;
 
     BK_HD Acc identity() const { return {0, 0}; }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
-    BK_HD C finish(const Acc& acc, int64_t) const { return acc.sum / divisor; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
+    BK_HD C finish(const Acc& acc, int64_t) const { return acc.over(divisor); }
 };
 
 template <class Fn, class C>
 struct DividedSum : TermSum<Fn, C> {
-    static constexpr bool always_vectors = true;
+    static constexpr bool always_vectors = true, may_be_lost = true;
+    using Acc = SumAcc<C>;
     C divisor;
 
     BK_HD DividedTotal<C> parts() const { return {divisor}; }
-    BK_HD C finish(const typename DividedTotal<C>::Acc& acc, int64_t count) const { return parts().finish(acc, count); }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
+    BK_HD C finish(const Acc& acc, int64_t count) const { return parts().finish(acc, count); }
+
+    BK_HD bool is_lost(const Acc& acc) const { return !is_finite(acc.sum); }
+    BK_HD Acc start_again() const { return {0, 0}; }
+    BK_HD Acc end_again(const Acc& acc) const { return acc.sealed(); }
+    template <class... X>
+    BK_HD void add_again(Acc& acc, int64_t index, X... x) const {
+        Acc term{0, 0};
+        this->add(term, index, x...);
+        acc.add_scaled(term.recent);
+    }
 };
 
 template <int In>
@@ -47,7 +59,7 @@ size_t sum_of_terms_workspace(int64_t numel) {
 template <class T, class Fn, class... In>
 Status sum_of_terms(const Launch& launch, int64_t numel, const Fn& fn, int64_t divisor, const Inputs<In...>& in, T* out) {
     using C = compute_t<T>;
-    return reduce(launch, axes_of_terms<sizeof...(In)>(numel), DividedSum<Fn, C>{{fn, 0, false}, static_cast<C>(divisor)},
+    return reduce(launch, axes_of_terms<sizeof...(In)>(numel), DividedSum<Fn, C>{{fn, 0}, static_cast<C>(divisor)},
                   outputs(out), in);
 }
 

@@ -5,6 +5,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "core/math/limits.h"
+#include "core/math/wide_range.h"
 #include "core/platform.h"
 #include "core/pointwise/pointwise.h"
 #include "core/types/dtype.h"
@@ -16,21 +18,64 @@ namespace bk {
 template <class T>
 using modular_t = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-// The sum, or the mean. A second number takes the terms of a run, so that the error of a long sum grows with its root.
-template <class T, bool = std::is_integral_v<T>>
-struct SumReducer {
-    using C = compute_t<T>;
-    bool is_mean;
+// What a sum is collected in. A second number takes the terms of a run, so that the error of a long sum grows with its root;
+// behind a sum out of range it is the sum of the scaled terms.
+template <class C>
+struct SumAcc {
+    C sum, recent;
 
-    struct Acc {
-        C sum, recent;
-    };
+    BK_HD C scaled() const { return math::select(is_finite(sum), sum * kScale<C>, recent); }
+    // A finite quotient of an infinite sum is found.
+    BK_HD C over(C divisor) const { return math::select(is_finite(sum), sum / divisor, recent / divisor * (C(1) / kScale<C>)); }
+    BK_HD C times(C factor) const { return math::select(is_finite(sum), sum * factor, recent * factor * (C(1) / kScale<C>)); }
+    BK_HD C total() const { return math::select(is_finite(sum), sum, recent * (C(1) / kScale<C>)); }
+    // Of a sum that is collected again: += x scaled, `sum` being the compensation (Kahan 1965) until it is sealed.
+    BK_HD void add_scaled(C x) {
+        const C term = x * kScale<C> - sum, total = recent + term, error = (total - recent) - term;
+        recent = total;
+        sum = math::select(is_finite(error), error, C(0));  // infinities have none
+    }
+    BK_HD SumAcc sealed() const { return {kInfinity<C>, recent}; }
+    friend BK_HD SumAcc operator+(const SumAcc& a, const SumAcc& b) {
+#if BK_CUDA
+        return {a.sum + b.sum, a.scaled() + b.scaled()};
+#else
+        return {a.sum + b.sum, 0};
+#endif
+    }
+};
+
+// A sum that is infinite where a partial one is.
+template <class C>
+struct PlainSum {
+    using Acc = SumAcc<C>;
     static constexpr bool ignores_index = true;
     BK_HD Acc identity() const { return {0, 0}; }
     BK_HD void add(Acc& acc, int64_t, C x) const { acc.recent += x; }
     BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, 0}; }
-    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.sum / static_cast<C>(count) : acc.sum; }
+    BK_HD C finish(const Acc& acc, int64_t) const { return acc.sum; }
+};
+
+// The sum, or the mean. Where finite terms have an infinite sum they are collected again, scaled.
+template <class T, bool = std::is_integral_v<T>>
+struct SumReducer {
+    using C = compute_t<T>;
+    bool is_mean;
+
+    using Acc = SumAcc<C>;
+    static constexpr bool ignores_index = true;
+    static constexpr bool may_be_lost = !std::is_same_v<T, f16>;  // 2^40 of these have a sum in f32
+    BK_HD Acc identity() const { return {0, 0}; }
+    BK_HD void add(Acc& acc, int64_t, C x) const { acc.recent += x; }
+    BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
+    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.over(static_cast<C>(count)) : acc.total(); }
+
+    BK_HD bool is_lost(const Acc& acc) const { return !is_finite(acc.sum); }
+    BK_HD Acc start_again() const { return {0, 0}; }
+    BK_HD void add_again(Acc& acc, int64_t, C x) const { acc.add_scaled(x); }
+    BK_HD Acc end_again(const Acc& acc) const { return acc.sealed(); }
 };
 
 template <class T>
@@ -78,16 +123,15 @@ BK_HD C add_rounded(C a, C b) {
 #endif
 }
 
-// SumReducer of result number `output` of a functor, all of whose results of a term add() returns.
+// PlainSum of result number `output` of a functor, all of whose results of a term add() returns.
 template <class Fn, class C>
 struct TermSum {
-    using Acc = typename SumReducer<C>::Acc;
+    using Acc = SumAcc<C>;
     static constexpr bool ignores_index = !kIsPositional<Fn>;
     Fn fn;
     int output;
-    bool is_mean;
 
-    BK_HD SumReducer<C> parts() const { return {is_mean}; }
+    BK_HD PlainSum<C> parts() const { return {}; }
     BK_HD Acc identity() const { return parts().identity(); }
     template <class... X>
     BK_HD auto add(Acc& acc, int64_t index, X... x) const {

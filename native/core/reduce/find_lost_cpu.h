@@ -1,0 +1,78 @@
+// Results of a reduction whose finite terms left the range of their Acc (core/reduce/reducer.h): their terms are collected
+// again. Rare, so these are plain loops.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "core/platform.h"
+#include "core/pointwise/layout.h"
+#include "core/reduce/reduce_accs_cpu.h"
+#include "core/reduce/reducer.h"
+
+namespace bk {
+
+// body(to, index, x...) for each term of `count` neighbouring results, of which `to` is the number; the reader is at the first.
+template <class Spans, class Reader, class Body, size_t... I>
+BK_HD void each_term(const Spans& spans, int64_t count, Reader& reader, int64_t terms, const Body& body,
+                     std::index_sequence<I...>) {
+    for (int64_t t = 0; t < terms;) {
+        const auto at = spans.terms(static_cast<uint64_t>(t));
+        constexpr int kIn = Spans::kOperands;
+        int64_t offset[kIn + 1];
+        for (int k = 0; k <= kIn; ++k) offset[k] = signed_offset(at.of[k]);
+        const int64_t left = spans.line - t % spans.line, width = spans.along_terms ? std::min(left, spans.accs) : count;
+        const auto x = reader.read(offset, offset[kIn], width, spans.along_terms ? left : count);
+        for (int64_t i = 0; i < width; ++i)
+            body(spans.along_terms ? 0 : i, offset[kIn] + i * spans.index_step, widen(get<I>(x)[i])...);
+        t += spans.along_terms ? width : 1;
+    }
+}
+
+template <class R, class Accs>
+BK_HD bool are_lost(const R& reducer, const Accs& accs, int64_t count) {
+    int lost = 0;
+    BK_VECTOR_LOOP
+    for (int64_t i = 0; i < count; ++i) lost |= int(reducer.is_lost(accs.load(i)));
+    return lost != 0;
+}
+
+// Collects terms again for those of `count` neighbouring results that are lost (core/reduce/reducer.h). `again` has room for
+// as many.
+template <class R, class Accs, class Reader, class Spans, class Values>
+BK_COLD void find_lost(const R& reducer, const Spans& spans, Accs& accs, Accs& again, int64_t count, Reader& reader,
+                       int64_t terms, Values each) {
+    each_term(
+        spans, count, reader, terms,
+        [&](int64_t to, int64_t, auto... x) {
+            typename R::Acc acc = accs.load(to);
+            explain(reducer, acc, 0, x...);
+            accs.store(to, acc);
+        },
+        each);
+    if (!are_lost(reducer, accs, count)) return;
+    for (int64_t i = 0; i < count; ++i) again.store(i, reducer.start_again());
+    each_term(
+        spans, count, reader, terms,
+        [&](int64_t to, int64_t index, auto... x) {
+            typename R::Acc acc = again.load(to);
+            reducer.add_again(acc, index, x...);
+            again.store(to, acc);
+        },
+        each);
+    for (int64_t i = 0; i < count; ++i)
+        if (reducer.is_lost(accs.load(i))) accs.store(i, reducer.end_again(again.load(i)));
+}
+
+// The Acc of one result.
+template <class R, class Reader, class Spans, class Values>
+BK_COLD typename R::Acc find_lost(const R& reducer, const Spans& spans, const typename R::Acc& lost, Reader& reader,
+                                  int64_t terms, Values each) {
+    AccArrays<typename R::Acc, 1> accs, again;
+    accs.store(0, lost);
+    find_lost(reducer, spans, accs, again, 1, reader, terms, each);
+    return accs.load(0);
+}
+
+}  // namespace bk
