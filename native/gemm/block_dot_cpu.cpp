@@ -6,6 +6,8 @@
 #if BK_ISA_DISPATCH
 #include <immintrin.h>
 
+#include "gemm/compensated_cpu.h"
+
 namespace bk {
 
 // The least of each lane first.
@@ -153,6 +155,11 @@ void multiply_pairs(int64_t units, const void* a, int64_t line, bool is_turned, 
     multiply<Dot::kWidened>(units, a, line, is_turned, b, nullptr, width, sums, adds);
 }
 
+void add_pairs_block(int64_t width, void* totals, void* sums) {
+    for (int i = 0; i < kRows; ++i)
+        add_compensated(static_cast<float*>(totals) + i * kColumns, static_cast<float*>(sums) + i * kColumns, width);
+}
+
 template <Dot kDot>
 void multiply_quads(int64_t units, const void* a, int64_t, bool is_turned, const void* b, int64_t width, void* sums,
                     bool adds) {
@@ -184,17 +191,17 @@ void note_sums_u8(uint32_t* panel, int64_t units) { note_sums<Dot::kU8>(panel, u
 
 template <>
 const BlockKernel& block_kernel<Packing::kBf16Pairs>() {
-    static constexpr BlockKernel kKernel{kRows, kColumns, 2, 4, sizeof(float), INT64_MAX, multiply_pairs};
+    static constexpr BlockKernel kKernel{kRows, kColumns, 2, 4, sizeof(float), INT64_MAX, multiply_pairs, add_pairs_block};
     return kKernel;
 }
 template <>
 const BlockKernel& block_kernel<Packing::kS8Quads>() {
-    static constexpr BlockKernel kKernel{kRows, kColumns, 4, 4, sizeof(int32_t), INT64_MAX, multiply_quads<Dot::kS8>};
+    static constexpr BlockKernel kKernel{kRows, kColumns, 4, 4, sizeof(int32_t), INT64_MAX, multiply_quads<Dot::kS8>, nullptr};
     return kKernel;
 }
 template <>
 const BlockKernel& block_kernel<Packing::kU8Quads>() {
-    static constexpr BlockKernel kKernel{kRows, kColumns, 4, 4, sizeof(int32_t), INT64_MAX, multiply_quads<Dot::kU8>};
+    static constexpr BlockKernel kKernel{kRows, kColumns, 4, 4, sizeof(int32_t), INT64_MAX, multiply_quads<Dot::kU8>, nullptr};
     return kKernel;
 }
 

@@ -1,6 +1,8 @@
 // Blocks of results in vector registers.
 #include "gemm/block_kernel_cpu.h"
 
+#include "gemm/compensated_cpu.h"
+
 namespace bk {
 
 namespace {
@@ -65,6 +67,12 @@ void multiply(int64_t units, const void* a, int64_t line, bool is_turned, const 
         run_fused<kBytes>([&] { multiply_width<Unit, Sum, kBytes, false>(units, from_a, line, from_b, width, to, adds); });
 }
 
+template <class Sum, int kRows, int kColumns>
+void add_block(int64_t width, void* totals, void* sums) {
+    for (int i = 0; i < kRows; ++i)
+        add_compensated(static_cast<Sum*>(totals) + i * kColumns, static_cast<Sum*>(sums) + i * kColumns, width);
+}
+
 template <Packing kPacking, int kBytes>
 constexpr BlockKernel make_kernel() {
     using Unit = typename PackedUnit<kPacking>::Unit;
@@ -76,7 +84,8 @@ constexpr BlockKernel make_kernel() {
             sizeof(Unit),
             sizeof(Sum),
             kPacking == Packing::kF32Whole ? 256 : INT64_MAX,
-            multiply<Unit, Sum, kBytes>};
+            multiply<Unit, Sum, kBytes>,
+            kPacking == Packing::kF32Whole ? nullptr : add_block<Sum, Shape::kRows, Shape::kColumns>};
 }
 
 template <Packing kPacking>

@@ -45,6 +45,8 @@ struct BlockKernel {
     // A; rows that are read as they lie, of whole units along k, are so many bytes apart.
     void (*multiply)(int64_t units, const void* a, int64_t line, bool is_turned, const void* b, int64_t width, void* sums,
                      bool adds);
+    // add_compensated() of the first `width` columns (gemm/compensated_cpu.h); null where sums are exact.
+    void (*add_block)(int64_t width, void* totals, void* sums);
 };
 
 // Where the notes begin behind `bytes` of units, and their room.

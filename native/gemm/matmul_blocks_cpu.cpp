@@ -2,6 +2,7 @@
 #include "gemm/matmul_blocks_cpu.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "core/abi/workspace.h"
 
@@ -12,6 +13,7 @@ namespace {
 constexpr int64_t kUnits = 256, kMostRows = 512, kMostColumns = 2016;  // of what is packed in a workspace
 constexpr int64_t kLeast = int64_t{160} * 160 * 160;                   // products for which that pays
 constexpr int64_t kStack = 16 * 1024 + 512;                            // with all else that a call takes at most 24 KiB
+constexpr int64_t kSpanTerms = 32768;  // longer sums are compensated ones of the sums of as many terms
 
 bool is_large(int64_t m, int64_t n, int64_t k) { return m > 8 && n > 8 && k > 8 && m * n >= kLeast / k; }
 
@@ -33,6 +35,15 @@ struct Blocks {
     int64_t sums_bytes() const { return int64_t{kernel.rows} * kernel.columns * kernel.sum_bytes; }
     int64_t across() const { return columns / kernel.columns; }
     int64_t down() const { return rows / kernel.rows; }
+    // Whether sums of k terms have totals beside them, to which they are added after each span of terms.
+    static bool has_totals(const BlockKernel& kernel, int64_t k) { return kernel.add_block != nullptr && k > kSpanTerms; }
+    int64_t span() const { return ceil_div(kSpanTerms, depth) * depth; }
+    // Adds a block that has all terms before `end`, of k; the sums become errors, with which the next span begins.
+    void add_span(int64_t end, int64_t k, int64_t width, char* totals, char* sums) const {
+        if (end % span() != 0 && end < k) return;
+        if (end <= span()) std::memset(totals, 0, static_cast<size_t>(sums_bytes()));
+        kernel.add_block(width, totals, sums);
+    }
 };
 
 Blocks blocks_of_workspace(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k) {
@@ -49,14 +60,16 @@ Blocks largest_blocks(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k
 }
 
 struct Buffers {
-    char *a, *b, *sums;
+    char *a, *b, *sums, *totals;
     size_t bytes;
 
     Buffers(void* base, const Blocks& blocks, int64_t k) {
         Carver carver(base);
         a = carver.take<char>(blocks.a_bytes() * blocks.down());
         b = carver.take<char>(blocks.b_bytes() * blocks.across());
-        sums = carver.take<char>(k > blocks.depth ? blocks.sums_bytes() * blocks.down() * blocks.across() : 0);
+        const int64_t all = blocks.sums_bytes() * blocks.down() * blocks.across();
+        sums = carver.take<char>(k > blocks.depth ? all : 0);
+        totals = carver.take<char>(Blocks::has_totals(blocks.kernel, k) ? all : 0);
         bytes = carver.bytes();
     }
 };
@@ -93,9 +106,14 @@ struct Part {
         alignas(64) char block[4096];
         for (int64_t t = begin; t < end; ++t) {
             const int64_t i = t * kernel.rows, count = std::min<int64_t>(rows - i, kernel.rows);
-            char* const sums = is_first && is_last ? block : to.sums + (panel * blocks.down() + t) * blocks.sums_bytes();
+            const int64_t at = (panel * blocks.down() + t) * blocks.sums_bytes();
+            char* sums = is_first && is_last ? block : to.sums + at;
             kernel.multiply(blocks.units(depth), to.a + t * blocks.a_bytes(), 0, p.a_is_turned, to.b + panel * blocks.b_bytes(),
                             width, sums, !is_first);
+            if (Blocks::has_totals(kernel, p.k)) {
+                blocks.add_span(k0 + depth, p.k, width, to.totals + at, sums);
+                sums = to.totals + at;
+            }
             if (is_last) p.store(p.problem, g, i0 + i, j0 + j, count, width, sums);
         }
     }
@@ -133,8 +151,8 @@ Blocks blocks_of_stack(const BlockKernel& kernel, int64_t m, int64_t k) {
     // Panels of whole vectors, and sums of as many rows as there is room for beside them.
     const int64_t units = kStack / 2 / ((kernel.rows + kernel.columns) * kernel.unit_bytes) / 16 * 16;
     const Blocks part{kernel, std::min(units * kernel.terms, kernel.most_terms), kernel.rows, kernel.columns};
-    const int64_t left = kStack - part.a_bytes() - part.b_bytes();
-    return {kernel, part.depth, left / part.sums_bytes() * kernel.rows, kernel.columns};
+    const int64_t left = kStack - part.a_bytes() - part.b_bytes(), copies = Blocks::has_totals(kernel, k) ? 2 : 1;
+    return {kernel, part.depth, left / (copies * part.sums_bytes()) * kernel.rows, kernel.columns};
 }
 
 // Asks for `lines` from `first`, terms [k, k + depth) of each, before they are packed.
@@ -152,6 +170,8 @@ void multiply_tile(const BlockedMatmul& p, const Blocks& blocks, char* scratch, 
                    int64_t width) {
     const BlockKernel& kernel = blocks.kernel;
     char *const b = scratch, *const a = b + blocks.b_bytes(), *const sums = a + blocks.a_bytes();
+    char* const totals = sums + blocks.down() * blocks.sums_bytes();
+    const bool has_totals = Blocks::has_totals(kernel, p.k);
     int64_t k = 0;
     do {
         const int64_t depth = std::min(p.k - k, blocks.depth);
@@ -160,7 +180,8 @@ void multiply_tile(const BlockedMatmul& p, const Blocks& blocks, char* scratch, 
         if (!is_last) fetch(p.b, g, j, width, k + depth, std::min(p.k - k - depth, blocks.depth));
         for (int64_t i = 0; i < rows; i += kernel.rows) {
             const int64_t count = std::min<int64_t>(rows - i, kernel.rows);
-            char* const block = sums + (waits ? i / kernel.rows * blocks.sums_bytes() : 0);
+            const int64_t at = waits ? i / kernel.rows * blocks.sums_bytes() : 0;
+            char* block = sums + at;
             const bool is_there = p.a_is_units && p.a.base != nullptr && count == kernel.rows && depth % kernel.terms == 0;
             const char* const from = is_there ? p.a.base + g * p.a.step + (i0 + i) * p.a.line + k * p.a.k : a;
             if (!is_there) p.pack_rows(p.problem, g, i0 + i, count, k, depth, a);
@@ -170,6 +191,10 @@ void multiply_tile(const BlockedMatmul& p, const Blocks& blocks, char* scratch, 
             else if (!is_last)
                 fetch(p.a, g, i0, std::min<int64_t>(rows, kernel.rows), k + depth, std::min(p.k - k - depth, blocks.depth));
             kernel.multiply(blocks.units(depth), from, is_there ? p.a.line : 0, p.a_is_turned, b, width, block, k > 0);
+            if (has_totals) {
+                blocks.add_span(k + depth, p.k, width, totals + at, block);
+                block = totals + at;
+            }
             if (is_last) p.store(p.problem, g, i0 + i, j, count, width, block);
         }
         k += blocks.depth;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "core/abi/vector_width_cpu.h"
+#include "gemm/compensated_cpu.h"
 #include "gemm/matmul_pack_cpu.h"
 #include "gemm/matmul_store_cpu.h"
 #include "gemm/thin_kernel_cpu.h"
@@ -24,6 +25,7 @@ struct ThinMatmul {
     static constexpr bool kIsDirect = std::is_same_v<T, S>;  // elements are multiplied as they lie
     static constexpr int64_t kRun = 2048 / sizeof(S) / 2;    // elements that are widened at once
     static constexpr int64_t kSums = 8192 / sizeof(S);
+    static constexpr int64_t kPartial = 256;  // terms that are added one after another
 
     struct Lines {
         const E* base;
@@ -54,13 +56,14 @@ struct ThinMatmul {
         return room;
     }
 
-    // sums[i * pitch + j] of lines first + j, while all that lies at k goes by, 8 terms at a time.
-    BK_HD void sum_across(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
+    int64_t lines() const { return thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8; }
+
+    // sums[i * pitch + j] += terms [begin, end) of lines first + j, while all that lies at k goes by, 8 terms at a time.
+    BK_HD void sum_across(int64_t g, int64_t first, int64_t count, int64_t begin, int64_t end, S* sums, int64_t pitch) const {
         const E *const few = thin.first(g), *const from = many.first(g) + first;
         alignas(64) S room[kIsDirect ? 1 : kThin][kIsDirect ? 1 : kRun], zeros[kIsDirect ? kRun : 1] = {};
-        for (int64_t x = 0; x < (thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8) * pitch; ++x) sums[x] = 0;
-        for (int64_t k = 0; k < p.k; k += kThin) {
-            const int64_t terms = std::min<int64_t>(p.k - k, kThin);
+        for (int64_t k = begin; k < end; k += kThin) {
+            const int64_t terms = std::min<int64_t>(end - k, kThin);
             S factors[kThin][kThin] = {};
             for (int64_t r = 0; r < terms; ++r)
                 for (int64_t i = 0; i < thin_count; ++i)
@@ -85,15 +88,14 @@ struct ThinMatmul {
     }
 
     // sum_across() of bf16, whose many lines are read as they lie.
-    BK_HD void sum_pairs_across(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
+    BK_HD void sum_pairs_across(int64_t g, int64_t first, int64_t count, int64_t begin, int64_t end, S* sums,
+                                int64_t pitch) const {
         const E *const few = thin.first(g), *const from = many.first(g) + first;
         const int64_t whole = count / kPairBlock * kPairBlock, padded = ceil_div<int64_t>(count, kPairBlock) * kPairBlock;
-        const int64_t lines = thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8;
         static constexpr uint16_t kZeros[kSums] = {};
         uint16_t tails[kThin][kPairBlock] = {};
-        std::fill(sums, sums + lines * pitch, S(0));
-        for (int64_t k = 0; k < p.k; k += kThin) {
-            const int64_t terms = std::min<int64_t>(p.k - k, kThin);
+        for (int64_t k = begin; k < end; k += kThin) {
+            const int64_t terms = std::min<int64_t>(end - k, kThin);
             S factors[kThin][kThin] = {};
             const uint16_t *rows[kThin], *ends[kThin];
             for (int64_t r = 0; r < kThin; ++r) {
@@ -107,6 +109,11 @@ struct ThinMatmul {
             add_rows(static_cast<int>(thin_count), rows, factors, sums, pitch, whole);
             add_rows(static_cast<int>(thin_count), ends, factors, sums + whole, pitch, padded - whole);
         }
+    }
+
+    // The sums of sum_pairs_across() in their order.
+    BK_HD void part_sums(int64_t count, S* sums, int64_t pitch) const {
+        const int64_t padded = ceil_div<int64_t>(count, kPairBlock) * kPairBlock;
         for (int64_t i = 0; i < thin_count; ++i)
             for (int64_t j = 0; j < padded; j += kPairBlock) {
                 S* const block = sums + i * pitch + j;
@@ -116,17 +123,33 @@ struct ThinMatmul {
             }
     }
 
+    // Sums along k, a run of kPartial terms in each lane after another: sum_run(begin, end, parts) adds terms to the parts.
+    template <class Run>
+    BK_HD void sum_runs(int64_t count, S* sums, int64_t pitch, const Run& sum_run) const {
+        constexpr int64_t kTerms = kPartial / 2 * kThinLanes;  // of narrow vectors a lane has two of these
+        S totals[kThin * kThin] = {}, errors[kThin * kThin] = {};
+        for (int64_t begin = 0; begin == 0 || begin < p.k; begin += kTerms) {
+            ThinParts<S> parts{};
+            sum_run(begin, std::min(p.k, begin + kTerms), parts);
+            if (p.k <= kTerms) return parts.finish(thin_count, count, sums, pitch);
+            S partials[kThin * kThin] = {};
+            parts.finish(thin_count, count, partials, kThin);
+            for (int64_t x = 0; x < kThin * kThin; ++x) errors[x] += partials[x];
+            add_compensated(totals, errors, kThin * kThin);
+        }
+        for (int64_t i = 0; i < thin_count; ++i) std::copy_n(totals + i * kThin, count, sums + i * pitch);
+    }
+
     // sums[i * pitch + j] of lines first + j, eight at a time, each along k.
     BK_HD void sum_along(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
         const E *const few = thin.first(g), *const from = many.first(g) + first * many.line;
         constexpr int64_t kTerms = kRun / 4;
         alignas(64) S rooms[2][kThin][kTerms];
-        for (int64_t j = 0; j < count; j += kThin) {
-            ThinParts<S> parts{};
-            const int64_t whole = p.k / kThinLanes * kThinLanes;
-            for (int64_t k = 0; k < p.k;) {
+        const auto sum_run = [&](int64_t j, int64_t begin, int64_t end, ThinParts<S>& parts) {
+            const int64_t whole = end / kThinLanes * kThinLanes;
+            for (int64_t k = begin; k < end;) {
                 const bool is_direct = kIsDirect && thin.k == 1 && k < whole;
-                const int64_t terms = is_direct ? whole - k : std::min(p.k - k, kTerms);
+                const int64_t terms = is_direct ? whole - k : std::min(end - k, kTerms);
                 const int64_t padded = ceil_div<int64_t>(terms, kThinLanes) * kThinLanes;
                 const S *thin_lines[kThin], *lines[kThin];
                 for (int64_t l = 0; l < kThin; ++l) {  // lines behind the last repeat it
@@ -138,8 +161,10 @@ struct ThinMatmul {
                 add_lines(static_cast<int>(thin_count), lines, thin_lines, padded, parts);
                 k += terms;
             }
-            parts.finish(thin_count, std::min<int64_t>(count - j, kThin), sums + j, pitch);
-        }
+        };
+        for (int64_t j = 0; j < count; j += kThin)
+            sum_runs(std::min<int64_t>(count - j, kThin), sums + j, pitch,
+                     [&](int64_t begin, int64_t end, ThinParts<S>& parts) { sum_run(j, begin, end, parts); });
     }
 
     // sum_along() of bf16, whose many lines are read as they lie.
@@ -148,15 +173,14 @@ struct ThinMatmul {
         constexpr int64_t kRoom = 512, kPairs = kPairBlock, kDots = 8192;
         alignas(64) S thin_room[kRoom];
         alignas(64) uint16_t tails[kThin][kPairs];
-        const int64_t slots = thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8, most = kRoom / slots;
+        const int64_t slots = this->lines(), most = kRoom / slots;
         const int64_t whole = p.k / kPairs * kPairs;
         const int32_t least =
             thin.k == 1 ? least_thin(few, thin.line * static_cast<int64_t>(sizeof(E)), static_cast<int>(thin_count), p.k) : 0;
-        for (int64_t j = 0; j < count; j += kThin) {
-            ThinParts<S> parts{};
-            for (int64_t k = 0; k < p.k;) {
+        const auto sum_run = [&](int64_t j, int64_t begin, int64_t end, ThinParts<S>& parts) {
+            for (int64_t k = begin; k < end;) {
                 if (least != 0 && k < whole) {
-                    const int64_t dots = std::min(whole - k, kDots);
+                    const int64_t dots = std::min({whole, end, k + kDots}) - k;
                     const uint16_t *few_lines[kThin], *many_lines[kThin];
                     for (int64_t l = 0; l < kThin; ++l) {
                         few_lines[l] = reinterpret_cast<const uint16_t*>(few + std::min(l, thin_count - 1) * thin.line + k);
@@ -167,7 +191,7 @@ struct ThinMatmul {
                         continue;
                     }
                 }
-                const int64_t terms = k < whole ? std::min(whole - k, most) : p.k - k;
+                const int64_t terms = k < whole ? std::min({whole, end, k + most}) - k : end - k;
                 const int64_t padded = ceil_div<int64_t>(terms, kPairs) * kPairs;
                 const S* thin_lines[kThin];
                 const uint16_t* lines[kThin];
@@ -185,8 +209,10 @@ struct ThinMatmul {
                 add_pairs(static_cast<int>(thin_count), lines, thin_lines, padded, parts);
                 k += terms;
             }
-            parts.finish(thin_count, std::min<int64_t>(count - j, kThin), sums + j, pitch);
-        }
+        };
+        for (int64_t j = 0; j < count; j += kThin)
+            sum_runs(std::min<int64_t>(count - j, kThin), sums + j, pitch,
+                     [&](int64_t begin, int64_t end, ThinParts<S>& parts) { sum_run(j, begin, end, parts); });
     }
 
     // Even terms before odd ones, zeros behind the last.
@@ -203,13 +229,39 @@ struct ThinMatmul {
     }
 
     BK_HD void sum(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
-        if constexpr (std::is_same_v<T, bf16>) {
-            if (is_across) return sum_pairs_across(g, first, count, sums, pitch);
+        if (is_across) return sum_rows(g, first, count, sums, pitch);
+        if constexpr (std::is_same_v<T, bf16>)
             sum_pairs_along(g, first, count, sums, pitch);
-        } else {
-            if (is_across) return sum_across(g, first, count, sums, pitch);
+        else
             sum_along(g, first, count, sums, pitch);
+    }
+
+    // Sums of rows, kPartial of them after another.
+    BK_HD void sum_rows(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
+        const auto add = [&](int64_t begin, int64_t end) {
+            if constexpr (std::is_same_v<T, bf16>)
+                sum_pairs_across(g, first, count, begin, end, sums, pitch);
+            else
+                sum_across(g, first, count, begin, end, sums, pitch);
+        };
+        const int64_t all = lines() * pitch;
+        std::fill_n(sums, all, S(0));
+        if (p.k <= kPartial)
+            add(0, p.k);
+        else
+            sum_partials(sums, all, add);
+        if constexpr (std::is_same_v<T, bf16>) part_sums(count, sums, pitch);
+    }
+
+    template <class Add>
+    BK_HD void sum_partials(S* sums, int64_t count, const Add& add) const {
+        alignas(64) S totals[kSums];
+        std::fill_n(totals, count, S(0));
+        for (int64_t k = 0; k < p.k; k += kPartial) {
+            add(k, std::min(p.k, k + kPartial));
+            add_compensated(totals, sums, count);
         }
+        std::copy_n(totals, count, sums);
     }
 
     static BK_HD const S* place(const E* from, int64_t step, int64_t terms, int64_t padded, S* room, bool is_direct) {
@@ -260,8 +312,7 @@ struct ThinMatmul {
 
     // Long strips are read fast, and each thread wants one.
     void run() const {
-        const int64_t lines = thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8;
-        const int64_t most = kSums / lines / (p.gate == nullptr ? 1 : 2);
+        const int64_t most = kSums / lines() / (p.gate == nullptr ? 1 : 2);
         const int64_t wanted = ceil_div<int64_t>(many_count * p.batch, 2 * thread_count());
         const int64_t strip = std::min(most, std::max<int64_t>(ceil_div<int64_t>(wanted, 64) * 64, 64));
         const int64_t bytes = strip * (p.k + 1) * static_cast<int64_t>(sizeof(E));

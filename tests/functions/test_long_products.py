@@ -1,0 +1,65 @@
+"""Products of matrices with long sums, in every layout: errors grow with the logarithm of k, not with k.
+
+Equal terms are the worst case: the rounding errors of a running sum have one sign, so that a sum of a million of
+them, one after another, is thousands of units off.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import baracuda as bk
+
+SIZES = [(1, 1), (1, 2), (2, 1), (3, 40), (40, 3), (8, 8), (8, 200), (12, 20), (70, 50)]
+LENGTHS = (1000, 40_000, 300_001)
+
+
+def stored(x, is_turned):
+    return np.ascontiguousarray(x.T).T if is_turned else x
+
+
+def bound(k, dtype):
+    return 8 * math.log2(k) * np.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("k", LENGTHS)
+@pytest.mark.parametrize(("m", "n"), SIZES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_equal_terms(m, n, k, dtype):
+    a, b = np.full((m, k), 0.1, dtype), np.full((k, n), 0.3, dtype)
+    want = np.longdouble(a[0, 0]) * np.longdouble(b[0, 0]) * k
+    for turned in itertools.product((False, True), repeat=2):
+        got = np.asarray(bk.matmul(stored(a, turned[0]), stored(b, turned[1])))
+        assert np.max(np.abs(got - want)) <= bound(k, dtype) * want, turned
+
+
+@pytest.mark.parametrize("k", LENGTHS)
+@pytest.mark.parametrize(("m", "n"), SIZES)
+def test_random_terms(rng, m, n, k):
+    a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
+    want = a.astype(np.float64) @ b.astype(np.float64)
+    for turned in itertools.product((False, True), repeat=2):
+        got = np.asarray(bk.matmul(stored(a, turned[0]), stored(b, turned[1])))
+        assert np.max(np.abs(got - want) / want) <= bound(k, np.float32), turned
+
+
+@pytest.mark.parametrize("features", [1, 2, 8, 20])
+def test_gradient_of_weights(features):
+    """Of many rows and few features, which few results have."""
+    rows = 300_001
+    dy, x = np.full((rows, 3), 0.1, np.float32), np.full((rows, features), 0.3, np.float32)
+    _, dw, dbias = bk.linear_backward(dy, x, np.ones((3, features), np.float32))
+    want = np.longdouble(dy[0, 0]) * np.longdouble(x[0, 0]) * rows
+    assert np.max(np.abs(np.asarray(dw) - want)) <= bound(rows, np.float32) * want
+    want = np.longdouble(dy[0, 0]) * rows
+    assert np.max(np.abs(np.asarray(dbias) - want)) <= bound(rows, np.float32) * want
+
+
+def test_ones_are_counted():
+    """The smallest sum that f32 cannot count to, one by one."""
+    k = 2**24 + 2**21
+    a, b = np.ones((1, 1), np.float32), np.ones((1, 1), np.float32)
+    a, b = np.broadcast_to(a, (1, k)).copy(), np.broadcast_to(b, (k, 2)).copy()
+    np.testing.assert_array_equal(bk.matmul(a, b), np.float32(k))
