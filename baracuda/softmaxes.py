@@ -19,7 +19,7 @@ from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.descriptor import Descriptor, ShapedDescriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, SoftmaxKind
-from baracuda.plan import Plan
+from baracuda.plan import ParamPlan, Plan
 
 
 def _temperature(name: str, value: object) -> float:
@@ -161,21 +161,23 @@ class SoftmaxBackwardPlan(_AlongAxisPlan):
     }  # fmt: skip
 
 
-class GumbelSoftmaxPlan(_AlongAxisPlan):
+class GumbelSoftmaxPlan(_AlongAxisPlan, ParamPlan):
     """u_rand is f32, of the shape of x and contiguous, uniform in (0, 1)."""
 
     __slots__ = ()
     op = "gumbel_softmax_{T}"
+    others = ("gumbel_softmax_param_{T}",)
     kind = SoftmaxKind.GUMBEL_SOFTMAX
 
 
-class GumbelSoftmaxBackwardPlan(_AlongAxisPlan):
+class GumbelSoftmaxBackwardPlan(_AlongAxisPlan, ParamPlan):
     """Times 1 / temperature, which the reference leaves to the caller. y is the soft result of the noise that the
     forward op had.
     """
 
     __slots__ = ()
     op = "gumbel_softmax_backward_{T}"
+    others = ("gumbel_softmax_param_backward_{T}",)
     kind = SoftmaxKind.GUMBEL_SOFTMAX
 
 

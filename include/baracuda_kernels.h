@@ -12497,8 +12497,8 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_f64_workspace_size(int32_t max_tim
  * dlog_probs = (exp(log_probs) - the share of all paths that have the class in the frame) s: the gradient of the
  * logits of which log_probs is the log-softmax. s is dloss of the sample for reduction_mode 0, dloss[0] for 1 and
  * 2, where results is 1, times inv_denom: 1 / sum of target_lengths for the mean, else 1. Frames behind a sample's
- * are 0, and so is a sample whose loss was infinite with zero_infinity; without, its paths have no share. alpha_ws
- * and per_sample_loss are loss_ctc's, the latter its workspace.
+ * are 0. A sample whose loss is infinite has a gradient of 0 with zero_infinity, and without of NaN. alpha_ws and
+ * per_sample_loss are loss_ctc's, the latter its workspace.
  *   in    log_probs: T [max_time, batch_size, num_classes]
  *   in    targets: i64 [batch_size, max_target_len]
  *   in    input_lengths: i64 [batch_size]
@@ -12566,8 +12566,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f64_can_implement(i
  * dlog_probs = (exp(log_probs) - the share of all paths that have the class in the frame) s: the gradient of the
  * logits of which log_probs is the log-softmax. s is dloss of the sample for reduction_mode 0, dloss[0] over
  * batch_size and the sample's target length, at least 1, for 1, and dloss[0] for 2. Frames behind a sample's are
- * 0, and so is a sample whose loss was infinite with zero_infinity; without, its paths have no share. targets,
- * alpha and per_sample_loss are those of loss_ctc_ragged.
+ * 0. A sample whose loss is infinite has a gradient of 0 with zero_infinity, and without of NaN. targets, alpha
+ * and per_sample_loss are those of loss_ctc_ragged.
  *   in    log_probs: T [max_time, batch_size, num_classes]
  *   in    targets: I [targets_numel]
  *   in    input_lengths: i64 [batch_size]
@@ -21530,6 +21530,39 @@ BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_bf16_workspace_size
 BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
 BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau, const void* dy, const void* y, const void* dx);
 BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, float inv_tau);
+
+/*
+ * gumbel_softmax_param_{T}  (T: f64)
+ * As gumbel_softmax, with inv_tau in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_x: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   in    x: T [shape]
+ *   in    u_rand: f32 [numel]
+ *   out   y: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_param_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, const void* x, const void* u_rand, void* y, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_param_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard, const void* x, const void* u_rand, const void* y);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_param_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_x, int64_t softmax_stride_y, double inv_tau, int32_t hard);
+
+/*
+ * gumbel_softmax_param_backward_{T}  (T: f64)
+ * As gumbel_softmax_backward, with inv_tau in f64: a float would make an error of its own.
+ *   host  shape: i32 [rank]
+ *   host  stride_dy: i64 [rank]
+ *   host  stride_y: i64 [rank]
+ *   host  stride_dx: i64 [rank]
+ *   in    dy: T [shape]
+ *   in    y: T [shape]
+ *   out   dx: T [shape]
+ *   workspace as for softmax
+ *   deterministic
+ */
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_param_backward_f64_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, double inv_tau, const void* dy, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
+BARACUDA_API int32_t baracuda_kernels_gumbel_softmax_param_backward_f64_can_implement(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, double inv_tau, const void* dy, const void* y, const void* dx);
+BARACUDA_API size_t baracuda_kernels_gumbel_softmax_param_backward_f64_workspace_size(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_y, const int64_t* stride_dx, int32_t softmax_axis, int32_t softmax_extent, int64_t softmax_stride_dy, int64_t softmax_stride_y, double inv_tau);
 
 /*
  * sparsemax_{T}  (T: f32 f16 bf16 f64)

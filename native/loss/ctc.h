@@ -4,6 +4,7 @@
 // probability of all paths through the first t + 1 frames that end in state k, beta[t, k] that of the rest of them.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
@@ -11,6 +12,7 @@
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
 #include "core/math/math.h"
+#include "core/math/wide_range.h"
 #include "core/pointwise/pointwise.h"
 #include "core/rows/row_map.h"
 #include "core/rows/team.h"
@@ -38,11 +40,6 @@ struct CtcSteps {
         for (int i = 0; i < kCtcStates; ++i) sum[i] = log_sum(a[i], b[i], c[i]);
     }
 };
-
-template <class C>
-BK_HD bool is_finite(C x) {
-    return x < C(INFINITY) && x > -C(INFINITY);
-}
 
 // Targets of 4 or 8 bytes, of which kernels know at run time. There are `count`: max_labels for each sample, or as many as it
 // has, one sample's behind those of the one before it.
@@ -350,7 +347,8 @@ struct CtcGradient {
         const CtcSample<T> sample(batch, team, n);
         const bool is_zeroed = zeroes_infinity && !is_finite(batch.loss(alpha, n));
         const C over = is_mean_of_samples && sample.end > 0 ? static_cast<C>(sample.end / 2) : C(1);
-        const C scale = widen(dloss[n * dy_step]) * factor / over;
+        // A sample that cannot be aligned has no gradient: NaN, as in PyTorch.
+        const C scale = is_finite(losses[n]) ? widen(dloss[n * dy_step]) * factor / over : C(NAN);
         for (int64_t t = is_zeroed ? 0 : sample.frames; t < batch.max_time; ++t)
             for (int64_t c = team.rank; c < batch.classes; c += team.size) frame(t, n)[c] = narrow<T>(C(0));
         if (is_zeroed || sample.frames == 0) return;

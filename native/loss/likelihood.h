@@ -95,7 +95,7 @@ struct KlDiv {
         }
         BK_HD C operator()(C pred, C target) const {
             return is_log ? share(math::exp<T>(target), target - pred)
-                          : math::select(target > C(0), target * (math::log<T>(target) - pred), C(0));
+                          : math::select(target <= C(0), C(0), target * (math::log<T>(target) - pred));
         }
     };
     template <class T>
@@ -108,8 +108,8 @@ struct KlDiv {
             each_value(f, &F::is_log, body);
         }
         BK_HD C operator()(C target, C dy) const {
-            const C probability = is_log ? math::exp<T>(target) : math::select(target > C(0), target, C(0));
-            return math::select(probability > C(0), -probability * (dy * factor), C(0));
+            const C probability = is_log ? math::exp<T>(target) : target;
+            return math::select(probability <= C(0), C(0), -probability * (dy * factor));
         }
     };
     template <class T>
@@ -169,13 +169,19 @@ struct PoissonNll {
     }
 };
 
+// A variance, bounded below; NaN stays.
+template <class C>
+BK_HD C bounded_variance(C var, C least) {
+    return math::select(var < least, least, var);
+}
+
 struct GaussianNll {
     template <class T>
     struct Term {
         using C = compute_t<T>;
         C least, constant;
         BK_HD C operator()(C x, C target, C var) const {
-            const C v = math::max(var, least), d = x - target;
+            const C v = bounded_variance(var, least), d = x - target;
             return C(0.5) * (math::log<T>(v) + d * d / v) + constant;
         }
     };
@@ -183,7 +189,9 @@ struct GaussianNll {
     struct Gradient {
         using C = compute_t<T>;
         C factor, least;
-        BK_HD C operator()(C x, C target, C var, C dy) const { return (x - target) / math::max(var, least) * (dy * factor); }
+        BK_HD C operator()(C x, C target, C var, C dy) const {
+            return (x - target) / bounded_variance(var, least) * (dy * factor);
+        }
     };
     template <class T>
     static Term<T> term(double eps, int32_t is_full = 0) {

@@ -82,7 +82,7 @@ struct KlDivTargetGradient {
     }
     BK_HD C operator()(C pred, C target, C dy) const {
         if (is_log) return share(math::exp<T>(target), target - pred + C(1)) * (dy * factor);
-        return math::select(target > C(0), (math::log<T>(target) - pred + C(1)) * (dy * factor), C(0));
+        return math::select(target <= C(0), C(0), (math::log<T>(target) - pred + C(1)) * (dy * factor));
     }
 };
 
@@ -121,7 +121,7 @@ struct GaussianVarianceGradient {
     using C = compute_t<T>;
     C factor, least;
     BK_HD C operator()(C x, C target, C var, C dy) const {
-        const C v = math::max(var, least), d = x - target;
+        const C v = bounded_variance(var, least), d = x - target;
         return C(0.5) * (C(1) - d * (d / v)) / v * (dy * factor);
     }
 };

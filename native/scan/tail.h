@@ -29,7 +29,9 @@ struct ProductTail {
         return {later.factor * earlier.factor, tail};
     }
     BK_HD C value(int64_t, const State& before, const State&, C dy, C, C y) const {
-        return static_cast<C>(y * (exclusive ? before.tail : dy + before.tail));
+        // A product that overflowed has a gradient of 0 where no result, or none with a gradient, has it as a factor.
+        const double tail = exclusive ? before.tail : dy + before.tail;
+        return tail == 0 && math::fabs<C>(y) == kInfinity<C> ? C(0) : static_cast<C>(y * tail);
     }
 };
 

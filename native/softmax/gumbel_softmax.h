@@ -78,7 +78,8 @@ inline Status require_temperature(double inv_tau) {
     return Status::kOk;
 }
 
-template <class T>
+// The temperature is a float in the reference, also of f64; Tau may be double.
+template <class T, class Tau = float>
 struct GumbelSoftmax {
     int64_t numel;
     int32_t rank;
@@ -89,7 +90,7 @@ struct GumbelSoftmax {
     int32_t softmax_extent;
     int64_t softmax_stride_x;
     int64_t softmax_stride_y;
-    float inv_tau;
+    Tau inv_tau;
     int32_t hard;
 
     Work work() const { return forward().work(); }
@@ -99,7 +100,7 @@ struct GumbelSoftmax {
     }
     size_t workspace_size() const { return map_rows_workspace<op::GumbelHardRows<T>>(rows()); }
     Status run(const T* x, const float* u_rand, T* y, const Launch& launch) const {
-        const compute_t<T> factor = inv_tau;
+        const auto factor = static_cast<compute_t<T>>(inv_tau);
         if (hard != 0) return run_rows(op::GumbelHardRows<T>{{}, factor}, x, u_rand, y, launch);
         return run_rows(op::GumbelSoftmaxRows<T>{{{}, false}, factor}, x, u_rand, y, launch);
     }
@@ -120,7 +121,7 @@ private:
 };
 
 // The gradient of softmax, times inv_tau.
-template <class T>
+template <class T, class Tau = float>
 struct GumbelSoftmaxBackward {
     int64_t numel;
     int32_t rank;
@@ -132,7 +133,7 @@ struct GumbelSoftmaxBackward {
     int32_t softmax_extent;
     int64_t softmax_stride_dy;
     int64_t softmax_stride_y;
-    float inv_tau;
+    Tau inv_tau;
 
     using Rows = op::SoftmaxBackwardRows<T>;
     Work work() const { return backward().work(); }
@@ -142,7 +143,7 @@ struct GumbelSoftmaxBackward {
     }
     size_t workspace_size() const { return map_rows_workspace<Rows>(backward().rows()); }
     Status run(const T* dy, const T* y, T* dx, const Launch& launch) const {
-        return backward().run_rows(Rows{{}, false, inv_tau}, dy, y, dx, launch);
+        return backward().run_rows(Rows{{}, false, static_cast<compute_t<T>>(inv_tau)}, dy, y, dx, launch);
     }
 
 private:

@@ -136,6 +136,7 @@ def product_tails(dy, x, y):
     for j in reversed(range(len(x))):
         before = y[j - 1] if j > 0 else 1.0
         value[j], size[j] = before * (dy[j] + tail), np.abs(before) * (np.abs(dy[j]) + tail_size)
+        value[j] = np.where((dy[j] + tail == 0) & np.isinf(before), 0, value[j])  # overflowed, and no result has it
         tail, tail_size = x[j] * (dy[j] + tail), np.abs(x[j]) * (np.abs(dy[j]) + tail_size)
     return value, size
 

@@ -284,7 +284,9 @@ def case(row, make, reference, output, tolerance, shapes, bad, gradient=False):
     )  # fmt: skip
 
 
-def gumbel_cases():
+def gumbel_cases(wide=False):
+    """`wide`: the row whose temperature is f64."""
+    cold = 10 / 3 if wide else 2.5  # no float
     shapes = {n: s for n, s in (SHAPES | LONG).items() if n not in ("huge", "longest")}
     make = problems(gumbel(0), shapes)
     make |= {
@@ -293,11 +295,11 @@ def gumbel_cases():
             gumbel(1), {n: s for n, s in shapes.items() if n not in ("special", "lost", "infinite", "infinite_rows")}
         ).items()
     }
-    make |= {f"{n}, cold": p for n, p in problems(gumbel(0, 2.5), {n: shapes[n] for n in ("plain", "large")}).items()}
+    make |= {f"{n}, cold": p for n, p in problems(gumbel(0, cold), {n: shapes[n] for n in ("plain", "large")}).items()}
     bad = [*bad_calls(("stride_x", "stride_y"), ("stride_x", "stride_y"), ("x", "u_rand", "y")), *BAD_TEMPERATURE]
     return Case(
-        row="gumbel_softmax_{T}", problems=make, reference=gumbel_reference, tolerance={"y": "softmax"},
-        plain="plain", large="large", bad=tuple(bad), idle=IDLE,
+        row=f"gumbel_softmax{'_param' * wide}_{{T}}", problems=make, reference=gumbel_reference,
+        tolerance={"y": "softmax"}, plain="plain", large="large", bad=tuple(bad), idle=IDLE,
     )  # fmt: skip
 
 
@@ -312,9 +314,13 @@ CASES = (
         for log in ("", "log_") for form in ("", "_strided")
     ),
     gumbel_cases(),
-    case("gumbel_softmax_backward_{T}", backward(softmax_reference(False), inv_tau=2.5),
-         softmax_backward_reference(False), "dx", "softmax", SAVED | LONG, (*BACKWARD, *BAD_TEMPERATURE),
-         gradient=True),
+    gumbel_cases(wide=True),
+    *(
+        case(f"gumbel_softmax{form}_backward_{{T}}", backward(softmax_reference(False), inv_tau=inv_tau),
+             softmax_backward_reference(False), "dx", "softmax", SAVED | LONG, (*BACKWARD, *BAD_TEMPERATURE),
+             gradient=True)
+        for form, inv_tau in (("", 2.5), ("_param", 10 / 3))
+    ),
     case("sparsemax_{T}", forward, sparsemax_reference, "y", "sparsemax", SAFE | LONG, FORWARD),
     case("sparsemax_backward_{T}", backward(sparsemax_reference), sparsemax_backward_reference, "dx", "softmax",
          SAVED | LONG, BACKWARD, gradient=True),

@@ -79,7 +79,7 @@ def logits(x: np.ndarray, t: np.ndarray) -> Terms:
 def kl_div(x: np.ndarray, t: np.ndarray) -> Terms:
     _, magnitude = parted(t * np.log(t), -t * x)
     value = t * (np.log(t) - x)
-    return without(~(t > 0), value), without(~(t > 0), magnitude)
+    return without(t <= 0, value), without(t <= 0, magnitude)
 
 
 def poisson(x: np.ndarray, t: np.ndarray, flag: int) -> Terms:
@@ -93,7 +93,7 @@ def poisson_slope(x: np.ndarray, t: np.ndarray, flag: int) -> tuple[Terms]:
 
 
 def variance(v: np.ndarray, eps: float) -> np.ndarray:
-    return np.where(v > eps, v, eps)
+    return np.where(v < eps, eps, v)
 
 
 def gaussian(x: np.ndarray, t: np.ndarray, v: np.ndarray, eps: float) -> Terms:
@@ -137,7 +137,7 @@ LOSSES = {
         ("logits", "target"), logits, lambda x, t: (parted(sigmoid(x), -t),), domain={"target": "probability"},
     ),
     "kl_div": Loss(
-        PAIR, kl_div, lambda t: (whole(np.where(t > 0, -t, 0.0)),), gradients=("dinput",), reads=("target",),
+        PAIR, kl_div, lambda t: (whole(np.where(t <= 0, 0.0, -t)),), gradients=("dinput",), reads=("target",),
     ),
     "poisson_nll": Loss(
         ("input", "target"), poisson, poisson_slope, gradients=("dinput",), parameter="log_input_flag", values=(1, 0),
@@ -456,7 +456,7 @@ def kl_div_target(x: np.ndarray, t: np.ndarray, flag: int) -> Terms:
         _, magnitude = parted(*(without(share == 0, share * part) for part in (t, -x, 1.0)))
         return without(share == 0, share * (t - x + 1)), magnitude
     value, magnitude = parted(np.log(t), -x, 1.0)
-    return without(~(t > 0), value), without(~(t > 0), magnitude)
+    return without(t <= 0, value), without(t <= 0, magnitude)
 
 
 def poisson_target(x: np.ndarray, flag: int) -> Terms:

@@ -159,7 +159,7 @@ def backward(problem):
             for c in range(s["num_classes"]):
                 gamma[:, c] = share[:, states == c].sum(1)
             p = np.exp(x[:frames, n])
-            value[:frames, n] = (p - gamma) * scale
+            value[:frames, n] = np.nan if lost[n] else (p - gamma) * scale
             worth = (
                 4
                 + np.abs(loss if np.isfinite(loss) else 0)

@@ -58,7 +58,7 @@ def divergence(x, t, flag):
 
 
 def divergence_slope(t, flag):
-    return whole(-np.exp(t) if flag else np.where(t > 0, -t, 0.0))
+    return whole(-np.exp(t) if flag else np.where(t <= 0, 0.0, -t))
 
 
 # arguments of the oracle, from a problem
