@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "core/math/wide_range.h"
 #include "core/rows/row_sums_cpu.h"
 #include "embedding/embedding_bag.h"
 
@@ -41,9 +42,20 @@ BK_HD void sum_bag(const BagShape& shape, const T* weight, const I* indices, [[m
             const T* const x = row(k);
             for (int64_t i = 0; i < width; ++i) sum[i] += term(k, x[i]);
         }
+        const C divisor = shape.is_mean() ? static_cast<C>(kept) : C(1);
+        int lost = 0;
+        for (int64_t i = 0; i < width; ++i) lost |= int(!is_finite(sum[i]));
         if (shape.is_mean())
-            for (int64_t i = 0; i < width; ++i) sum[i] /= static_cast<C>(kept);
+            for (int64_t i = 0; i < width; ++i) sum[i] /= divisor;
         for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(sum[i]);
+        if (lost == 0) return;
+        for (int64_t i = 0; i < width; ++i) {
+            if (is_finite(sum[i])) continue;
+            C scaled = 0;
+            for (int64_t k = first; k < bag.last; k = next_kept(k + 1))
+                scaled += term(k, weight[static_cast<int64_t>(indices[k]) * d + c + i]) * kScale<C>;
+            y[c + i] = narrow<T>(scaled / divisor * (C(1) / kScale<C>));
+        }
     });
 }
 

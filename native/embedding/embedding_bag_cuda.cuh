@@ -1,6 +1,7 @@
 // A group of threads a bag; a bag of more than kLongBag indices is shared by its block.
 #pragma once
 
+#include "core/math/wide_range.h"
 #include "core/rows/row_groups.cuh"
 #include "embedding/embedding_bag.h"
 
@@ -9,10 +10,11 @@ namespace bk {
 constexpr int kBagThreads = 256;
 constexpr int kLongBag = 512;
 
-// Adds the kept rows of positions [first, last), each times its scale where there are any, to `sum` and returns their number.
+// Adds the kept rows of positions [first, last), each times `common` and its scale where there are any, to `sum` and returns
+// their number.
 template <int N, class T, class I, class C>
 BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* indices, const T* scales, int32_t first,
-                               int32_t last, int64_t column, C (&sum)[N]) {
+                               int32_t last, int64_t column, C common, C (&sum)[N]) {
     constexpr int kUnroll = 8;
     const bool inside = column < shape.embedding_dim;
     int32_t kept = 0;
@@ -32,11 +34,7 @@ BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* 
         for (int u = 0; u < kUnroll; ++u) {
             kept += keep[u];
             if (!keep[u] || !inside) continue;
-            if (scales == nullptr) {
-                add_row(sum, row[u]);
-                continue;
-            }
-            const C factor = widen(scale[u]);
+            const C factor = scales == nullptr ? common : widen(scale[u]) * common;
 #pragma unroll
             for (int i = 0; i < N; ++i) sum[i] = fma(factor, widen_lane(row[u], i), sum[i]);
         }
@@ -54,6 +52,25 @@ BK_DEVICE void store_bag(const BagShape& shape, T* out, int64_t bag, int64_t col
     store<N>(out + bag * shape.embedding_dim + column, row);
 }
 
+template <int N, class C>
+BK_DEVICE bool are_lost(const C (&sum)[N]) {
+    bool are_lost = false;
+#pragma unroll
+    for (int i = 0; i < N; ++i) are_lost = are_lost || !is_finite(sum[i]);
+    return are_lost;
+}
+
+// The stored results that are not finite, from sums of scaled rows: a mean of finite rows is finite.
+template <int N, class T, class C>
+BK_DEVICE void store_lost(const BagShape& shape, T* out, int64_t bag, int64_t column, const C (&scaled)[N], int32_t kept) {
+    if (column >= shape.embedding_dim) return;
+    const C divisor = shape.is_mean() && kept > 0 ? static_cast<C>(kept) : C(1);
+    T* const row = out + bag * shape.embedding_dim + column;
+#pragma unroll
+    for (int i = 0; i < N; ++i)
+        if (!is_finite(widen(row[i]))) row[i] = narrow<T>(scaled[i] / divisor * (C(1) / kScale<C>));
+}
+
 template <int N, class T, class I>
 __global__ void __launch_bounds__(kBagThreads) embedding_bag_kernel(BagShape shape, const T* weight, const I* indices,
                                                                     IdArray offsets, const T* scales, T* out, int group) {
@@ -63,10 +80,19 @@ __global__ void __launch_bounds__(kBagThreads) embedding_bag_kernel(BagShape sha
     if (place.worker < shape.num_bags) range = shape.bag(offsets, place.worker);
     const bool is_long = range.last - range.first > kLongBag;
     if (place.worker < shape.num_bags && !is_long) {
-        C sum[N];
-        clear_row(sum);
-        const int32_t kept = add_bag_rows<N>(shape, weight, indices, scales, range.first, range.last, place.column, sum);
-        store_bag<N>(shape, out, place.worker, place.column, sum, kept);
+        bool again = false;
+        do {
+            C sum[N];
+            clear_row(sum);
+            const int32_t kept = add_bag_rows<N>(shape, weight, indices, scales, range.first, range.last, place.column,
+                                                 again ? kScale<C> : C(1), sum);
+            if (again) {
+                store_lost<N>(shape, out, place.worker, place.column, sum, kept);
+                break;
+            }
+            store_bag<N>(shape, out, place.worker, place.column, sum, kept);
+            again = are_lost(sum);
+        } while (again);
     }
     if (!__syncthreads_or(is_long)) return;
 
@@ -83,7 +109,7 @@ __global__ void __launch_bounds__(kBagThreads) embedding_bag_kernel(BagShape sha
         clear_row(sum);
         const int32_t first = range.first + static_cast<int32_t>(length * mine / groups);
         const int32_t last = range.first + static_cast<int32_t>(length * (mine + 1) / groups);
-        slice_kept[threadIdx.x] = add_bag_rows<N>(shape, weight, indices, scales, first, last, place.column, sum);
+        slice_kept[threadIdx.x] = add_bag_rows<N>(shape, weight, indices, scales, first, last, place.column, C(1), sum);
 #pragma unroll
         for (int i = 0; i < N; ++i) slice[threadIdx.x][i] = sum[i];
         __syncthreads();
@@ -95,6 +121,11 @@ __global__ void __launch_bounds__(kBagThreads) embedding_bag_kernel(BagShape sha
                 for (int i = 0; i < N; ++i) sum[i] += slice[other * group + place.lane][i];
             }
             store_bag<N>(shape, out, bag, place.column, sum, kept);
+            if (are_lost(sum)) {
+                clear_row(sum);
+                add_bag_rows<N>(shape, weight, indices, scales, range.first, range.last, place.column, kScale<C>, sum);
+                store_lost<N>(shape, out, bag, place.column, sum, kept);
+            }
         }
         __syncthreads();
     }

@@ -12,6 +12,21 @@
 
 namespace bk {
 
+// Columns [c, c + width) of one segment whose folds are lost are folded again (core/rows/folds.h).
+template <int64_t kMost, class Fold, class T>
+BK_COLD void fold_lost_rows(const Fold& fold, const T* input, int64_t d, const SegmentRows& rows, int64_t c, int64_t width,
+                            const typename Fold::Acc* lost, T* y) {
+    typename Fold::Again again[kMost];
+    for (int64_t i = 0; i < width; ++i) again[i] = fold.start_again();
+    for (int64_t k = 0; k < rows.count; ++k) {
+        const T* const x = input + rows[k] * d + c;
+        for (int64_t i = 0; i < width; ++i)
+            if (fold.is_lost(lost[i])) fold.add_again(again[i], widen(x[i]));
+    }
+    for (int64_t i = 0; i < width; ++i)
+        if (fold.is_lost(lost[i])) y[c + i] = fold.finish_again(again[i], rows.count);
+}
+
 // Columns of one segment. Blocks of rows are folded on their own, so the error of a sum grows with count / 64 + 64 rather than
 // with count.
 template <class Fold, class T>
@@ -41,6 +56,11 @@ BK_HD void fold_rows(const Fold& fold, const T* input, int64_t d, const SegmentR
             for (int64_t i = 0; i < width; ++i) fold.combine(total[i], block[i]);
         }
         for (int64_t i = 0; i < width; ++i) y[c + i] = fold.finish(total[i], rows.count);
+        if constexpr (kMayLoseRows<Fold>) {
+            int lost = 0;
+            for (int64_t i = 0; i < width; ++i) lost |= int(fold.is_lost(total[i]));
+            if (lost != 0) fold_lost_rows<most()>(fold, input, d, rows, c, width, total, y);
+        }
     });
 }
 

@@ -31,7 +31,7 @@ auto fold_of() {
     else if constexpr (kFold == SegmentFold::kMaxOrZero || kFold == SegmentFold::kMinOrZero)
         return ExtremeFold<T>{Order<T>::of(kFold == SegmentFold::kMaxOrZero), true};
     else
-        return SumFold<T>{kFold == SegmentFold::kMean};
+        return SumFold<T>(kFold == SegmentFold::kMean);
 }
 
 }  // namespace bk

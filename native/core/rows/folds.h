@@ -6,6 +6,12 @@
 //   void combine(Acc& a, const Acc& b) const;      a and b; the rows of b come after those of a
 //   Result finish(const Acc&, int64_t count) const;         of that many rows
 //   bool counts() const;                           whether finish() looks at the count
+//
+// and, where finite rows may be out of the range of an Acc,
+//
+//   bool is_lost(const Acc&) const                 whether they are collected again, in an Again of a range to spare:
+//   Again start_again() const, void add_again(Again&, compute_t<T> x) const,
+//   Result finish_again(const Again&, int64_t count) const
 #pragma once
 
 #include <cstdint>
@@ -13,6 +19,7 @@
 #include <type_traits>
 
 #include "core/math/math.h"
+#include "core/math/wide_range.h"
 #include "core/platform.h"
 #include "core/types/dtype.h"
 
@@ -30,12 +37,52 @@ struct FoldType<T, true> {
 template <class T>
 using fold_t = typename FoldType<T>::type;
 
+// Whether a fold collects lost rows again.
+template <class Fold, class = void>
+constexpr bool kMayLoseRows = false;
+template <class Fold>
+constexpr bool kMayLoseRows<Fold, std::void_t<typename Fold::Again>> = true;
+
+// What of a fold of floats finds sums out of range.
+template <class T, bool = std::is_integral_v<T> || std::is_same_v<T, f16>>
+struct LostSums {
+    using C = compute_t<T>;
+    struct Again {
+        C sum, error;  // of the scaled elements (Kahan 1965)
+    };
+    BK_HD bool is_lost(C sum) const { return !is_finite(sum); }
+    BK_HD Again start_again() const { return {0, 0}; }
+    BK_HD void add_again(Again& again, C x) const {
+        const C term = x * kScale<C> - again.error, total = again.sum + term, error = (total - again.sum) - term;
+        again = {total, math::select(is_finite(error), error, C(0))};
+    }
+};
+template <class T>
+struct LostSums<T, true> {};
+
+template <class T, bool = std::is_integral_v<T>>
+struct LostProducts {
+    using C = compute_t<T>;
+    using Again = WideNumber<C>;
+    BK_HD bool is_lost(C product) const {
+        return bool(int(!is_finite(product)) | int(math::fabs<C>(product) < kLeastNormal<C>));
+    }
+    BK_HD Again start_again() const { return {1, 0}; }
+    BK_HD void add_again(Again& again, C x) const { again = again * Again::of(x); }
+    BK_HD T finish_again(const Again& again, int64_t) const { return narrow<T>(again.value()); }
+};
+template <class T>
+struct LostProducts<T, true> {};
+
 // A sum, or a mean: one kernel serves both. The mean of no rows is 0.
 template <class T>
-struct SumFold {
+struct SumFold : LostSums<T> {
     using Acc = fold_t<T>;
     using Result = T;
     bool divides = false;
+
+    SumFold() = default;
+    explicit SumFold(bool is_mean) : divides(is_mean) {}
 
     BK_HD Acc identity() const { return 0; }
     BK_HD void add(Acc& acc, compute_t<T> x, uint32_t) const { acc += static_cast<Acc>(x); }
@@ -47,11 +94,17 @@ struct SumFold {
         else
             return narrow<T>(divides && count > 1 ? sum / static_cast<compute_t<T>>(count) : sum);
     }
+    template <class Again>
+    BK_HD T finish_again(const Again& again, int64_t count) const {
+        using C = compute_t<T>;
+        const C scaled = divides && count > 1 ? again.sum / static_cast<C>(count) : again.sum;
+        return narrow<T>(scaled * (C(1) / kScale<C>));
+    }
     BK_HD bool counts() const { return divides; }
 };
 
 template <class T>
-struct ProductFold {
+struct ProductFold : LostProducts<T> {
     using Acc = fold_t<T>;
     using Result = T;
 

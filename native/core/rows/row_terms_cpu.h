@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "core/math/wide_range.h"
 #include "core/rows/row_terms.h"
 
 namespace bk {
@@ -25,11 +26,18 @@ C sum_run(C* terms, int count) {
     return count == 0 ? C(0) : terms[0];
 }
 
+// Where the sum is out of range.
+template <class C>
+BK_COLD C sum_scaled(C* terms, int count) {
+    for (int i = 0; i < count; ++i) terms[i] *= kScale<C>;
+    return sum_run(terms, count);
+}
+
 template <class F, class T, class... In, class... RowIn>
 Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given, const F& f, const Inputs<In...>& x,
                      const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out) {
     using C = compute_t<T>;
-    C part[kMostRunSegments];
+    C part[kMostRunSegments], scaled[kMostRunSegments];
     const int64_t length = ceil_div<int64_t>(ceil_div<int64_t>(given.rows, kMostRunSegments), kTermsOfRun) * kTermsOfRun;
     const int64_t segments = ceil_div(given.rows, length);
     const auto sum_segments = [&](int64_t begin, int64_t end) {
@@ -37,15 +45,20 @@ Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given,
         constexpr std::index_sequence_for<RowIn...> row_ins{};
         C terms[kTermsOfRun];
         for (int64_t s = begin; s < end; ++s) {
-            part[s] = 0;
+            part[s] = scaled[s] = 0;
             const int64_t last = std::min((s + 1) * length, given.rows);
             for (int64_t first = s * length, done = 0; first < last; first = done) {
                 const TermRows<sizeof...(In)> run = given.run(first, std::min<int64_t>(kTermsOfRun, last - first));
                 done = first + run.rows;
-                // Nothing can fail on the CPU.
-                static_cast<void>(row_terms<F, T>(launch, run, f, from_row(x, given, first, ins),
-                                                  rows_from(row_inputs, first * given.row_step, row_ins), nullptr, terms));
-                part[s] += sum_run(terms, static_cast<int>(run.rows));
+                const auto make_terms = [&] {  // nothing can fail on the CPU
+                    static_cast<void>(row_terms<F, T>(launch, run, f, from_row(x, given, first, ins),
+                                                      rows_from(row_inputs, first * given.row_step, row_ins), nullptr, terms));
+                };
+                make_terms();
+                const C sum = sum_run(terms, static_cast<int>(run.rows));
+                part[s] += sum;
+                if (!is_finite(sum)) make_terms();
+                scaled[s] += is_finite(sum) ? sum * kScale<C> : sum_scaled(terms, static_cast<int>(run.rows));
             }
         }
     };
@@ -54,7 +67,8 @@ Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given,
         split_ranges(segments, ceil_div(grain, length), sum_segments);
     else
         sum_segments(0, segments);
-    *out = narrow<T>(sum_run(part, static_cast<int>(segments)) * factor);
+    const C sum = sum_run(part, static_cast<int>(segments));
+    *out = narrow<T>(is_finite(sum) ? sum * factor : sum_run(scaled, static_cast<int>(segments)) * factor * (C(1) / kScale<C>));
     return Status::kOk;
 }
 

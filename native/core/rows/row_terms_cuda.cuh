@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/reduce/combine_cluster.cuh"
+#include "core/reduce/sums.h"
 #include "core/rows/row_exchange.cuh"
 #include "core/rows/row_kept.cuh"
 #include "core/rows/row_terms.h"
@@ -26,23 +27,33 @@ BK_DEVICE C sum_threads(C mine) {
     return part[0];
 }
 
-// Terms that lie `step` apart, `each` of them to a block, whose sum takes the place of its first one. With one block the sum
-// is added to *total and, if `out` is there, written.
+// Terms that lie `step` apart, `each` of them to a block, whose sum takes the place of its first one and whose scaled sum,
+// which has a range to spare, that of the second, if there is one. With one block the sum is added to *total and, if `out` is
+// there, written. Scaled sums stand behind the first `pairs` terms.
 template <class T, class C>
 __global__ void __launch_bounds__(kTermThreads)
-    sum_terms(C* terms, int64_t count, int64_t step, int64_t each, C* total, bool is_first, C factor, T* out) {
+    sum_terms(C* terms, int64_t count, int64_t step, int64_t pairs, int64_t each, C* total, bool is_first, C factor, T* out) {
     const int64_t begin = blockIdx.x * each, end = min(begin + each, count);
-    C sum = 0;
-    for (int64_t i = begin + threadIdx.x; i < end; i += kTermThreads) sum += terms[i * step];
+    C sum = 0, scaled = 0;
+    for (int64_t i = begin + threadIdx.x; i < end; i += kTermThreads) {
+        sum += terms[i * step];
+        scaled += i < pairs ? terms[i * step + 1] : terms[i * step] * kScale<C>;
+    }
     sum = sum_threads(sum);
+    __syncthreads();
+    scaled = sum_threads(scaled);
     if (threadIdx.x != 0) return;
     if (gridDim.x > 1) {
         terms[begin * step] = sum;
+        if (begin + 1 < count) terms[begin * step + 1] = scaled;
         return;
     }
-    if (!is_first) sum += *total;
+    if (!is_first) {
+        sum += *total;
+        scaled += *total * kScale<C>;
+    }
     *total = sum;
-    if (out != nullptr) *out = narrow<T>(sum * factor);
+    if (out != nullptr) *out = narrow<T>(SumAcc<C>{sum, scaled}.times(factor));
 }
 
 // One sum after another, in runs of 64 and of 64 runs, so that the error grows with the roots of as many.
@@ -66,11 +77,12 @@ public:
     BK_DEVICE C result() const { return all_ + runs_ + own_; }
 };
 
+// Sums, and beside them those of the scaled terms, which have a range to spare.
 template <class C>
-struct AddTerms {
-    using Acc = C;
-    BK_DEVICE C identity() const { return 0; }
-    BK_DEVICE C combine(C a, C b) const { return a + b; }
+struct AddSums {
+    using Acc = SumAcc<C>;
+    BK_DEVICE Acc identity() const { return {0, 0}; }
+    BK_DEVICE Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, a.recent + b.recent}; }
 };
 
 // Without a workspace there is one launch, of blocks that can add up what each of them has: those of a cluster, or one where
@@ -150,12 +162,12 @@ BK_DEVICE void sum_rows_of_teams(const F& f, const TermRows<sizeof...(In)>& give
     using Acc = typename F::Acc;
     constexpr int N = kTermLanes<In...>, V = kTermVectors<F, In...>;
     __shared__ RowExchange<Acc> exchange;
-    __shared__ RowExchange<C> of_terms;
+    __shared__ RowExchange<SumAcc<C>> of_terms;
     const int lanes = teams.lanes, lane = static_cast<int>(threadIdx.x) % lanes;
     const uint32_t n = static_cast<uint32_t>(given.columns), tile = static_cast<uint32_t>(lanes * N * V);
     const int teams_of_block = kAloneThreads / lanes, step = static_cast<int>(gridDim.x) * teams_of_block;
     const int64_t first = static_cast<int>(blockIdx.x) * teams_of_block + static_cast<int>(threadIdx.x) / lanes;
-    LongSum<C> sum;
+    LongSum<C> sum, scaled;
     int turn = 0;
     for (int64_t r = first; r < given.rows; r += step) {
         const Pack<const In*...> of_row = pack(get<I>(x.pointer) + given.offset(I, r)...);
@@ -191,11 +203,13 @@ BK_DEVICE void sum_rows_of_teams(const F& f, const TermRows<sizeof...(In)>& give
                 if (lane == 0 && j >= 0) f.pick(row, &all, widen(get<0>(of_row)[j * given.column_step]));
             }
         } while (f.finish(row, all, given.columns));
-        if (lane == 0) sum.add(get<1>(f.saved(row)));
+        if (lane != 0) continue;
+        sum.add(get<1>(f.saved(row)));
+        scaled.add(get<1>(f.saved(row)) * kScale<C>);
     }
-    const C of_block = combine_block(AddTerms<C>{}, sum.result(), of_terms, 0);
-    const C total = combine_cluster(AddTerms<C>{}, of_block);
-    if (blockIdx.x == 0 && threadIdx.x == 0) *out = narrow<T>(total * factor);
+    const SumAcc<C> of_block = combine_block(AddSums<C>{}, SumAcc<C>{sum.result(), scaled.result()}, of_terms, 0);
+    const SumAcc<C> total = combine_cluster(AddSums<C>{}, of_block);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *out = narrow<T>(total.times(factor));
 }
 
 template <class F, class T, class C, class In, class RowIn, int N>
@@ -233,16 +247,17 @@ size_t row_terms_workspace(int64_t rows) {
 
 template <class T, class C>
 Status add_terms(const Launch& launch, C* terms, int64_t count, C* total, bool is_first, C factor, T* out) {
-    int64_t step = 1;
+    int64_t step = 1, pairs = 0;
     if (count > kTermsOfBlock) {
         const int64_t blocks = ceil_div(count, kTermsOfBlock);
         BK_TRY((launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kTermThreads)}, sum_terms<T, C>, terms,
-                              count, step, kTermsOfBlock, total, is_first, factor, out)));
+                              count, step, pairs, kTermsOfBlock, total, is_first, factor, out)));
+        pairs = count / kTermsOfBlock + (count % kTermsOfBlock > 1 ? 1 : 0);
         count = blocks;
         step = kTermsOfBlock;
     }
-    return launch_kernel(launch, Grid{dim3(1), dim3(kTermThreads)}, sum_terms<T, C>, terms, count, step, count, total, is_first,
-                         factor, out);
+    return launch_kernel(launch, Grid{dim3(1), dim3(kTermThreads)}, sum_terms<T, C>, terms, count, step, pairs, count, total,
+                         is_first, factor, out);
 }
 
 template <class F, class T, class... In, class... RowIn>
