@@ -1,8 +1,8 @@
 """What autograd does with the operators, in reverse and forward mode, and under the transforms of torch.func.
 
 An operator's kernel for PyTorch's key Autograd records a node, as those of PyTorch's own operators do: transforms call
-it once for each of their levels. Functions that are computed by another one where they are differentiated, which has among
-its results what the gradient reads, call that one.
+it once for each of their levels. Functions that are computed by another one where they are differentiated, which has
+among its results what the gradient reads, call that one.
 """
 
 from __future__ import annotations

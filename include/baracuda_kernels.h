@@ -21539,7 +21539,9 @@ BARACUDA_API size_t baracuda_kernels_gumbel_softmax_backward_f64_workspace_size(
  *   host  stride_y: i64 [rank]
  *   in    x: T [shape]
  *   in    u_rand: f32 [numel]
- *   out   y: T [shape]
+ *   out   y: T [shape], may be x
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_x is stride_x[softmax_axis]; softmax_stride_y is
+ *     stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */
@@ -21556,7 +21558,9 @@ BARACUDA_API size_t baracuda_kernels_gumbel_softmax_param_f64_workspace_size(int
  *   host  stride_dx: i64 [rank]
  *   in    dy: T [shape]
  *   in    y: T [shape]
- *   out   dx: T [shape]
+ *   out   dx: T [shape], may be dy or y
+ *   limits: softmax_extent is shape[softmax_axis]; softmax_stride_dy is stride_dy[softmax_axis]; softmax_stride_y
+ *     is stride_y[softmax_axis]
  *   workspace as for softmax
  *   deterministic
  */

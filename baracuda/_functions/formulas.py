@@ -1,9 +1,9 @@
 """Gradients as formulas of a framework's own functions, so that they can be differentiated again, in either mode.
 
 A formula takes `m`, which has the functions of a framework under the names below, then the arrays of the gradient and
-its numbers, and gives its results, in order. 16-bit arrays arrive as f32. A result may still be broadcast to the shape of
-dy: whoever evaluates a formula sums it to the shape of its operand. Saved statistics depend on the input that they are
-of, although they arrive as arrays of their own.
+its numbers, and gives its results, in order. 16-bit arrays arrive as f32. A result may still be broadcast to the shape
+of dy: whoever evaluates a formula sums it to the shape of its operand. Saved statistics depend on the input that they
+are of, although they arrive as arrays of their own.
 
 m  exp log sin cos tan sinh cosh tanh sqrt erf ndtr digamma trigamma abs sign sigmoid floor trunc isnan copysign where
    stop        the value, without a derivative
