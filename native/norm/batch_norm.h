@@ -21,7 +21,7 @@ struct RunningMoments : GroupMoments<T> {
     const C* running_mean;
     const C* running_var;
 
-    auto parts() const { return moment_parts(*this); }
+    BK_HD auto parts() const { return moment_parts(*this); }
     void finish(const Acc&, int64_t) const = delete;  // it is store() that writes
     // saved_mean, saved_rstd and the two running ones, all of one element a channel.
     BK_HD void store(const Pack<C*, C*, C*, C*>& out, const int64_t* offset, const Acc& acc, int64_t count) const {

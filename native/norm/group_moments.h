@@ -19,7 +19,7 @@ struct GroupMoments : Moments<T> {
     // The result is 1 / spread of centered values, the spread of others.
     static GroupMoments of(double eps, bool is_centered = true) { return {{is_centered}, static_cast<C>(eps)}; }
 
-    auto parts() const { return moment_parts(*this); }
+    BK_HD auto parts() const { return moment_parts(*this); }
     BK_HD C wanted(const Acc& acc) const { return Moments<T>::wanted(acc, eps); }
     BK_HD Pack<C, C, C, C> finish(const Acc& acc, int64_t count) const {
         const C unit = this->unit_of(acc), mean = this->unscaled(this->mean_of(acc), unit), spread = spread_of(acc, count);

@@ -22,7 +22,7 @@ struct PartMoments : GroupMoments<T> {
 
     bool is_part;
 
-    auto parts() const { return moment_parts(*this); }
+    BK_HD auto parts() const { return moment_parts(*this); }
     BK_HD C wanted(const Acc& acc) const { return Moments<T>::wanted(acc, is_part ? C(0) : this->eps); }
     BK_HD Pack<C, C, C> finish(const Acc& acc, int64_t count) const {
         const C unit = this->unit_of(acc), mean = this->unscaled(this->mean_of(acc), unit);
@@ -38,7 +38,7 @@ template <class C>
 struct JoinedMoments : GroupMoments<C> {
     using typename GroupMoments<C>::Acc;
 
-    auto parts() const { return moment_parts(*this); }
+    BK_HD auto parts() const { return moment_parts(*this); }
     BK_HD Acc start(C mean, C, C) const { return GroupMoments<C>::start(mean); }
     BK_HD void add(Acc& acc, int64_t, C mean, C deviation, C rest) const {
         const C difference = (mean * this->unit - acc.base) + rest * this->unit, within = deviation * this->unit;

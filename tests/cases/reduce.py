@@ -73,7 +73,7 @@ def brink(draw, shape, function):
     rng, at = draw.rng, np.indices(shape).sum(0) if shape else np.zeros(shape)
     if function in ("sum", "mean"):
         one_sign = rng.random((*shape[:1], *[1] * (len(shape) - 1))) < 0.5
-        x = LARGEST[draw.dtype] * (1 + rng.random(shape)) / 2 * np.where(one_sign, 1, rng.choice([1, -1], shape))
+        x = LARGEST[draw.dtype] * ((1 + rng.random(shape)) / 2) * np.where(one_sign, 1, rng.choice([1, -1], shape))
     elif function == "prod":
         size = {"f16": 12, "f64": 1000}.get(draw.dtype, 120)
         x = np.ldexp(np.exp(rng.standard_normal(shape) / 64), size * (1 - 2 * (at % 2))) * rng.choice([1, -1], shape)

@@ -20,7 +20,7 @@ def dtype(request):
 
 def near_the_end(rng, shape, dtype, *, mixed=False):
     """Upper halves of the range, of one sign or of both."""
-    values = np.finfo(dtype).max * (1 + rng.random(shape)) / 2
+    values = np.finfo(dtype).max * ((1 + rng.random(shape)) / 2)
     return (values * (rng.choice([-1, 1], shape) if mixed else 1)).astype(dtype)
 
 

@@ -44,7 +44,12 @@ def problem_names(name):
 def with_strides(problem, name, strides):
     """The problem with other strides of an operand that has some of its own."""
     arrays = problem.arrays | {name: dataclasses.replace(problem.arrays[name], strides=strides)}
-    return dataclasses.replace(problem, host=problem.host | {f"stride_{name}": strides}, arrays=arrays)
+    ending, scalars = f"_stride_{name}", dict(problem.scalars)
+    for key in problem.scalars:  # the stride along one axis, which some ops are told beside them all
+        if key.endswith(ending):
+            scalars[key] = strides[scalars[f"{key.removesuffix(ending)}_axis"]]
+    host = problem.host | {f"stride_{name}": strides}
+    return dataclasses.replace(problem, host=host, arrays=arrays, scalars=scalars)
 
 
 def variants(problem, output, other):

@@ -117,7 +117,7 @@ private:
 
 // What combines parts of R's results.
 template <class R>
-auto moment_parts(const R& reducer) {
+BK_HD auto moment_parts(const R& reducer) {
     if constexpr (R::kRepeats)
         return MomentParts<R>{reducer};
     else

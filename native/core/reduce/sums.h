@@ -69,8 +69,19 @@ struct SumReducer {
     BK_HD Acc identity() const { return {0, 0}; }
     BK_HD void add(Acc& acc, int64_t, C x) const { acc.recent += x; }
     BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
-    BK_HD C finish(const Acc& acc, int64_t count) const { return is_mean ? acc.over(static_cast<C>(count)) : acc.total(); }
+    // What never is lost has no scaled terms: a sum that is not finite is that of infinities or NaN.
+    BK_HD Acc combine(const Acc& a, const Acc& b) const {
+        if constexpr (may_be_lost)
+            return a + b;
+        else
+            return {a.sum + b.sum, 0};
+    }
+    BK_HD C finish(const Acc& acc, int64_t count) const {
+        if constexpr (may_be_lost)
+            return is_mean ? acc.over(static_cast<C>(count)) : acc.total();
+        else
+            return is_mean ? acc.sum / static_cast<C>(count) : acc.sum;
+    }
 
     BK_HD bool is_lost(const Acc& acc) const { return !is_finite(acc.sum); }
     BK_HD Acc start_again() const { return {0, 0}; }

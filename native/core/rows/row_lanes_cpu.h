@@ -438,7 +438,8 @@ private:
          ...);
     }
     template <size_t... O>
-    BK_HD void store_tile(const Job& tile, const typename Job::At& at, int across, int rows, std::index_sequence<O...>) const {
+    BK_HD void store_tile([[maybe_unused]] const Job& tile, [[maybe_unused]] const typename Job::At& at,
+                          [[maybe_unused]] int across, [[maybe_unused]] int rows, std::index_sequence<O...>) const {
         ((get<O>(job.y) == nullptr ? void()
                                    : transpose(sizeof(Out), get<O>(job.y) + signed_offset(at.of[kIn + O]),
                                                job.row_offset(kIn + O, 1), get<O>(tile.y), across, rows, job.n)),

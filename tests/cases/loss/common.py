@@ -24,7 +24,7 @@ def upstream(problem, terms):
     if mode == NONE:
         return dy
     if problem.arrays["dy"].dtype == "f64":
-        return np.broadcast_to(dy / (terms if mode == MEAN else 1), (terms,))
+        return np.broadcast_to(dy / (max(terms, 1) if mode == MEAN else 1), (terms,))
     return np.broadcast_to(dy * np.float64(np.float32(problem.scalars["scale_scalar"])), (terms,))
 
 
