@@ -85,22 +85,17 @@ struct NormForward : RowDefaults {
     BK_HD Acc sum_up(const Row& row, Held (&held)[N], const Where& where) const {
         const C count = static_cast<C>(where.count());
         Acc acc{count, 0, 0, 0, row.unit};
-        C x[N];
-        BK_HELD_LOOP
-        for (int i = 0; i < N; ++i) x[i] = held[i].x;
         if (is_centered) {
-            const C first = in_unit(x[0], row.unit);
+            const C first = in_unit(held[0].x, row.unit);
             acc.base = math::select(Scale::is_finite(first), first, C(0));
-            BK_HELD_LOOP
-            for (int i = 0; i < N; ++i) x[i] = where.has(i) ? in_unit(x[i], row.unit) - acc.base : C(0);
-            acc.mean = sum_of(x) * math::reciprocal<T>(math::max(count, C(1)));
-            BK_HELD_LOOP
-            for (int i = 0; i < N; ++i) x[i] = where.has(i) ? x[i] - acc.mean : C(0);
-        } else {
-            BK_HELD_LOOP
-            for (int i = 0; i < N; ++i) x[i] = where.has(i) ? in_unit(x[i], row.unit) : C(0);
+            const C share = math::reciprocal<T>(math::max(count, C(1)));
+            acc.mean =
+                sum_made<N>([&](int i) { return where.has(i) ? in_unit(held[i].x, row.unit) - acc.base : C(0); }) * share;
         }
-        acc.squares = sum_of_products(x, x);
+        // On a GPU deviations are not kept from one sum to the next: with them N elements take 2 N registers.
+        const C base = opaque(acc.base);
+        acc.squares = sum_of_squares_made<N>(
+            [&](int i) { return where.has(i) ? (in_unit(held[i].x, row.unit) - base) - acc.mean : C(0); });
         return acc;
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {

@@ -95,6 +95,9 @@ def check_pair(library, op, problem, output, other):
     label = (
         f"{output} {given[0].shape} {given[0].strides} at the address of {other} {given[1].shape} {given[1].strides}"
     )
+    # An op that reads a window of its operand may or may not meet what lies between the window's elements.
+    if status == 0 and any(" at " in p.shape for p in row.params if p.name in (output, other)):
+        return True
     assert status == 2, f"{label}: status {status}"
     text = prepared.outcome(status).text
     assert {output, other} <= set(text.removeprefix(f"{op}: ").replace(":", " ").split()), f"{label}: {text}"

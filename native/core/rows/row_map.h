@@ -264,6 +264,56 @@ BK_HD C sum_of_products(const C (&x)[N], const C (&y)[N]) {
 #endif
 }
 
+// Sums of what `term(i)` makes: a GPU holds none of these, and adds them in few chains.
+template <int N, class Term>
+BK_HD auto sum_made(const Term& term) -> decltype(term(0)) {
+    using C = decltype(term(0));
+#if BK_IN_KERNEL
+    constexpr int kChains = N < 4 ? N : 4;
+    C chain[kChains];
+#pragma unroll
+    for (int i = 0; i < N; ++i) chain[i % kChains] = i < kChains ? term(i) : chain[i % kChains] + term(i);
+    return sum_of(chain);
+#else
+    C made[N];
+    BK_HELD_LOOP
+    for (int i = 0; i < N; ++i) made[i] = term(i);
+    return sum_of(made);
+#endif
+}
+
+template <int N, class Term>
+BK_HD auto sum_of_squares_made(const Term& term) -> decltype(term(0)) {
+    using C = decltype(term(0));
+#if BK_IN_KERNEL
+    constexpr int kChains = N < 4 ? N : 4;
+    C chain[kChains];
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+        const C x = term(i);
+        chain[i % kChains] = i < kChains ? x * x : fma(x, x, chain[i % kChains]);
+    }
+    return sum_of(chain);
+#else
+    C made[N];
+    BK_HELD_LOOP
+    for (int i = 0; i < N; ++i) made[i] = term(i);
+    return sum_of_products(made, made);
+#endif
+}
+
+// A value that is opaque to a GPU's compiler, which then computes anew what depends on it and keeps no registers for it.
+template <class C>
+BK_HD C opaque(C value) {
+#if BK_ON_GPU
+    if constexpr (sizeof(C) == 4)
+        asm volatile("" : "+f"(value));
+    else
+        asm volatile("" : "+d"(value));
+#endif
+    return value;
+}
+
 template <class C, int N>
 BK_HD C max_of(const C (&x)[N]) {
     return reduced(x, LargerOf{});

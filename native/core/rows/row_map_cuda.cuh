@@ -87,16 +87,17 @@ __global__ void __launch_bounds__(kMostRowThreads)
     } else if (grid.stage != RowStage::kMaps) {
         constexpr bool kLoops = !F::kOnePass || F::kRepeats;
         int turn = 0;
-        bool holds = false, again = false;
-        do {
+        bool is_part = false;
+        // Whether the row wants another pass.
+        const auto pass = [&](auto& taken, bool holds, int tiles, const auto& tile_at) {
             Acc all = f.identity();
-            for (int t = 0; t < grid.tiles; ++t) {
-                const RowTile<N, V> where = span(t);
-                if (!holds) kept.load(operands, f, at, row, where);
-                mine = kept.sum_up(operands, f, row, where);
-                all = grid.tiles == 1 ? mine : f.combine(all, mine);
+#pragma unroll 1
+            for (int t = 0; t < tiles; ++t) {
+                const auto where = tile_at(t);
+                if (!holds) taken.load(operands, f, at, row, where);
+                mine = taken.sum_up(operands, f, row, where);
+                all = tiles == 1 ? mine : f.combine(all, mine);
             }
-            holds = grid.tiles == 1;
             if (grid.is_across)
                 all = combine_apart(f, all, grid.rows_of_block, grid.lanes, reinterpret_cast<AccWords<Acc>*>(dynamic));
             else if (grid.lanes <= 32)
@@ -108,16 +109,29 @@ __global__ void __launch_bounds__(kMostRowThreads)
             if constexpr (kPicks<F>)
                 if (is_first) f.pick(row, &all, picked);
             if (grid.stage == RowStage::kSums) {
-                if constexpr (F::kRepeats) {
-                    again = f.rescales(row, all, int64_t{grid.tiles} * tile);
-                    if (again) continue;
-                }
+                if constexpr (F::kRepeats)
+                    if (f.rescales(row, all, int64_t{grid.tiles} * tile)) return true;
                 if (threadIdx.x == 0) static_cast<AccWords<Acc>*>(parts)[r * grid.parts + part] = AccWords<Acc>::of(all);
-                return;
+                is_part = true;
+                return false;
             }
-            again = f.finish(row, all, grid.n);
+            bool again = f.finish(row, all, grid.n);
             if constexpr (kLoops) again = grid.is_across ? __syncthreads_or(again) : __any_sync(0xffffffffu, again);
-        } while (kLoops && again);
+            return again;
+        };
+        bool again = pass(kept, false, grid.tiles, span);
+        if constexpr (F::kOnePass && F::kOnlySums && F::kRepeats) {
+            // The rare second pass takes a vector at a time: a loop over all that is held would spill it.
+            if (again) {
+                Kept<N, 1, F, Operands> one;
+                pass(one, false, grid.tiles * V, [&](int t) {
+                    return RowTile<N, 1>{begin + t / V * tile + t % V * (threads * N) + mine_at, threads * N, n};
+                });
+            }
+        } else {
+            while (kLoops && again) again = pass(kept, grid.tiles == 1, grid.tiles, span);
+        }
+        if (is_part) return;
     } else if constexpr (F::kRepeats) {
         const RowParts<F> of_parts{f};
         Acc all = f.identity();
