@@ -101,7 +101,7 @@ def test_conditions_and_flags():
         ("Binary", (Binary.ADD, SHAPE), bk.f32, ("a", "b", "b"), True),
         ("BinaryBackward", (Binary.MUL, SHAPE), bk.f32, ("dy", "a", "b", "b", "a"), True),
         ("BinaryBackward", (Binary.MUL, SHAPE), bk.f32, ("dy", "a", "b", "c", "c"), False),
-        ("BinaryCmp", (0, SHAPE), bk.u8, ("a", "b", "a"), False),
+        ("BinaryCmp", (0, SHAPE), bk.u8, ("a", "b", "a"), True),
         ("Ternary", (Ternary.FMA, SHAPE), bk.f32, ("a", "b", "c", "c"), True),
         ("TernaryBackward", (Ternary.FMA, SHAPE), bk.f32, ("dy", "a", "b", "c", "a", "b", "dy"), True),
         ("Where", (SHAPE,), bk.u8, ("a", "b", "c", "a"), True), ("Where", (SHAPE,), bk.u8, ("a", "b", "c", "c"), True),

@@ -19,6 +19,7 @@ UNUSED = {
     r"((rms|layer)_norm|(log_)?softmax)(_backward)?_(f32|f16|bf16|f64)_strided",
     r"(flip|roll|permute)_.*_strided",
     r"loss_(smooth_l1|huber|gaussian_nll|margin_ranking|hinge_embedding)(_backward)?_f64",
+    r"gumbel_softmax(_backward)?_f64",
     r"loss_(cosine_embedding|triplet_margin|multi_margin)(_backward)?_f64",
     r"((add_)?(rms|layer)|batch|group)_norm_f64",
     r"(add_(rms|layer)_norm_backward|batch_norm_(training|inference)|group_norm_channels_last|l2_normalize(_backward)?)_f64",
