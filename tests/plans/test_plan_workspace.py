@@ -212,7 +212,6 @@ def test_a_short_workspace_on_the_library(library):
     op, call = plan._operand_call(args)
     scratch, null = bk.empty((8,), bk.u8), library.ffi.NULL
     assert library.function(op.name)(*call, scratch.pointer, 8, null) == 0
-    assert f">= {caught.value.needed}" in library.last_error()
     plan.run(None, bk.workspace(plan, args), args)
     descriptor = bk.BinaryBackwardDescriptor(bk.BinaryKind.ADD, (4096, 8), element=bk.f32)
     whole, sums = bk.BinaryBackwardPlan.select(None, descriptor), bk.zeros((4096, 8))
