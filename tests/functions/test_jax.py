@@ -4,6 +4,7 @@ differences, and vmap against one call after another.
 
 import functools
 import os
+import re
 import subprocess
 import sys
 
@@ -167,7 +168,15 @@ def test_gradients_of_grouped_products(rng):
         np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
-TWICE = [name.removesuffix("_backward") for name in FORMULAS] + ["matmul", "linear", "linear_gelu", "linear_swiglu"]
+# Functions that save statistics, and losses of several arrays, have one gradient alone. Differences of 16-bit results tell
+# nothing of a second one.
+TWICE = [name for name in (each.removesuffix("_backward") for each in FORMULAS) if "f32" in specs()[name].dtypes]
+TWICE = [
+    name
+    for name in TWICE
+    if f"{name}_forward" not in specs() and not re.search("loss|cross_entropy|gumbel|batch_norm", name)
+]
+TWICE += ["matmul", "linear", "linear_gelu", "linear_swiglu"]
 
 
 @pytest.mark.parametrize("name", TWICE)
@@ -274,8 +283,8 @@ def test_functions_without_a_gradient():
         jax.grad(lambda x: bj.floor_divide(x, x).sum())(x)
     with pytest.raises(bk.UnsupportedError, match=r"baracuda\.rms_norm_forward has no gradient of its result rms"):
         jax.grad(lambda x: bj.rms_norm_forward(x)[1].sum())(x)
-    with pytest.raises(bk.UnsupportedError, match=r"baracuda\.mish_backward has no gradient"):
-        jax.grad(lambda x: jax.grad(lambda x: bj.mish(x).sum())(x).sum())(x)
+    with pytest.raises(bk.UnsupportedError, match=r"baracuda\.layer_norm_forward has no gradient of its result mean"):
+        jax.grad(lambda x: (jax.grad(lambda x: (bj.layer_norm(x) ** 3).sum())(x) ** 2).sum())(x)
 
 
 def test_errors_and_names():
