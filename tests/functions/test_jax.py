@@ -168,8 +168,8 @@ def test_gradients_of_grouped_products(rng):
         np.testing.assert_allclose(got, wanted, rtol=1e-5)
 
 
-# Functions that save statistics, and losses of several arrays, have one gradient alone. Differences of 16-bit results tell
-# nothing of a second one.
+# Functions that save statistics, and losses of several arrays, have one gradient alone. Differences of 16-bit results
+# tell nothing of a second one.
 TWICE = [name for name in (each.removesuffix("_backward") for each in FORMULAS) if "f32" in specs()[name].dtypes]
 TWICE = [
     name
