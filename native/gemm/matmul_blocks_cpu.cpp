@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kUnits = 256, kMostRows = 512, kMostColumns = 2016;  // of what is packed in a workspace
 constexpr int64_t kLeast = int64_t{160} * 160 * 160;                   // products for which that pays
-constexpr int64_t kStack = 16 * 1024 + 512;                            // with all else that a call takes at most 24 KiB
+constexpr int64_t kStack = 16 * 1024 + 512;                            // with all else that a call takes at most 32 KiB
 constexpr int64_t kSpanTerms = 32768;  // longer sums are compensated ones of the sums of as many terms
 
 bool is_large(int64_t m, int64_t n, int64_t k) { return m > 8 && n > 8 && k > 8 && m * n >= kLeast / k; }

@@ -20,6 +20,7 @@ struct MaskedSoftmaxRows : SoftmaxRows<T> {
         int64_t place = 0;  // along the axis of queries, where that counts
     };
 
+    static constexpr bool kTakesLanes = false;  // rows differ in what is masked, which lanes know of no row but one
     C scale;
     bool has_bias, has_mask, is_causal;
     int64_t query_offset;

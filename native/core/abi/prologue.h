@@ -40,7 +40,7 @@
  *            without one. Where the op needs it, or stores results in it, a shorter one is status 4.
  * Stream     A cudaStream_t of the current device; NULL is the per-thread default stream. The CPU library ignores it.
  * Guarantees No call allocates device memory, synchronises, prints, throws or keeps state, so every call can be captured
- *            in a CUDA graph. A call takes at most 24 KiB of stack, on each thread that it uses.
+ *            in a CUDA graph. A call takes at most 32 KiB of stack, on each thread that it uses.
  * Overlap    An output shares no memory with another operand, input or output, but for the inputs that it "may be": then
  *            both have the same pointer, extents, strides or pitches, and elements of one size, and the output is not
  *            summed. All else is status 2 where the ranges tell, or where first or last elements meet; views that

@@ -22,7 +22,7 @@ namespace bk {
 // All but short rows are read again.
 constexpr bool kRowsStayOnChip = false;
 
-constexpr int kHeldBytes = 6144;  // of a row that is held: a call takes at most 24 KiB of stack
+constexpr int kHeldBytes = 6144;  // of a row that is held: a call takes at most 32 KiB of stack
 constexpr int kMostChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
