@@ -124,7 +124,8 @@ def normalized(problem, x, gamma):
         terms = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size) * centered) + np.abs(beta)
         expected = {"y": Expected(scaled * gamma + beta, n, np.nan_to_num(terms, posinf=0, nan=0))}
         if centered:
-            expected["mean_out"] = Expected(mean, n, np.nan_to_num(size, posinf=0, nan=0))
+            largest = np.abs(x).max(axes, keepdims=True, initial=0)  # sums are of what elements differ from one of them
+            expected["mean_out"] = Expected(mean, n, np.nan_to_num(largest, posinf=0, nan=0))
             expected["inv_std_out"] = Expected(rstd, n, np.nan_to_num(rstd * lost, posinf=0, nan=0))
         else:
             expected["rms_out"] = Expected(np.sqrt(square), n, np.nan_to_num(np.sqrt(square), posinf=0, nan=0))
