@@ -95,7 +95,8 @@ def last_error(library) -> str:
 def is_seen(op: str, text: str) -> bool:
     """Whether a failure is of numbers that `_can_implement` takes: the text begins with one, and names no other."""
     row, _ = OPS[op]
-    seen = {p.name for p in row.check_params if not p.is_pointer}
+    lists = {p.name for p in row.lists}  # whose entries `_can_implement` does not look at
+    seen = {p.name for p in row.check_params if not p.is_pointer and p.name not in lists}
     words = re.findall(r"[A-Za-z_]\w*", text.removeprefix(f"{op}: "))
     return words[0] in seen and not {p.name for p in row.problem} & {*words} - seen
 
