@@ -33,8 +33,7 @@
 //   P parts() const;                              a reducer of the same Acc which combines parts and finishes in this one's
 //                                                 place, so that many reducers share its kernel
 //   static constexpr bool kRepeats = true;        results may want other passes over their terms, in which a member `unit` of
-//   the
-//                                                 reducer multiplies the inputs. It comes with
+//                                                 the reducer multiplies the inputs. It comes with
 //                                                 C wanted(const Acc&) const: the unit of the pass that a result of the first
 //                                                 one wants, 1, SquareScale::kDown or kUp, and with stamp(Acc&) const, which
 //                                                 marks what was combined in a pass; parts() then reconciles marked Accs
