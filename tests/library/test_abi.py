@@ -273,8 +273,8 @@ def test_both_forms_follow_from_one_line(read_text):
     assert flat.defaults == {"neg": {"scale": 2}, "elu": {"p0": 1.0, "scale": 2}, "step": {"scale": 2}}
     assert strided.in_place == {"y": ("x", "n")}
     assert strided.doc == (
-        "f_{F} on strided operands; a stride of 0 broadcasts an input. y may be x or n, of equal strides and elements of "
-        "one size."
+        "f_{F} on strided operands; a stride of 0 broadcasts an input. y may be x or n, of equal strides and elements "
+        "of one size."
     )
 
 
