@@ -2,6 +2,8 @@
 
 import ctypes
 import importlib.util
+import inspect
+import itertools
 import os
 import pathlib
 import sys
@@ -13,6 +15,7 @@ import pytest
 import baracuda as bk
 from baracuda._optable import Op, ops
 from harness import SANITIZED
+from naming import OpsOfRow
 
 TESTS = pathlib.Path(__file__).parent
 # Several test processes share the cores: idle OpenMP threads must not spin. Read when the library is opened.
@@ -49,6 +52,7 @@ def has_device(framework: str | None) -> bool:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("baracuda", "less of the tests by op, for tools under which each takes long")
     group.addoption("--op-a-row", action="store_true", help="one op of each row, of f32 where there is one")
+    group.addoption("--dtypes", nargs="+", metavar="T", help="no ops of other dtypes, where a row has one of these")
     group.addoption("--most-elements", type=int, default=2**63, metavar="N", help="no problems with longer arrays")
     group.addoption("--failures-at-once", action="store_true", help="print each when it happens")
 
@@ -79,12 +83,45 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out |= {op for op in ops() if f"baracuda_kernels_{op}_run" not in symbols}
     if config.getoption("--op-a-row"):
         left_out |= ops().keys() - one_a_row(ops().keys() - left_out)
+    if dtypes := config.getoption("--dtypes"):
+        left_out |= of_other_dtypes({*dtypes})
     if "dtypes" in info:
         left_out |= {kind.token for kind in bk.ElementKind} - {*info["dtypes"]}
     named = {item: getattr(getattr(item, "callspec", None), "params", {}).values() for item in items}
-    absent = {item for item, values in named.items() if left_out & {token_of(value) for value in values}}
+    for value in itertools.chain.from_iterable(named.values()):
+        if isinstance(value, OpsOfRow):
+            value[:] = [op for op in value if op not in left_out]
+    absent = {item for item, values in named.items() if any(is_absent(value, left_out) for value in values)}
     config.hook.pytest_deselected(items=list(absent))
     items[:] = [item for item in items if item not in absent]
+
+
+def of_other_dtypes(dtypes: set[str]) -> set[str]:
+    """Ops whose dtype T is none of these, though their row has one of these."""
+    return {op.name for op in ops().values() if dtypes & {*op.row.slots.get("T", ())} and op.slots["T"] not in dtypes}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """An item of a row is a loop over its ops, of which all that fail are named; the first one's traceback is shown."""
+    ops_of_row = pyfuncitem.funcargs.get("op")
+    if not isinstance(ops_of_row, OpsOfRow):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    failures: list[tuple[str, Exception]] = []
+    for op in ops_of_row:
+        try:
+            pyfuncitem.obj(**{**arguments, "op": op})
+        except Exception as error:
+            failures.append((op, error))
+    if failures:
+        text = "\n".join(f"{op}: {str(error) or repr(error)}" for op, error in failures)
+        raise AssertionError(f"{len(failures)} of {len(ops_of_row)} ops fail\n{text}") from failures[0][1]
+    return True
+
+
+def is_absent(value: object, left_out: Collection[str]) -> bool:
+    return not value if isinstance(value, OpsOfRow) else token_of(value) in left_out
 
 
 def token_of(value: object) -> str | None:

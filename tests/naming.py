@@ -2,6 +2,13 @@
 
 import contextlib
 import re
+from collections.abc import Iterable
+
+import pytest
+
+from baracuda._optable import ops
+
+MOST_OPS = 40  # of an item, so that processes share the tests of large rows
 
 
 def describe(value: object) -> str:
@@ -38,3 +45,22 @@ class Tries:
             shown = self.failures[: self.MOST]
             more = len(self.failures) - len(shown)
             raise AssertionError("\n".join(shown) + (f"\nand {more} more" if more else ""))
+
+
+class OpsOfRow(list):
+    """Ops of one row, which an item of a test runs in a loop: conftest.py."""
+
+
+def each_row(names: Iterable[str]) -> pytest.MarkDecorator:
+    """Parametrises a test by `op`. An item is a row of the op tables. It calls the test for each of the row's ops that
+    are among names and reports those that fail. A row of many ops has several items.
+    """
+    rows: dict[str, list[str]] = {}
+    for op in names:
+        rows.setdefault(ops()[op].row.name, []).append(op)
+    items = []
+    for row, of_row in rows.items():
+        for k, i in enumerate(range(0, len(of_row), MOST_OPS)):
+            name = row if len(of_row) <= MOST_OPS else f"{row} {k + 1}"
+            items.append(pytest.param(OpsOfRow(of_row[i : i + MOST_OPS]), id=name))
+    return pytest.mark.parametrize("op", items)

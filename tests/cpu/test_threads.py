@@ -2,12 +2,11 @@
 
 import itertools
 
-import pytest
-
 import tolerances
 from cases import CASES, Draw
 from harness import OPS, SANITIZED, launch
 from harness.outcomes import check_outcome
+from naming import each_row
 
 THREADS = (3,) if SANITIZED else (1, 2, 3, 8)  # of several any number divides the memory
 PROBLEMS = {  # where the work is divided by size or by content
@@ -28,7 +27,7 @@ def test_problems_are_those_of_cases():
         assert of_family.issuperset(names), family
 
 
-@pytest.mark.parametrize("op", full_ops())
+@each_row(full_ops())
 def test_threads(library, set_threads, op):
     row, slots = OPS[op]
     case = CASES[row.name]

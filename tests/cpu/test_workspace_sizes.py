@@ -4,10 +4,9 @@ import dataclasses
 import math
 import re
 
-import pytest
-
 from cases import CASES, Draw
 from harness import OPS, can_implement, workspace_size
+from naming import each_row
 
 COUNTS = ("numel", "upd_numel", "out_numel", "output_numel", "input_numel")
 FACTORS = (1, 2, 3, 5, 8, 13, 16, 17, 33, 64, 65, 127, 129, 255, 256, 257, 600, 1000, 1025, 4097, 30_011, 70_001)
@@ -43,7 +42,7 @@ def fits(row, problem):
     return all(arguments.get(p.name, 0) < 2**31 for p in row.problem if p.dtype == "i32")
 
 
-@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.workspace])
+@each_row([op for op, (row, _) in OPS.items() if row.workspace])
 def test_the_size_never_falls(library, op):
     row, slots = OPS[op]
     case = CASES[row.name]

@@ -9,13 +9,14 @@ import pytest
 import tolerances
 from cases import CASES, Array, Draw
 from harness import OPS, ROWS, Launch, itemsize, launch
+from naming import each_row
 
 
 def ops(row):
     return [op for op, (r, _) in OPS.items() if r.name == row]
 
 
-@pytest.mark.parametrize("op", ops("gated_{F}_{T}"))
+@each_row(ops("gated_{F}_{T}"))
 def test_gated_on_its_first_half(library, op):
     """y may be x of equal strides: the second half stays as it is."""
     row, slots = OPS[op]
@@ -34,7 +35,7 @@ def test_gated_on_its_first_half(library, op):
         tolerances.check_bits(f"{op}: {name}, second half", second, before[1], slots["T"])
 
 
-@pytest.mark.parametrize("op", ops("gated_{F}_backward_{T}"))
+@each_row(ops("gated_{F}_backward_{T}"))
 def test_gated_backward_on_x(library, op):
     row, slots = OPS[op]
     for name in ("large", "padded", "flipped", "apart"):
@@ -49,7 +50,7 @@ def test_gated_backward_on_x(library, op):
 
 
 @pytest.mark.parametrize("source", ["dy", "x"])
-@pytest.mark.parametrize("op", ops("prelu_backward_{T}") + ops("prelu_backward_{T}_strided"))
+@each_row(ops("prelu_backward_{T}") + ops("prelu_backward_{T}_strided"))
 def test_prelu_backward_in_place(library, op, source):
     """Where no dweight is wanted."""
     row, slots = OPS[op]
@@ -120,7 +121,7 @@ def test_an_output_that_overlaps_is_refused(library, name):
 INTERLEAVED = ("cast_f32_f32_strided", "cast_i64_i64_strided", "unary_neg_f32_strided", "where_backward_f16_strided")
 
 
-@pytest.mark.parametrize("op", INTERLEAVED)
+@each_row(INTERLEAVED)
 def test_views_that_interleave_pass(library, op):
     """Every other element of one array, and those between."""
     row, slots = OPS[op]
@@ -139,7 +140,7 @@ def test_views_that_interleave_pass(library, op):
     assert apart.status == 0
 
 
-@pytest.mark.parametrize("op", ["segment_sum_backward_f32", "repeat_f32", "embedding_bag_f32", "affine_grid_2d_f64"])
+@each_row(["segment_sum_backward_f32", "repeat_f32", "embedding_bag_f32", "affine_grid_2d_f64"])
 def test_rows_that_are_gathered_have_a_place_of_their_own(library, op):
     """Not even that of an input of their size."""
     row, slots = OPS[op]

@@ -5,11 +5,10 @@ import re
 import threading
 
 import numpy as np
-import pytest
 
 from cases import CASES, Draw
 from harness import OPS, ROWS, Launch, can_implement, is_seen, itemsize, last_error, launch, workspace_size
-from naming import Tries
+from naming import Tries, each_row
 
 # parameters that are no extents
 ANY_SIGN = {
@@ -87,7 +86,7 @@ def check_can_implement(library, op, problem, bad):
         assert last_error(library) == MARKER
 
 
-@pytest.mark.parametrize("op", OPS)
+@each_row(OPS)
 def test_refuses(library, op):
     row, slots = OPS[op]
     case = CASES[row.name]
@@ -112,7 +111,7 @@ def check_idle(library, op, problem, idle):
     assert workspace_size(library, op, problem) == 0
 
 
-@pytest.mark.parametrize("op", OPS)
+@each_row(OPS)
 def test_nothing_to_do(library, op):
     """0 before any pointer is looked at, and nothing written where there are pointers."""
     row, slots = OPS[op]
@@ -124,7 +123,7 @@ def test_nothing_to_do(library, op):
                 check_idle(library, op, changed(bases[""], idle), idle)
 
 
-@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if "rank0" in CASES[row.name].problems])
+@each_row([op for op, (row, _) in OPS.items() if "rank0" in CASES[row.name].problems])
 def test_rank_0_needs_no_host_arrays(library, op):
     row, slots = OPS[op]
     case = CASES[row.name]
@@ -147,7 +146,7 @@ def test_every_row_with_host_arrays_is_tried_at_rank_0():
             assert refused or "rank0" in CASES[name].problems, name
 
 
-@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.workspace])
+@each_row([op for op, (row, _) in OPS.items() if row.workspace])
 def test_workspace_size_of_a_bad_problem_is_zero(library, op):
     row, slots = OPS[op]
     case = CASES[row.name]
@@ -159,7 +158,7 @@ def test_workspace_size_of_a_bad_problem_is_zero(library, op):
             check_text(op, last_error(library), "")
 
 
-@pytest.mark.parametrize("op", OPS)
+@each_row(OPS)
 def test_any_workspace_is_welcome(library, op):
     """A pointer without bytes is none, and more bytes than asked for are fine; a success leaves the last text alone."""
     row, slots = OPS[op]

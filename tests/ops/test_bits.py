@@ -5,6 +5,7 @@ import pytest
 
 from cases import Array, Problem, strides_for
 from harness import FLOATS, OPS, Launch, decode, width
+from naming import each_row
 from tools.oracle.numerics import encode
 
 NUMEL = 1003
@@ -33,7 +34,7 @@ def layout(op, names):
     return shape, {"shape": shape, **{f"stride_{n}": s for n, s in strides.items()}}, strides
 
 
-@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.name.startswith("where")])
+@each_row([op for op, (row, _) in OPS.items() if row.name.startswith("where")])
 def test_where(library, op, rng):
     """Any bit of a condition sets it, also those that make a negative number or, as a float, zero."""
     row, slots = OPS[op]
@@ -54,7 +55,7 @@ def test_where(library, op, rng):
 
 
 @pytest.mark.parametrize("summed", ["da", "db"])
-@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.name == "where_backward_{T}_strided"])
+@each_row([op for op, (row, _) in OPS.items() if row.name == "where_backward_{T}_strided"])
 def test_where_beside_a_sum(library, op, rng, summed):
     """The gradient that is not summed is moved, also onto dy."""
     _, slots = OPS[op]
@@ -77,7 +78,7 @@ def test_where_beside_a_sum(library, op, rng, summed):
 BY_BITS = [op for op, (row, slots) in OPS.items() if row.name.startswith("fill") and slots["T"] not in ("f32", "f64")]
 
 
-@pytest.mark.parametrize("op", BY_BITS)
+@each_row(BY_BITS)
 def test_fill_of_bits(library, op, rng):
     _, slots = OPS[op]
     dtype = slots["T"]

@@ -1,15 +1,14 @@
 """Repeated launches give the same bits wherever the op table says deterministic, whatever lies in memory."""
 
-import pytest
-
 import tolerances
 from cases import CASES, Draw
 from harness import FINITE_POISON, NAN_POISON, OPS, ROWS, claims_determinism, launch
+from naming import each_row
 
 REPEATS = 6
 
 
-@pytest.mark.parametrize("op", OPS)
+@each_row(OPS)
 def test_same_bits(library, op):
     row, slots = OPS[op]
     case = CASES[row.name]

@@ -26,6 +26,7 @@ from harness import (
     memory_of,
     round_to,
 )
+from naming import each_row
 
 HALVES = ("f16", "bf16")
 SHORT = ("i8", "u8", "i16", "u16", "bool")
@@ -261,7 +262,7 @@ def unary_ops(backward):
     return [op for op, (found, slots) in OPS.items() if found.name == row and slots["T"] in HALVES]
 
 
-@pytest.mark.parametrize("op", [*unary_ops(False), *unary_ops(True)])
+@each_row([*unary_ops(False), *unary_ops(True)])
 def test_unary_on_every_value(library, op):
     """All 65536 inputs; gradients of 1."""
     row, slots = OPS[op]
@@ -281,7 +282,7 @@ def is_short(row, slots):
     return row.name.startswith("unary_") and "_strided" not in row.name and slots["T"] in SHORT
 
 
-@pytest.mark.parametrize("op", [op for op, (row, slots) in OPS.items() if is_short(row, slots)])
+@each_row([op for op, (row, slots) in OPS.items() if is_short(row, slots)])
 def test_unary_on_every_short_integer(library, op):
     """All values of 8 and 16 bits, and any byte as a bool."""
     row, slots = OPS[op]

@@ -4,6 +4,7 @@ import pytest
 
 from cases import CASES, Draw
 from harness import OPS, Launch, can_implement, last_error
+from naming import each_row
 
 SUMS = [op for op, (row, _) in OPS.items() if row.workspace and "sum_one" in CASES[row.name].problems]
 FLAT = [op for op, (row, _) in OPS.items() if row.name == "prelu_backward_{T}"]
@@ -47,13 +48,13 @@ def empty_sum(op):
     return problem, zeroed
 
 
-@pytest.mark.parametrize("op", SUMS)
+@each_row(SUMS)
 def test_strided(library, op):
     problem, zeroed = empty_sum(op)
     check_zeroed(library, op, problem, zeroed)
 
 
-@pytest.mark.parametrize("op", SUMS)
+@each_row(SUMS)
 def test_checks_are_those_of_any_problem(library, op):
     """Reach, NULL strides, a misaligned or second output: before anything is set to 0."""
     row, _ = OPS[op]
@@ -72,7 +73,7 @@ def test_checks_are_those_of_any_problem(library, op):
         check_refused(library, op, problem, 2, "are both 0x", alias={other: zeroed})
 
 
-@pytest.mark.parametrize("op", SUMS)
+@each_row(SUMS)
 def test_backwards(library, op):
     """A stride of -1 is one like any other."""
     problem, zeroed = empty_sum(op)
@@ -81,7 +82,7 @@ def test_backwards(library, op):
 
 
 @pytest.mark.parametrize("scalar", [0, 1])
-@pytest.mark.parametrize("op", FLAT)
+@each_row(FLAT)
 def test_flat(library, op, scalar):
     row, slots = OPS[op]
     problem = CASES[row.name].problems["scalar7" if scalar else "plain"](Draw(slots, "empty"))

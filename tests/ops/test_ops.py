@@ -3,7 +3,6 @@
 import dataclasses
 
 import numpy as np
-import pytest
 
 import tolerances
 from cases import CASES, Draw
@@ -19,7 +18,7 @@ from harness import (
     workspace_size,
 )
 from harness.outcomes import check_outcome
-from naming import Tries
+from naming import Tries, each_row
 
 # Element offsets of the arrays from a 256-byte boundary: aligned, all misaligned for vectors, each differently.
 OFFSETS = {"aligned": 0, "offset": 1, "mixed": lambda k: (k * k) % 7}
@@ -63,7 +62,7 @@ def check_problem(library, case, op, problem, workspace, expected):
                 tolerances.check_bits(label, bits, outcomes[-1].bits[output], outcomes[0].dtypes[output])
 
 
-@pytest.mark.parametrize("op", OPS)
+@each_row(OPS)
 def test_reference(library, op, most_elements):
     """What can_implement says 0 for, run computes. The size of the workspace is one whenever it is asked for."""
     row, slots = OPS[op]
@@ -123,7 +122,7 @@ def problems_in_place(case, row, slots):
     return [(name, workspace) for name in names for workspace in workspaces(row)]
 
 
-@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.in_place and not in_halves(row)])
+@each_row([op for op, (row, _) in OPS.items() if row.in_place and not in_halves(row)])
 def test_in_place(library, op, most_elements):
     """An output may be an input of equal strides and element size where the row says so."""
     row, slots = OPS[op]

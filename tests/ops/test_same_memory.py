@@ -7,10 +7,9 @@ import dataclasses
 import functools
 import math
 
-import pytest
-
 from cases import CASES, Draw
 from harness import OPS, Launch, itemsize
+from naming import each_row
 
 # The first op of a row with each choice of dtypes: which memory an output may have does not depend on the function.
 FIRST = {(row.name, tuple(slots[s] for s in row.slots)): op for op, (row, slots) in reversed(OPS.items())}
@@ -104,7 +103,7 @@ def check_pair(library, op, problem, output, other):
     return True
 
 
-@pytest.mark.parametrize("op", FIRST.values())
+@each_row(FIRST.values())
 def test_an_output_at_the_address_of_an_operand(library, op):
     row, slots = OPS[op]
     outputs = [p.name for p in row.pointers if p.is_output]

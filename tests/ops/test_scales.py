@@ -16,6 +16,7 @@ from cases.reduce import along
 from cases.reduce_axes import over
 from cases.reduce_backward import backward as reduction_backward
 from harness import OPS, launch
+from naming import each_row
 from tools.oracle.numerics import round_to
 
 # Powers of two that values near 1 are multiplied by: squares overflow, sums do, squares vanish, values are subnormal.
@@ -159,7 +160,7 @@ def expected_of(case, problem, powers, power):
     return found
 
 
-@pytest.mark.parametrize("op", SCALED)
+@each_row(SCALED)
 def test_scales(library, op):
     row, slots = OPS[op]
     case, (makes, powers) = CASES[row.name], SCALED[op]
@@ -185,7 +186,7 @@ UNIT = 2.0**-23
 
 @pytest.mark.parametrize("mean", [1e4, 1e6])
 @pytest.mark.parametrize("n", [33, 4096, 30011])
-@pytest.mark.parametrize("op", [op for op in SCALED if op.endswith("_f32")])
+@each_row([op for op in SCALED if op.endswith("_f32")])
 def test_large_means(library, op, n, mean):
     """The variance of exact values far from 0 is as good as that of small ones."""
     (makes, powers) = SCALED[op]
@@ -207,7 +208,7 @@ def test_large_means(library, op, n, mean):
                 assert error <= tolerances.LARGE_MEAN * UNIT, (name, n, error / UNIT)
 
 
-@pytest.mark.parametrize("op", [op for op in SCALED if op == "layer_norm_f32"])
+@each_row([op for op in SCALED if op == "layer_norm_f32"])
 def test_means_of_the_largest(library, op):
     """A mean lies between its values, also where their sum overflows."""
     for value in (3e38, float(np.finfo(np.float32).max)):

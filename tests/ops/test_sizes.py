@@ -6,11 +6,10 @@ The data pointers are NULL: a call that took such a problem would say so.
 import dataclasses
 import re
 
-import pytest
-
 from cases import CASES, Draw
 from harness import OPS, can_implement, itemsize, last_error
 from harness.launch import scalar_arguments
+from naming import each_row
 
 MOST = 2**47
 # Ops with extents that are multiples of up to 128.
@@ -56,7 +55,7 @@ def check_refused(library, op, problem, name):
     assert last_error(library) == text
 
 
-@pytest.mark.parametrize("op", FLAT)
+@each_row(FLAT)
 def test_contiguous(library, op):
     row, slots = OPS[op]
     problem = plain(op)
@@ -79,7 +78,7 @@ def set_strides(problem, name, strides):
     problem.scalars |= {scalar: strides[1] for scalar in problem.scalars if scalar.endswith(f"_{name}")}
 
 
-@pytest.mark.parametrize("op", STRIDED)
+@each_row(STRIDED)
 def test_strided(library, op):
     """Each operand alone is as long, and one stride longer."""
     row, slots = OPS[op]
@@ -106,7 +105,7 @@ def test_strided(library, op):
                 assert f"{stride}[1] is {entry}" in last_error(library)
 
 
-@pytest.mark.parametrize("op", [op for op in STRIDED if {"numel", "shape"} <= {p.name for p in OPS[op][0].problem}])
+@each_row([op for op in STRIDED if {"numel", "shape"} <= {p.name for p in OPS[op][0].problem}])
 def test_operands_that_stand_still(library, op):
     """An index space of 2^62 elements, of which a gradient, or an input, has one."""
     row, _ = OPS[op]
@@ -117,7 +116,7 @@ def test_operands_that_stand_still(library, op):
     check_refused(library, op, problem, "numel is ")
 
 
-@pytest.mark.parametrize("op", OTHERS)
+@each_row(OTHERS)
 def test_other_extents(library, op):
     """Every extent as large as it can be, beside others that make an operand longer than 2^47 bytes."""
     row, _ = OPS[op]

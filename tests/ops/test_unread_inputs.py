@@ -10,7 +10,7 @@ import baracuda as bk
 from baracuda import _optable
 from cases import CASES, Draw
 from harness import OPS, ROOT, ROWS, launch
-from naming import Tries
+from naming import Tries, each_row
 
 abi_table = importlib.import_module("abi_table")
 SEVERAL = [name for name, row in ROWS.items() if sum(p.is_output for p in row.pointers) > 1]
@@ -59,7 +59,7 @@ def test_rows_with_several_gradients_are_here():
         assert ROWS[name].reads or inputs == ["cond", "dy"] or name in OF_EVERY_INPUT, name
 
 
-@pytest.mark.parametrize("op", INSTANCES)
+@each_row(INSTANCES)
 def test_null_for_what_is_not_read(library, op):
     """The bits are those of a call with everything."""
     reads, inputs = reads_of(op)
@@ -75,7 +75,7 @@ def test_null_for_what_is_not_read(library, op):
                     assert (whole.bits[name] == partial.bits[name]).all(), name
 
 
-@pytest.mark.parametrize("op", INSTANCES)
+@each_row(INSTANCES)
 def test_null_for_what_is_read(library, op):
     """Status 2 and nothing written; the text names both."""
     reads, _ = reads_of(op)
@@ -91,7 +91,7 @@ def test_null_for_what_is_read(library, op):
             assert launch(library, op, problem, null={first}).text == f"{op}: {first} is NULL"
 
 
-@pytest.mark.parametrize("op", [op for op in INSTANCES if not op.endswith("_strided")])
+@each_row([op for op in INSTANCES if not op.endswith("_strided")])
 def test_what_is_said_to_be_read_matters(library, op):
     """Another value of an input changes each result that is said to read it, and no other result."""
     reads, inputs = reads_of(op)

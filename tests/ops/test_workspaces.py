@@ -1,10 +1,9 @@
 """Workspaces of the sizes that the reference ABI fixes, and such as are too short for what an op would like."""
 
-import pytest
-
 from cases import CASES, Draw
 from harness import OPS, itemsize, launch, workspace_size
 from harness.outcomes import check_outcome
+from naming import each_row
 
 MOST = 1 << 16  # elements of a problem
 
@@ -82,7 +81,7 @@ def test_every_specified_row_is_there():
     assert SPECIFIED.keys() <= CASES.keys()
 
 
-@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.name in SPECIFIED])
+@each_row([op for op, (row, _) in OPS.items() if row.name in SPECIFIED])
 def test_takes_the_workspace_of_the_reference(library, op):
     """Not a byte more, aligned as an allocation is, whatever else this library could use."""
     row, slots = OPS[op]
@@ -93,7 +92,7 @@ def test_takes_the_workspace_of_the_reference(library, op):
             check(library, op, name, problem, nbytes, case.reference(problem))
 
 
-@pytest.mark.parametrize("op", [op for op, (row, _) in OPS.items() if row.workspace and row.name != "loss_ctc_{T}"])
+@each_row([op for op, (row, _) in OPS.items() if row.workspace and row.name != "loss_ctc_{T}"])
 def test_a_shorter_workspace_is_not_refused(library, op):
     """It counts as none, or is used as far as it goes."""
     row, slots = OPS[op]
