@@ -94,7 +94,7 @@ ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
 .DEFAULT_GOAL := all
-.PHONY: all cpu cuda fibers maybe-cuda cpu-library cuda-library fibers-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test frameworks jax examples-node bench docs san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
+.PHONY: all cpu cuda fibers maybe-cuda cpu-library cuda-library fibers-library gen bindings wrappers abi check-abi check-units check-cpu-units check-cuda-units demo demo-libraries run-demo test check frameworks jax examples-node bench docs san lint format install install-cpu install-cuda package-libs wheel clean help nvcc FORCE
 .DELETE_ON_ERROR:
 
 all: cpu maybe-cuda ## both libraries; the CPU library alone where no CUDA compiler can be had
@@ -299,6 +299,7 @@ LIBRARIES := cpu $(if $(HAS_GPU),maybe-cuda)
 
 # All that the demo calls, which tests/docs/test_demo.py holds against it.
 DEMO_TIME := half a minute on two idle cores at first, seconds after that$(if $(HAS_GPU),; the kernels of the GPU take some minutes more)
+CHECKED := tests/ops tests/functions tests/plans $(foreach f,jax torch,--ignore-glob=tests/functions/test_$(f)*)
 TEST_TIME := 62,000 of them take 22 minutes, and half of that with TEST_ARGS="-n 2"
 DEMO_PART := FAMILIES="attention.attention embedding.bags segment.segment segment.segment_backward shape_layout.shape_layout elementwise.lerp" DTYPES=f32
 
@@ -321,6 +322,9 @@ test: ## the whole test suite, on the GPU if there is one
 	@$(if $(and $(HAS_GPU),$(VENV_READY)),$(MAKE) --no-print-directory $(VENV_READY))
 	@$(MAKE) --no-print-directory $(PARALLEL) $(LIBRARIES) gen $(VENV_READY)
 	$(Q)$(PY) -m pytest tests $(TEST_ARGS)
+
+check: $(LIBRARIES) gen $(VENV_READY) ## minutes: an op of each row in f32 and bf16, and the Python surface
+	$(Q)$(PY) -m pytest $(CHECKED) -q -n $(JOBS) --op-a-row --dtypes "f32 bf16" $(TEST_ARGS)
 
 # Frameworks are tried where they are installed: `make frameworks` installs those that are named.
 FRAMEWORKS ?= jax

@@ -52,7 +52,7 @@ def has_device(framework: str | None) -> bool:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("baracuda", "less of the tests by op, for tools under which each takes long")
     group.addoption("--op-a-row", action="store_true", help="one op of each row, of f32 where there is one")
-    group.addoption("--dtypes", nargs="+", metavar="T", help="no ops of other dtypes, where a row has one of these")
+    group.addoption("--dtypes", metavar="'T ...'", help="no ops of other dtypes, where a row has one of these")
     group.addoption("--most-elements", type=int, default=2**63, metavar="N", help="no problems with longer arrays")
     group.addoption("--failures-at-once", action="store_true", help="print each when it happens")
 
@@ -81,10 +81,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if {"families", "dtypes"} & info.keys():
         symbols = set(bk.default_library().symbols())
         left_out |= {op for op in ops() if f"baracuda_kernels_{op}_run" not in symbols}
+    dtypes = {*(config.getoption("--dtypes") or "").split()}
     if config.getoption("--op-a-row"):
-        left_out |= ops().keys() - one_a_row(ops().keys() - left_out)
-    if dtypes := config.getoption("--dtypes"):
-        left_out |= of_other_dtypes({*dtypes})
+        left_out |= ops().keys() - one_a_row(ops().keys() - left_out, dtypes)
+    elif dtypes:
+        left_out |= of_other_dtypes(dtypes)
     if "dtypes" in info:
         left_out |= {kind.token for kind in bk.ElementKind} - {*info["dtypes"]}
     named = {item: getattr(getattr(item, "callspec", None), "params", {}).values() for item in items}
@@ -128,12 +129,13 @@ def token_of(value: object) -> str | None:
     return value.token if isinstance(value, bk.ElementKind) else value if isinstance(value, str) else None
 
 
-def one_a_row(names: Collection[str]) -> set[str]:
-    """Of each row the first op of dtype f32, or the first."""
-    chosen: dict[str, Op] = {}
+def one_a_row(names: Collection[str], dtypes: Collection[str] = ()) -> set[str]:
+    """Of each row the first op of dtype f32, or the first; and the first of each of dtypes."""
+    chosen: dict[tuple[str, str | None], Op] = {}
     for op in ops().values():
-        if op.name in names and ranks(op) < ranks(chosen.setdefault(op.row.name, op)):
-            chosen[op.row.name] = op
+        for key in {None, op.slots.get("T")} & {None, *dtypes} if op.name in names else ():
+            if ranks(op) < ranks(chosen.setdefault((op.row.name, key), op)):
+                chosen[op.row.name, key] = op
     return {op.name for op in chosen.values()}
 
 

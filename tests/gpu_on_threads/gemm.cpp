@@ -21,7 +21,7 @@ Status fail(Status status, const char* format, ...) {
 // In place of cuBLASLt: sums of bf16 or f32 products into f32, until `library_calls` are made.
 int library_calls = 0;
 
-size_t library_workspace() { return 0; }
+size_t library_workspace(int64_t, int64_t, int64_t) { return 0; }
 Status require_library() { return fail(Status::kUnsupported, "there is no cuBLASLt"); }
 
 bool matmul_by_library(const Launch&, const LibraryMatmul& p, void*) {
@@ -199,11 +199,10 @@ bool test_activated(const char* name, int64_t m, int64_t n, int calls, int64_t r
     LibraryMatmul problem;
     int64_t done = 0;
     library_calls = calls;
-    const int64_t band = kBandRows * n * (is_gated ? 2 : 1);
-    std::vector<float> sums(static_cast<size_t>(band));
+    std::vector<float> sums(static_cast<size_t>(sum_bytes_of<T>(m, n, is_gated)) / sizeof(float));
     const auto finish_all = [&] {
         if constexpr (sizeof(T) > 2) return finish_in_place(Launch{}, p, problem, nullptr, &done);
-        return finish_bands(Launch{}, p, problem, nullptr, sums.data(), &done, 4 * band);
+        return finish_bands(Launch{}, p, problem, nullptr, sums.data(), &done);
     };
     if (!library_matmul(p, &problem) || finish_all() != Status::kOk || done != rows) {
         printf("%s: %d rows are done, expected %d\n", name, static_cast<int>(done), static_cast<int>(rows));
@@ -235,9 +234,11 @@ int main() {
     right &= test_tiles<f16>("f16") & test_tiles<bf16>("bf16") & test_tiles<tf32>("tf32") & test_tiles<tf32x3>("3xtf32") &
              test_tiles<double>("f64");
     right &= test_tiles<int8_t>("i8") & test_tiles<uint8_t>("u8") & test_tiles<float>("f32");
-    right &= test_activated<bf16>("bands", 160, 72, 2, 160) & test_activated<bf16>("lost band", 160, 72, 1, 128);
+    constexpr int64_t wide = kSumBytes / 4 / kBandRows;  // columns of which the workspace holds a band of rows
+    right &= test_activated<bf16>("bands", 160, wide, 2, 160) & test_activated<bf16>("lost band", 160, wide, 1, 128);
     right &= test_activated<bf16>("no band", 24, 40, 0, 0) & test_activated<float>("in place", 24, 40, 1, 24);
-    right &= test_activated<bf16>("gated", 160, 72, 4, 160, true) & test_activated<bf16>("lost gate", 160, 72, 3, 128, true);
+    right &= test_activated<bf16>("gated", 160, wide / 2, 4, 160, true) &
+             test_activated<bf16>("lost gate", 160, wide / 2, 3, 128, true);
     if (!right) return 1;
     puts("ok");
     return 0;

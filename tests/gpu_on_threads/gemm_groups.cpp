@@ -17,7 +17,7 @@ Status fail(Status status, const char* format, ...) {
     return status;
 }
 
-size_t library_workspace() { return 0; }
+size_t library_workspace(int64_t, int64_t, int64_t) { return 0; }
 Status require_library() { return fail(Status::kUnsupported, "there is no cuBLASLt"); }
 bool matmul_by_library(const Launch&, const LibraryMatmul&, void*) { return false; }
 Status copy_strided(const Launch&, const CopyLayout&, int, const void*, void*) {

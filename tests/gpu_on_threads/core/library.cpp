@@ -56,7 +56,7 @@ Status sort_pairs(const Launch& launch, SortBuffers* buffers, int64_t count, uin
     return submitted(device::submit(launch.stream, sort), "sort");
 }
 
-size_t library_workspace() { return 0; }
+size_t library_workspace(int64_t, int64_t, int64_t) { return 0; }
 bool has_library() { return false; }
 Status require_library() { return fail(Status::kUnsupported, "there is no cuBLASLt"); }
 
