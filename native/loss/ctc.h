@@ -379,7 +379,7 @@ BK_COLD inline Status check_ctc(int32_t max_time, int32_t batch_size, int32_t nu
 template <class T>
 Status run_ctc(const Launch& launch, const CtcForward<T>& forward, int32_t reduction_mode, CtcMean mean, T* out) {
     BK_TRY(run_teams(launch, forward.batch.samples, forward.batch.states() * 16, forward, false, forward.batch.max_time));
-    if (reduction_mode == kEachTerm) return Status::kOk;
+    if (reduction_mode == kReductionNone) return Status::kOk;
     return run_teams(launch, 1, 4096, CtcTotal<T>{forward, reduction_mode == kMeanOfTerms ? mean : CtcMean::kNone, out});
 }
 
@@ -414,7 +414,7 @@ struct Ctc {
 
     Status check() const { return check_ctc(max_time, batch_size, num_classes, max_target_len, blank, reduction_mode); }
     Work work() const { return work_of_loss(batch_size, reduction_mode); }
-    int64_t results() const { return results_of_loss(batch_size, reduction_mode); }
+    int64_t results() const { return loss_numel(batch_size, reduction_mode); }
     int64_t states() const { return 2 * int64_t{max_target_len} + 1; }
     size_t workspace_size() const { return static_cast<size_t>(batch_size) * sizeof(C); }
     CtcBatch<T> batch(const T* log_probs, const int64_t* targets, const int64_t* input_lengths,
@@ -428,7 +428,7 @@ struct Ctc {
         C* losses = nullptr;
         BK_TRY(find_losses(launch, &losses));
         const CtcForward<T> forward{batch(log_probs, targets, input_lengths, target_lengths), zero_infinity != 0, alpha_ws,
-                                    losses, reduction_mode == kEachTerm ? out : nullptr};
+                                    losses, reduction_mode == kReductionNone ? out : nullptr};
         return run_ctc(launch, forward, reduction_mode, CtcMean::kOfLabels, out);
     }
 
@@ -467,7 +467,7 @@ struct CtcBackward {
                const C* alpha_ws, const C* per_sample_loss, const T* dloss, T* dlog_probs, const Launch& launch) const {
         const CtcBatch<T> batch = forward().batch(log_probs, targets, input_lengths, target_lengths);
         return run_ctc_backward(
-            launch, CtcGradient<T>{batch, zero_infinity != 0, false, reduction_mode == kEachTerm ? 1 : 0,
+            launch, CtcGradient<T>{batch, zero_infinity != 0, false, reduction_mode == kReductionNone ? 1 : 0,
                                    static_cast<C>(inv_denom), alpha_ws, per_sample_loss, dloss, nullptr, dlog_probs});
     }
 };
@@ -495,7 +495,7 @@ struct RaggedCtc {
         return Status::kOk;
     }
     Work work() const { return work_of_loss(batch_size, reduction_mode); }
-    int64_t results() const { return results_of_loss(batch_size, reduction_mode); }
+    int64_t results() const { return loss_numel(batch_size, reduction_mode); }
     int64_t states() const { return 2 * int64_t{max_target_len} + 1; }
     CtcBatch<T> batch(const T* log_probs, const I* targets, const int64_t* input_lengths, const int64_t* target_lengths) const {
         const CtcTargets given{targets, sizeof(I) == 8, is_concatenated != 0, targets_numel};
@@ -506,7 +506,7 @@ struct RaggedCtc {
                C* per_sample_loss, T* out, const Launch& launch) const {
         if (batch_size == 0) return write_empty_loss(launch, reduction_mode, out);
         const CtcForward<T> forward{batch(log_probs, targets, input_lengths, target_lengths), zero_infinity != 0, alpha,
-                                    per_sample_loss, reduction_mode == kEachTerm ? out : nullptr};
+                                    per_sample_loss, reduction_mode == kReductionNone ? out : nullptr};
         return run_ctc(launch, forward, reduction_mode, CtcMean::kOfSamples, out);
     }
 };
@@ -537,9 +537,10 @@ struct RaggedCtcBackward {
                const C* alpha, const C* per_sample_loss, const T* dloss, T* dlog_probs, const Launch& launch) const {
         const bool is_mean = reduction_mode == kMeanOfTerms;
         const CtcBatch<T> batch = forward().batch(log_probs, targets, input_lengths, target_lengths);
-        return run_ctc_backward(launch, CtcGradient<T>{batch, zero_infinity != 0, is_mean, reduction_mode == kEachTerm ? 1 : 0,
-                                                       factor_of_loss<C>(batch_size, reduction_mode), alpha, per_sample_loss,
-                                                       dloss, nullptr, dlog_probs});
+        return run_ctc_backward(
+            launch,
+            CtcGradient<T>{batch, zero_infinity != 0, is_mean, reduction_mode == kReductionNone ? 1 : 0,
+                           reduction_scale<C>(batch_size, reduction_mode), alpha, per_sample_loss, dloss, nullptr, dlog_probs});
     }
 };
 

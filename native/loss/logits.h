@@ -208,12 +208,12 @@ struct WeightedBce {
 
     Status check() const { return check_repeated(numel, weight_extent, pos_weight_extent, reduction_mode); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     size_t workspace_size() const { return loss_workspace<WeightedBceTerm<T>, T, T, T>(numel, reduction_mode); }
     Status run(const T* logits, const T* target, const C* weight, const C* pos_weight, T* out, const Launch& launch) const {
         const WeightedBceTerm<T> term{RepeatedWeight<C>::of(weight, weight_extent),
                                       RepeatedWeight<C>::of(pos_weight, pos_weight_extent)};
-        return reduce_terms(launch, numel, reduction_mode, term, inputs(logits, target), out);
+        return reduce_loss(launch, numel, reduction_mode, term, inputs(logits, target), out);
     }
 };
 
@@ -227,12 +227,12 @@ struct WeightedBceBackward {
 
     Status check() const { return check_repeated(numel, weight_extent, pos_weight_extent, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* logits, const T* target, const C* weight, const C* pos_weight, const T* dy, T* dlogits,
                const Launch& launch) const {
         const WeightedBceGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
                                               RepeatedWeight<C>::of(pos_weight, pos_weight_extent),
-                                              factor_of_loss<C>(numel, reduction_mode)};
+                                              reduction_scale<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dlogits), inputs(logits, target, dy));
     }
 };
@@ -250,11 +250,11 @@ struct WeightedProbabilities {
 
     Status check() const { return check_weight(numel, weight_extent, reduction_mode); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     size_t workspace_size() const { return loss_workspace<WeightedProbabilityTerm<T>, T, T, T>(numel, reduction_mode); }
     Status run(const T* pred, const T* target, const C* weight, T* out, const Launch& launch) const {
         const WeightedProbabilityTerm<T> term{RepeatedWeight<C>::of(weight, weight_extent)};
-        return reduce_terms(launch, numel, reduction_mode, term, inputs(pred, target), out);
+        return reduce_loss(launch, numel, reduction_mode, term, inputs(pred, target), out);
     }
 };
 
@@ -267,10 +267,10 @@ struct WeightedProbabilitiesBackward {
 
     Status check() const { return check_weight(numel, weight_extent, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* pred, const T* target, const C* weight, const T* dy, T* dpred, const Launch& launch) const {
         const WeightedProbabilityGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
-                                                      factor_of_loss<C>(numel, reduction_mode)};
+                                                      reduction_scale<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dpred), inputs(pred, target, dy));
     }
 };
@@ -291,11 +291,11 @@ struct SigmoidFocal {
 
     Status check() const { return check_focal(numel, reduction_mode, gamma); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     size_t workspace_size() const { return loss_workspace<FocalTerm<T>, T, T, T>(numel, reduction_mode); }
     Status run(const T* logits, const T* target, T* out, const Launch& launch) const {
         const FocalTerm<T> term{static_cast<C>(alpha), static_cast<C>(gamma)};
-        return reduce_terms(launch, numel, reduction_mode, term, inputs(logits, target), out);
+        return reduce_loss(launch, numel, reduction_mode, term, inputs(logits, target), out);
     }
 };
 
@@ -309,9 +309,10 @@ struct SigmoidFocalBackward {
 
     Status check() const { return check_focal(numel, reduction_mode, gamma); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* logits, const T* target, const T* dy, T* dlogits, const Launch& launch) const {
-        const FocalGradient<T> gradient{static_cast<C>(alpha), static_cast<C>(gamma), factor_of_loss<C>(numel, reduction_mode)};
+        const FocalGradient<T> gradient{static_cast<C>(alpha), static_cast<C>(gamma),
+                                        reduction_scale<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dlogits), inputs(logits, target, dy));
     }
 };

@@ -37,7 +37,7 @@ struct MultiMargin {
 
 protected:
     Status weighted(const T* input, const I* target, const compute_t<T>* weight, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsOf<I>},
+        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
                         margin_rows<T, I>(class_extent, margin, p_norm, 1, weight), inputs(input), words_of(target), out);
     }
 };
@@ -54,7 +54,7 @@ struct MultiMarginBackward {
 
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const I* target, const T* dy, T* dinput, const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsOf<I>},
+        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
                              margin_rows<T, I>(class_extent, margin, p_norm, factor(), nullptr), inputs(input),
                              words_of(target, dy), outputs(dinput));
     }
@@ -80,7 +80,7 @@ struct WeightedMultiMarginBackward {
     BK_ROW_LOSS_GRADIENT(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const I* target, const compute_t<T>* weight, const T* dy, T* dinput,
                const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsOf<I>},
+        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
                              margin_rows<T, I>(class_extent, margin, p_norm, factor(), weight), inputs(input),
                              words_of(target, dy), outputs(dinput));
     }
@@ -113,7 +113,7 @@ struct MultilabelSoftMarginBackward {
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
     Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
         Layout<4> layout;
-        layout.append(n_rows, {row_stride_in, row_stride_in, row_stride_tgt, reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(n_rows, {row_stride_in, row_stride_in, row_stride_tgt, reduction_mode == kReductionNone ? 1 : 0});
         layout.append(class_extent, {1, 1, 1, 0});
         const auto share = factor() / static_cast<compute_t<T>>(class_extent);
         return pointwise_strided(launch, layout, BceWithLogits::gradient<T>(share), outputs(dinput), inputs(input, target, dy));
@@ -160,7 +160,7 @@ struct WeightedSoftMarginBackward {
             return bare.run(input, target, dy, dinput, launch);
         }
         Layout<5> layout;
-        layout.append(n_rows, {row_stride_in, row_stride_in, row_stride_tgt, 0, reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(n_rows, {row_stride_in, row_stride_in, row_stride_tgt, 0, reduction_mode == kReductionNone ? 1 : 0});
         layout.append(class_extent, {1, 1, 1, 1, 0});
         return pointwise_strided(launch, layout, WeightedSoftMarginGradient<T>{factor() / static_cast<C>(class_extent)},
                                  outputs(dinput), inputs(input, target, weight, dy));

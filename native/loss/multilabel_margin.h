@@ -169,12 +169,12 @@ struct MultilabelMargin {
                           reduction_mode);
     }
     Work work() const { return work_of_loss(n_rows, reduction_mode); }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
     // Rows share parts, so that what holds a value of T for each row holds the parts.
     int64_t rows_of_part() const { return n_rows < 4 * kMostParts ? 4 : ceil_div(n_rows, kMostParts); }
     int64_t parts() const { return ceil_div(n_rows, rows_of_part()); }
     size_t workspace_size() const {
-        if (reduction_mode == kEachTerm || n_rows < 8) return 0;
+        if (reduction_mode == kReductionNone || n_rows < 8) return 0;
         const int64_t most = std::min(ceil_div<int64_t>(n_rows, 4), kMostParts);  // of as many rows, or fewer
         return static_cast<size_t>(most + 1) * sizeof(compute_t<T>) - 1;
     }
@@ -184,8 +184,8 @@ struct MultilabelMargin {
         MultilabelMarginTerms<T> terms{
             input, Labels::of(target), row_stride_in, row_stride_tgt, 1, n_rows, class_extent, 1, out, nullptr};
         const int64_t bytes = int64_t{class_extent} * 64;
-        if (reduction_mode == kEachTerm) return run_teams(launch, n_rows, bytes, terms);
-        const C factor = factor_of_loss<C>(n_rows, reduction_mode);
+        if (reduction_mode == kReductionNone) return run_teams(launch, n_rows, bytes, terms);
+        const C factor = reduction_scale<C>(n_rows, reduction_mode);
         if (class_extent == 0) {  // rows that nothing is read of have one term, however many they are
             terms.factor = factor * static_cast<C>(n_rows);
             return run_teams(launch, 1, bytes, terms);
@@ -219,12 +219,12 @@ struct MultilabelMarginBackward {
                           reduction_mode);
     }
     Work work() const { return n_rows == 0 || class_extent == 0 ? Work::kNone : Work::kAll; }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
     Status run(const T* input, const I* target, const T* dy, T* dinput, const Launch& launch) const {
-        const auto factor = factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar);
+        const auto factor = backward_scale<compute_t<T>>(n_rows, reduction_mode, scale_scalar);
         return run_teams(launch, n_rows, int64_t{class_extent} * 64,
                          MultilabelMarginSlopes<T>{input, dy, Labels::of(target), row_stride_in, row_stride_tgt,
-                                                   reduction_mode == kEachTerm ? 1 : 0, class_extent, factor, dinput});
+                                                   reduction_mode == kReductionNone ? 1 : 0, class_extent, factor, dinput});
     }
 };
 

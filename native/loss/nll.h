@@ -104,15 +104,15 @@ struct Nll {
                           reduction_mode);
     }
     Work work() const { return work_of_loss(n_rows, reduction_mode); }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
     size_t workspace_size() const {
-        return reduction_mode == kEachTerm ? 0 : sum_of_terms_workspace<T, NllTerm<T>, int64_t>(n_rows);
+        return reduction_mode == kReductionNone ? 0 : sum_of_terms_workspace<T, NllTerm<T>, int64_t>(n_rows);
     }
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
         if (n_rows == 0) return write_empty_loss(launch, reduction_mode, out);
         const NllTerm<T> term{input, n_rows, row_stride_input, {class_extent, -1}, FastDiv<uint64_t>(1)};
-        if (reduction_mode == kEachTerm) return pointwise(launch, n_rows, term, outputs(out), inputs(target));
-        return sum_of_terms(launch, n_rows, term, divisor_of_loss(n_rows, reduction_mode), inputs(target), out);
+        if (reduction_mode == kReductionNone) return pointwise(launch, n_rows, term, outputs(out), inputs(target));
+        return sum_of_terms(launch, n_rows, term, reduction_divisor(n_rows, reduction_mode), inputs(target), out);
     }
 };
 
@@ -145,16 +145,16 @@ struct NllBackward {
         return Status::kOk;
     }
     Work work() const { return dinput_numel == 0 ? Work::kNone : n_rows == 0 ? Work::kZeros : Work::kAll; }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
     Status run(const T* dy, const int64_t* target, T* dinput, const Launch& launch) const {
         if (n_rows == 0) return write_zeros(launch, dinput_numel, dinput);
         // A single row may have any stride.
         const int64_t stride = n_rows == 1 ? dinput_numel : row_stride_input;
-        const auto factor = factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar);
+        const auto factor = backward_scale<compute_t<T>>(n_rows, reduction_mode, scale_scalar);
         const NllGradient<T, int64_t> fn{dy,
                                          target,
                                          n_rows,
-                                         reduction_mode == kEachTerm ? 1 : 0,
+                                         reduction_mode == kReductionNone ? 1 : 0,
                                          {class_extent, -1},
                                          FastDiv<uint64_t>(std::max<int64_t>(stride, 1)),
                                          FastDiv<uint64_t>(1),
@@ -178,7 +178,7 @@ struct WeightedNllBase {
         return check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"inner_extent", inner_extent}}, reduction_mode);
     }
     int64_t terms() const { return terms_of_items(n_rows, inner_extent); }
-    int64_t results() const { return results_of_loss(terms(), reduction_mode); }
+    int64_t results() const { return loss_numel(terms(), reduction_mode); }
 
 protected:
     int64_t item() const { return class_extent * inner_extent; }
@@ -196,20 +196,20 @@ struct WeightedNll : WeightedNllBase<I, T> {
         const int64_t terms = this->terms();
         if (terms == 0) return 0;
         const size_t of_divisor = sum_of_terms_workspace<double, ClassWeights<C>, I>(terms);
-        return this->reduction_mode == kEachTerm ? of_divisor
-                                                 : std::max(of_divisor, sum_of_terms_workspace<T, NllTerm<T>, I>(terms));
+        return this->reduction_mode == kReductionNone ? of_divisor
+                                                      : std::max(of_divisor, sum_of_terms_workspace<T, NllTerm<T>, I>(terms));
     }
     Status run(const T* input, const I* target, const C* weight, T* out, double* divisor, const Launch& launch) const {
         const int64_t terms = this->terms();
         if (terms == 0) {
             BK_TRY(write_zeros(launch, 1, divisor));
-            return this->reduction_mode == kEachTerm ? Status::kOk : write_empty_loss(launch, this->reduction_mode, out);
+            return this->reduction_mode == kReductionNone ? Status::kOk : write_empty_loss(launch, this->reduction_mode, out);
         }
         BK_TRY(sum_of_terms(launch, terms, ClassWeights<C>{this->class_extent, this->ignore_index, weight}, 1, inputs(target),
                             divisor));
         const NllTerm<T> term{input, terms, this->item(), this->weights(weight, divisor),
                               FastDiv<uint64_t>(static_cast<uint64_t>(this->inner_extent))};
-        if (this->reduction_mode == kEachTerm) return pointwise(launch, terms, term, outputs(out), inputs(target));
+        if (this->reduction_mode == kReductionNone) return pointwise(launch, terms, term, outputs(out), inputs(target));
         return sum_of_terms(launch, terms, term, 1, inputs(target), out);
     }
 };
@@ -224,7 +224,7 @@ struct WeightedNllBackward : WeightedNllBase<I, T> {
         const NllGradient<T, I> fn{dy,
                                    target,
                                    this->n_rows,
-                                   this->reduction_mode == kEachTerm ? 1 : 0,
+                                   this->reduction_mode == kReductionNone ? 1 : 0,
                                    this->weights(weight, divisor),
                                    FastDiv<uint64_t>(static_cast<uint64_t>(this->item())),
                                    FastDiv<uint64_t>(static_cast<uint64_t>(this->inner_extent)),

@@ -70,7 +70,7 @@ struct CrossEntropy {
 
     BK_ROW_LOSS(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}, kWordsOf<int64_t>},
+        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}, kWordsPerIndex<int64_t>},
                         CrossEntropyRows<T>{{}, class_extent, -1, 1}, inputs(input), words_of(target), out);
     }
 };
@@ -86,7 +86,7 @@ struct CrossEntropyBackward {
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, const T* dy, T* dinput, const Launch& launch) const {
         return index_gradients<CrossEntropyRows<T>, T>(
-            launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}, kWordsOf<int64_t>},
+            launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride_input}, kWordsPerIndex<int64_t>},
             CrossEntropyRows<T>{{}, class_extent, -1, factor()}, input, words_of(target, dy), dinput, nullptr, nullptr);
     }
 };
@@ -125,7 +125,7 @@ struct SoftCrossEntropyBackward {
     Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
         const TermRows<2> rows{n_rows, class_extent, {row_stride_input, row_stride_target}};
         if constexpr (!kRowsStayOnChip)
-            return dense_soft_gradients(rows, factor(), input, target, dy, reduction_mode == kEachTerm ? 1 : 0, dinput);
+            return dense_soft_gradients(rows, factor(), input, target, dy, reduction_mode == kReductionNone ? 1 : 0, dinput);
         else
             return row_gradients(launch, reduction_mode, rows, SoftCrossEntropyRows<T>{{}, factor(), class_extent},
                                  inputs(input, target), inputs(dy), outputs(dinput));
@@ -155,11 +155,11 @@ struct WeightedCrossEntropyBase {
         return check_smoothing(label_smoothing);
     }
     int64_t terms() const { return terms_of_items(n_rows, inner_extent); }
-    int64_t results() const { return results_of_loss(terms(), reduction_mode); }
+    int64_t results() const { return loss_numel(terms(), reduction_mode); }
 
 protected:
     TermRows<1> term_rows() const {
-        return {terms(), class_extent, {row_stride_input}, kWordsOf<I>, inner_extent, inner_extent};
+        return {terms(), class_extent, {row_stride_input}, kWordsPerIndex<I>, inner_extent, inner_extent};
     }
     SmoothCrossEntropyRows<T> functor(const C* weight, const double* divisor) const {
         auto rows = index_rows<T, I>(class_extent, ignore_index, weight, label_smoothing, z_loss);
@@ -182,7 +182,7 @@ struct WeightedCrossEntropy : WeightedCrossEntropyBase<I, T> {
         const int32_t mode = this->reduction_mode;
         if (this->terms() == 0) {
             BK_TRY(write_zeros(launch, 1, divisor));
-            return mode == kEachTerm ? Status::kOk : write_empty_loss(launch, mode, out);
+            return mode == kReductionNone ? Status::kOk : write_empty_loss(launch, mode, out);
         }
         const ClassWeights<C> counted{this->class_extent, this->ignore_index, weight};
         BK_TRY(sum_of_terms(launch, this->terms(), counted, 1, inputs(target), divisor));
@@ -214,7 +214,7 @@ struct CrossEntropyWithGradient : WeightedCrossEntropyBase<I, T> {
     using typename WeightedCrossEntropyBase<I, T>::C;
 
     Work work() const { return this->terms() == 0 ? Work::kZeros : Work::kAll; }
-    bool is_each() const { return this->reduction_mode == kEachTerm; }
+    bool is_each() const { return this->reduction_mode == kReductionNone; }
     size_t workspace_size() const {
         const int64_t terms = this->terms();
         if (terms == 0) return 0;
@@ -265,7 +265,7 @@ struct WeightedSoftCrossEntropyBase {
         return check_smoothing(label_smoothing);
     }
     int64_t terms() const { return terms_of_items(n_rows, inner_extent); }
-    int64_t results() const { return results_of_loss(terms(), reduction_mode); }
+    int64_t results() const { return loss_numel(terms(), reduction_mode); }
 
 protected:
     TermRows<2> term_rows() const {
@@ -303,7 +303,7 @@ struct WeightedSoftCrossEntropyBackward : WeightedSoftCrossEntropyBase<T> {
                const Launch& launch) const {
         const int32_t mode = this->reduction_mode;
         const TermRows<2> rows = this->term_rows();
-        const auto f = this->functor(weight, factor_of_loss<C>(this->terms(), mode));
+        const auto f = this->functor(weight, reduction_scale<C>(this->terms(), mode));
         if (dtarget != nullptr)
             return row_gradients(launch, mode, rows, SoftCrossEntropyTargetRows<T>{f}, inputs(input, target), inputs(dy),
                                  outputs(dinput, dtarget));

@@ -159,9 +159,9 @@ struct BceTargetBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* pred, const T* dy, T* dtarget, const Launch& launch) const {
-        const BceTargetGradient<T> gradient{factor_of_loss<compute_t<T>>(numel, reduction_mode)};
+        const BceTargetGradient<T> gradient{reduction_scale<compute_t<T>>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(pred, dy));
     }
 };
@@ -175,10 +175,10 @@ struct WeightedProbabilitiesTargetBackward {
 
     Status check() const { return check_weight(numel, weight_extent, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* pred, const C* weight, const T* dy, T* dtarget, const Launch& launch) const {
         const WeightedProbabilityTargetGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
-                                                            factor_of_loss<C>(numel, reduction_mode)};
+                                                            reduction_scale<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(pred, dy));
     }
 };
@@ -193,11 +193,11 @@ struct WeightedBceTargetBackward {
 
     Status check() const { return check_repeated(numel, weight_extent, pos_weight_extent, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* logits, const C* weight, const C* pos_weight, const T* dy, T* dtarget, const Launch& launch) const {
         const WeightedBceTargetGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
                                                     RepeatedWeight<C>::of(pos_weight, pos_weight_extent),
-                                                    factor_of_loss<C>(numel, reduction_mode)};
+                                                    reduction_scale<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(logits, dy));
     }
 };
@@ -211,9 +211,9 @@ struct KlDivTargetBackward {
 
     Status check() const { return KlDivBatch<T>::check_batch(numel, reduction_mode, batch); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* pred, const T* target, const T* dy, T* dtarget, const Launch& launch) const {
-        const KlDivTargetGradient<T> gradient{factor_of_loss<compute_t<T>>(batch, reduction_mode), log_target_flag};
+        const KlDivTargetGradient<T> gradient{reduction_scale<compute_t<T>>(batch, reduction_mode), log_target_flag};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(pred, target, dy));
     }
 };
@@ -226,9 +226,9 @@ struct PoissonNllTargetBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* input, const T* dy, T* dtarget, const Launch& launch) const {
-        const PoissonTargetGradient<T> gradient{factor_of_loss<compute_t<T>>(numel, reduction_mode), log_input_flag};
+        const PoissonTargetGradient<T> gradient{reduction_scale<compute_t<T>>(numel, reduction_mode), log_input_flag};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(input, dy));
     }
 };
@@ -244,9 +244,9 @@ struct FullPoissonNllTargetBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* input, const T* target, const T* dy, T* dtarget, const Launch& launch) const {
-        const FullPoissonTargetGradient<T> gradient{factor_of_loss<C>(numel, reduction_mode), static_cast<C>(eps),
+        const FullPoissonTargetGradient<T> gradient{reduction_scale<C>(numel, reduction_mode), static_cast<C>(eps),
                                                     log_input_flag, full_flag};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(input, target, dy));
     }
@@ -261,9 +261,9 @@ struct GaussianNllVarBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* input, const T* target, const T* var, const T* dy, T* dvar, const Launch& launch) const {
-        const GaussianVarianceGradient<T> gradient{factor_of_loss<C>(numel, reduction_mode), static_cast<C>(eps)};
+        const GaussianVarianceGradient<T> gradient{reduction_scale<C>(numel, reduction_mode), static_cast<C>(eps)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dvar), inputs(input, target, var, dy));
     }
 };
@@ -277,9 +277,9 @@ struct MarginRankingTargetBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dt, const Launch& launch) const {
-        const RankingTargetGradient<T> gradient{factor_of_loss<C>(numel, reduction_mode), static_cast<C>(margin)};
+        const RankingTargetGradient<T> gradient{reduction_scale<C>(numel, reduction_mode), static_cast<C>(margin)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dt), inputs(x1, x2, t, dy));
     }
 };
@@ -296,12 +296,12 @@ struct MultilabelSoftMarginTargetBackward {
         return check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"row_stride", row_stride}}, reduction_mode);
     }
     Work work() const { return n_rows == 0 || class_extent == 0 ? Work::kNone : Work::kAll; }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
     Status run(const T* input, const T* dy, T* dtarget, const Launch& launch) const {
         Layout<3> layout;
-        layout.append(n_rows, {row_stride, row_stride, reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(n_rows, {row_stride, row_stride, reduction_mode == kReductionNone ? 1 : 0});
         layout.append(class_extent, {1, 1, 0});
-        const C factor = factor_of_loss<C>(n_rows, reduction_mode) / static_cast<C>(class_extent);
+        const C factor = reduction_scale<C>(n_rows, reduction_mode) / static_cast<C>(class_extent);
         return pointwise_strided(launch, layout, SoftMarginTargetGradient<T>{factor}, outputs(dtarget), inputs(input, dy));
     }
 };
@@ -316,9 +316,9 @@ struct WeightedSoftMarginTargetBackward : MultilabelSoftMarginTargetBackward<T> 
         if (weight == nullptr) return Base::run(input, dy, dtarget, launch);
         const int64_t rows = this->n_rows, stride = this->row_stride;
         Layout<4> layout;
-        layout.append(rows, {stride, stride, 0, this->reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(rows, {stride, stride, 0, this->reduction_mode == kReductionNone ? 1 : 0});
         layout.append(this->class_extent, {1, 1, 1, 0});
-        const C factor = factor_of_loss<C>(rows, this->reduction_mode) / static_cast<C>(this->class_extent);
+        const C factor = reduction_scale<C>(rows, this->reduction_mode) / static_cast<C>(this->class_extent);
         return pointwise_strided(launch, layout, WeightedSoftMarginTargetGradient<T>{factor}, outputs(dtarget),
                                  inputs(input, weight, dy));
     }
