@@ -1,4 +1,4 @@
-// Classes of items: weights of the classes, and how many terms there are.
+// Class weights of targets, ignored targets, and the number of losses of an [N, C, d...] input.
 #pragma once
 
 #include <cstdint>
@@ -7,24 +7,23 @@
 
 namespace bk {
 
-// Whether a target counts, and with which weight.
+// A target is counted unless it is ignored or out of range. As a functor, for sums: the weight of a target, or 0.
 template <class C>
 struct ClassWeights {
     int64_t classes, ignored;
     const C* weight = nullptr;        // of each class; null: 1
     const double* divisor = nullptr;  // null: 1
 
-    BK_HD bool counts(int64_t target) const { return target >= 0 && target < classes && target != ignored; }
+    BK_HD bool is_counted(int64_t target) const { return target >= 0 && target < classes && target != ignored; }
     BK_HD C of(int64_t target) const { return weight == nullptr ? C(1) : weight[target]; }
-    BK_HD C share() const { return divisor == nullptr ? C(1) : C(1) / static_cast<C>(*divisor); }
-    BK_HD double operator()(int64_t target) const { return counts(target) ? static_cast<double>(of(target)) : 0.0; }
+    BK_HD C inverse_divisor() const { return divisor == nullptr ? C(1) : C(1) / static_cast<C>(*divisor); }
+    BK_HD double operator()(int64_t target) const { return is_counted(target) ? static_cast<double>(of(target)) : 0.0; }
 };
 
-// Items of class_extent elements for each of inner_extent places, which lie side by side: [N, C, d...]. There is a term for
-// each place of each item.
-inline int64_t terms_of_items(int64_t items, int64_t inner) {
-    int64_t terms = 0;
-    return __builtin_mul_overflow(items, inner, &terms) ? INT64_MAX : terms;
+// An input [N, C, d...] has N * inner losses, `inner` being the product of d...; INT64_MAX on overflow.
+inline int64_t count_losses(int64_t items, int64_t inner) {
+    int64_t num_losses = 0;
+    return __builtin_mul_overflow(items, inner, &num_losses) ? INT64_MAX : num_losses;
 }
 
 }  // namespace bk

@@ -1,4 +1,5 @@
-// Losses of the difference of prediction and target: a parabola about 0, straight beyond a bound.
+// Losses of d = prediction - target: squared error, absolute error, smooth L1 and Huber, all quadratic up to a
+// threshold and linear beyond it.
 #pragma once
 
 #include <limits>
@@ -9,27 +10,27 @@
 
 namespace bk {
 
-// square d^2 for |d| < bound, else slope |d| - shift.
+// square d^2 for |d| < threshold, else slope |d| - shift.
 template <class T>
-struct DistanceTerm {
+struct DistanceForward {
     using C = compute_t<T>;
-    C bound, square, slope, shift;
+    C threshold, square, slope, shift;
     BK_HD C operator()(C pred, C target) const {
-        const C d = pred - target, size = math::fabs<C>(d);
-        return math::select(size >= bound, slope * size - shift, square * d * d);
+        const C d = pred - target, abs_d = math::fabs<C>(d);
+        return math::select(abs_d >= threshold, slope * abs_d - shift, square * d * d);
     }
 };
 
-// twice d for |d| < bound, else slope sign(d); times the factor dy. Where `twice` is 0 the gradient is, of NaN too.
+// dpred = dy grad_scale times inner_scale d for |d| < threshold, else slope sign(d). inner_scale 0: 0 for NaN, too.
 template <class T>
 struct DistanceGradient {
     using C = compute_t<T>;
-    C bound, twice, slope, factor;
+    C threshold, inner_scale, slope, grad_scale;
     BK_HD C operator()(C pred, C target, C dy) const {
         const C d = pred - target;
         const C sign = static_cast<C>(static_cast<int32_t>(d > C(0)) - static_cast<int32_t>(d < C(0)));
-        const C near = math::select(twice == C(0), C(0), twice * d);
-        return math::select(math::fabs<C>(d) >= bound, slope * sign, near) * (dy * factor);
+        const C inner_slope = math::select(inner_scale == C(0), C(0), inner_scale * d);
+        return math::select(math::fabs<C>(d) >= threshold, slope * sign, inner_slope) * (dy * grad_scale);
     }
 };
 
@@ -38,47 +39,47 @@ constexpr compute_t<T> kInfinite = std::numeric_limits<compute_t<T>>::infinity()
 
 struct Mse {
     template <class T>
-    static DistanceTerm<T> term() {
+    static DistanceForward<T> forward() {
         return {kInfinite<T>, 1, 1, 0};
     }
     template <class T>
-    static DistanceGradient<T> gradient(compute_t<T> factor) {
-        return {kInfinite<T>, 2, kInfinite<T>, factor};
+    static DistanceGradient<T> gradient(compute_t<T> grad_scale) {
+        return {kInfinite<T>, 2, kInfinite<T>, grad_scale};
     }
 };
 
 struct L1 {
     template <class T>
-    static DistanceTerm<T> term() {
+    static DistanceForward<T> forward() {
         return {0, 1, 1, 0};
     }
     template <class T>
-    static DistanceGradient<T> gradient(compute_t<T> factor) {
-        return {0, 0, 1, factor};
+    static DistanceGradient<T> gradient(compute_t<T> grad_scale) {
+        return {0, 0, 1, grad_scale};
     }
 };
 
 struct SmoothL1 {
     template <class T>
-    static DistanceTerm<T> term(double beta) {
+    static DistanceForward<T> forward(double beta) {
         const compute_t<T> b = beta;
         return {b, compute_t<T>(0.5) / b, 1, b / 2};
     }
     template <class T>
-    static DistanceGradient<T> gradient(compute_t<T> factor, double beta) {
-        return {compute_t<T>(beta), 1 / compute_t<T>(beta), 1, factor};
+    static DistanceGradient<T> gradient(compute_t<T> grad_scale, double beta) {
+        return {compute_t<T>(beta), 1 / compute_t<T>(beta), 1, grad_scale};
     }
 };
 
 struct Huber {
     template <class T>
-    static DistanceTerm<T> term(double delta) {
+    static DistanceForward<T> forward(double delta) {
         const compute_t<T> d = delta;
         return {d, compute_t<T>(0.5), d, d * d / 2};
     }
     template <class T>
-    static DistanceGradient<T> gradient(compute_t<T> factor, double delta) {
-        return {compute_t<T>(delta), 1, compute_t<T>(delta), factor};
+    static DistanceGradient<T> gradient(compute_t<T> grad_scale, double delta) {
+        return {compute_t<T>(delta), 1, compute_t<T>(delta), grad_scale};
     }
 };
 

@@ -1,7 +1,7 @@
-// Losses with a term for each element.
+// Ops of elementwise losses: forward with its reduction, and backward.
 //
-// A loss L makes the functor of its terms, L::term<T>(parameter), which takes the inputs, and that of its gradients,
-// L::gradient<T>(factor, parameter), which takes the inputs that it reads, and dy.
+// A loss L has two pointwise functors: L::forward<T>(parameter), of the inputs, and L::gradient<T>(grad_scale,
+// parameter), of the inputs that the gradient needs, and dy.
 #pragma once
 
 #include <cstddef>
@@ -21,42 +21,40 @@ namespace bk {
 
 template <class Fn, class T, class... In>
 size_t loss_workspace(int64_t numel, int32_t reduction_mode) {
-    if (reduction_mode == kEachTerm) return 0;
+    if (reduction_mode == kReductionNone) return 0;
     return sum_of_terms_workspace<T, Fn, In...>(numel);
 }
 
 template <class T, class Fn, class... In>
-Status reduce_terms(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in, T* out,
-                    int64_t mean_over) {
-    if (reduction_mode == kEachTerm) return pointwise(launch, numel, fn, outputs(out), in);
+Status reduce_loss(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in, T* out,
+                   int64_t mean_over) {
+    if (reduction_mode == kReductionNone) return pointwise(launch, numel, fn, outputs(out), in);
     if (numel == 0) return write_empty_loss(launch, reduction_mode, out);
-    return sum_of_terms(launch, numel, fn, divisor_of_loss(mean_over, reduction_mode), in, out);
+    return sum_of_terms(launch, numel, fn, reduction_divisor(mean_over, reduction_mode), in, out);
 }
 template <class T, class Fn, class... In>
-Status reduce_terms(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in,
-                    T* out) {
-    return reduce_terms(launch, numel, reduction_mode, fn, in, out, numel);
+Status reduce_loss(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in, T* out) {
+    return reduce_loss(launch, numel, reduction_mode, fn, in, out, numel);
 }
 
-// Operands of `numel` elements each; the last one stands still where it has one for all.
+// Operands of `numel` elements each; the last one is broadcast (stride 0) if it is a scalar.
 template <int Operands>
-BK_COLD Layout<Operands> layout_of_terms(int64_t numel, bool has_one) {
+BK_COLD Layout<Operands> elementwise_layout(int64_t numel, bool is_scalar) {
     Layout<Operands> layout;
     int64_t stride[Operands];
-    for (int k = 0; k < Operands; ++k) stride[k] = has_one && k + 1 == Operands ? 0 : 1;
+    for (int k = 0; k < Operands; ++k) stride[k] = is_scalar && k + 1 == Operands ? 0 : 1;
     layout.append(numel, stride);
     return layout;
 }
 
-// The last input is dy.
+// The last input is dy, a scalar if the loss is reduced.
 template <class Fn, class... Out, class... In>
 Status loss_gradients(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Outputs<Out...>& out,
                       const Inputs<In...>& in) {
     constexpr int kOperands = sizeof...(Out) + sizeof...(In);
-    return pointwise_strided(launch, layout_of_terms<kOperands>(numel, reduction_mode != kEachTerm), fn, out, in);
+    return pointwise_strided(launch, elementwise_layout<kOperands>(numel, reduction_mode != kReductionNone), fn, out, in);
 }
 
-// In: the inputs.
 template <class L, class T, class... In>
 struct Loss {
     int64_t numel;
@@ -64,10 +62,12 @@ struct Loss {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
-    size_t workspace_size() const { return loss_workspace<decltype(L::template term<T>()), T, In...>(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
+    size_t workspace_size() const {
+        return loss_workspace<decltype(L::template forward<T>()), T, In...>(numel, reduction_mode);
+    }
     Status run(const In*... in, T* out, const Launch& launch) const {
-        return reduce_terms(launch, numel, reduction_mode, L::template term<T>(), inputs(in...), out);
+        return reduce_loss(launch, numel, reduction_mode, L::template forward<T>(), inputs(in...), out);
     }
 };
 
@@ -79,48 +79,48 @@ struct LossBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const In*... in, const T* dy, T* gradient, const Launch& launch) const {
-        const auto factor = factor_of_gradient<compute_t<T>>(numel, reduction_mode, scale_scalar);
-        return loss_gradients(launch, numel, reduction_mode, L::template gradient<T>(factor), outputs(gradient),
+        const auto grad_scale = backward_scale<compute_t<T>>(numel, reduction_mode, scale_scalar);
+        return loss_gradients(launch, numel, reduction_mode, L::template gradient<T>(grad_scale), outputs(gradient),
                               inputs(in..., dy));
     }
 };
 
-// Losses of one parameter. The rows name it, so each name has structs of its own.
-#define BK_LOSS_OF(Name, Type, parameter)                                                                           \
-    template <class L, class T, class... In>                                                                        \
-    struct Name##Loss {                                                                                             \
-        int64_t numel;                                                                                              \
-        int32_t reduction_mode;                                                                                     \
-        Type parameter;                                                                                             \
-                                                                                                                    \
-        Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }                             \
-        Work work() const { return work_of_loss(numel, reduction_mode); }                                           \
-        int64_t results() const { return results_of_loss(numel, reduction_mode); }                                  \
-        size_t workspace_size() const {                                                                             \
-            return loss_workspace<decltype(L::template term<T>(Type())), T, In...>(numel, reduction_mode);          \
-        }                                                                                                           \
-        Status run(const In*... in, T* out, const Launch& launch) const {                                           \
-            return reduce_terms(launch, numel, reduction_mode, L::template term<T>(parameter), inputs(in...), out); \
-        }                                                                                                           \
-    };                                                                                                              \
-                                                                                                                    \
-    template <class L, class T, class... In>                                                                        \
-    struct Name##LossBackward {                                                                                     \
-        int64_t numel;                                                                                              \
-        int32_t reduction_mode;                                                                                     \
-        float scale_scalar;                                                                                         \
-        Type parameter;                                                                                             \
-                                                                                                                    \
-        Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }                             \
-        Work work() const { return all_or_none(numel); }                                                            \
-        int64_t results() const { return results_of_loss(numel, reduction_mode); }                                  \
-        Status run(const In*... in, const T* dy, T* gradient, const Launch& launch) const {                         \
-            const auto factor = factor_of_gradient<compute_t<T>>(numel, reduction_mode, scale_scalar);              \
-            return loss_gradients(launch, numel, reduction_mode, L::template gradient<T>(factor, parameter),        \
-                                  outputs(gradient), inputs(in..., dy));                                            \
-        }                                                                                                           \
+// Losses with one parameter, a struct for each name that the tables give it.
+#define BK_LOSS_OF(Name, Type, parameter)                                                                             \
+    template <class L, class T, class... In>                                                                          \
+    struct Name##Loss {                                                                                               \
+        int64_t numel;                                                                                                \
+        int32_t reduction_mode;                                                                                       \
+        Type parameter;                                                                                               \
+                                                                                                                      \
+        Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }                               \
+        Work work() const { return work_of_loss(numel, reduction_mode); }                                             \
+        int64_t results() const { return loss_numel(numel, reduction_mode); }                                         \
+        size_t workspace_size() const {                                                                               \
+            return loss_workspace<decltype(L::template forward<T>(Type())), T, In...>(numel, reduction_mode);         \
+        }                                                                                                             \
+        Status run(const In*... in, T* out, const Launch& launch) const {                                             \
+            return reduce_loss(launch, numel, reduction_mode, L::template forward<T>(parameter), inputs(in...), out); \
+        }                                                                                                             \
+    };                                                                                                                \
+                                                                                                                      \
+    template <class L, class T, class... In>                                                                          \
+    struct Name##LossBackward {                                                                                       \
+        int64_t numel;                                                                                                \
+        int32_t reduction_mode;                                                                                       \
+        float scale_scalar;                                                                                           \
+        Type parameter;                                                                                               \
+                                                                                                                      \
+        Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }                               \
+        Work work() const { return all_or_none(numel); }                                                              \
+        int64_t results() const { return loss_numel(numel, reduction_mode); }                                         \
+        Status run(const In*... in, const T* dy, T* gradient, const Launch& launch) const {                           \
+            const auto grad_scale = backward_scale<compute_t<T>>(numel, reduction_mode, scale_scalar);                \
+            return loss_gradients(launch, numel, reduction_mode, L::template gradient<T>(grad_scale, parameter),      \
+                                  outputs(gradient), inputs(in..., dy));                                              \
+        }                                                                                                             \
     };
 
 BK_LOSS_OF(Param, float, param)
@@ -132,7 +132,7 @@ BK_LOSS_OF(WideEps, double, eps)
 BK_LOSS_OF(WideMargin, double, margin)
 #undef BK_LOSS_OF
 
-// Of logarithms of probabilities, with targets that are such, too, where the flag is set; the mean is the sum over `batch`.
+// KlDiv with targets that may be log-probabilities; the mean divides by `batch` (PyTorch's batchmean).
 template <class T>
 struct KlDivBatch {
     int64_t numel;
@@ -142,10 +142,11 @@ struct KlDivBatch {
 
     Status check() const { return check_batch(numel, reduction_mode, batch); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
-    size_t workspace_size() const { return loss_workspace<KlDiv::Term<T>, T, T, T>(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
+    size_t workspace_size() const { return loss_workspace<KlDiv::Forward<T>, T, T, T>(numel, reduction_mode); }
     Status run(const T* input, const T* target, T* out, const Launch& launch) const {
-        return reduce_terms(launch, numel, reduction_mode, KlDiv::term<T>(log_target_flag), inputs(input, target), out, batch);
+        return reduce_loss(launch, numel, reduction_mode, KlDiv::forward<T>(log_target_flag), inputs(input, target), out,
+                           batch);
     }
 
     static Status check_batch(int64_t numel, int32_t reduction_mode, int64_t batch) {
@@ -165,15 +166,15 @@ struct KlDivBatchBackward {
 
     Status check() const { return KlDivBatch<T>::check_batch(numel, reduction_mode, batch); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* target, const T* dy, T* dinput, const Launch& launch) const {
-        const auto factor = factor_of_loss<compute_t<T>>(batch, reduction_mode);
-        return loss_gradients(launch, numel, reduction_mode, KlDiv::gradient<T>(factor, log_target_flag), outputs(dinput),
+        const auto grad_scale = reduction_scale<compute_t<T>>(batch, reduction_mode);
+        return loss_gradients(launch, numel, reduction_mode, KlDiv::gradient<T>(grad_scale, log_target_flag), outputs(dinput),
                               inputs(target, dy));
     }
 };
 
-// Poisson's with eps beside the rate, and the constant of the targets where the flag is set.
+// PoissonNll with eps added to the rate, and log(target!) if full_flag is set.
 template <class T>
 struct FullPoissonNll {
     int64_t numel;
@@ -184,11 +185,11 @@ struct FullPoissonNll {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
-    size_t workspace_size() const { return loss_workspace<PoissonNll::Term<T>, T, T, T>(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
+    size_t workspace_size() const { return loss_workspace<PoissonNll::Forward<T>, T, T, T>(numel, reduction_mode); }
     Status run(const T* input, const T* target, T* out, const Launch& launch) const {
-        return reduce_terms(launch, numel, reduction_mode, PoissonNll::term<T>(log_input_flag, full_flag, eps),
-                            inputs(input, target), out);
+        return reduce_loss(launch, numel, reduction_mode, PoissonNll::forward<T>(log_input_flag, full_flag, eps),
+                           inputs(input, target), out);
     }
 };
 
@@ -201,15 +202,15 @@ struct FullPoissonNllBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
-        const auto factor = factor_of_loss<compute_t<T>>(numel, reduction_mode);
-        return loss_gradients(launch, numel, reduction_mode, PoissonNll::gradient<T>(factor, log_input_flag, eps),
+        const auto grad_scale = reduction_scale<compute_t<T>>(numel, reduction_mode);
+        return loss_gradients(launch, numel, reduction_mode, PoissonNll::gradient<T>(grad_scale, log_input_flag, eps),
                               outputs(dinput), inputs(input, target, dy));
     }
 };
 
-// The Gaussian one with its constant, log(2 pi) / 2, where the flag is set.
+// GaussianNll with its constant, log(2 pi) / 2, if full_flag is set.
 template <class T>
 struct FullGaussianNll {
     int64_t numel;
@@ -219,11 +220,11 @@ struct FullGaussianNll {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
-    size_t workspace_size() const { return loss_workspace<GaussianNll::Term<T>, T, T, T, T>(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
+    size_t workspace_size() const { return loss_workspace<GaussianNll::Forward<T>, T, T, T, T>(numel, reduction_mode); }
     Status run(const T* input, const T* target, const T* var, T* out, const Launch& launch) const {
-        return reduce_terms(launch, numel, reduction_mode, GaussianNll::term<T>(eps, full_flag), inputs(input, target, var),
-                            out);
+        return reduce_loss(launch, numel, reduction_mode, GaussianNll::forward<T>(eps, full_flag), inputs(input, target, var),
+                           out);
     }
 };
 
@@ -236,11 +237,11 @@ struct MarginRankingBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dx1, T* dx2, const Launch& launch) const {
         if (dx1 == nullptr && dx2 == nullptr) return Status::kOk;
-        const auto factor = factor_of_gradient<compute_t<T>>(numel, reduction_mode, scale_scalar);
-        return loss_gradients(launch, numel, reduction_mode, MarginRanking::gradient<T>(factor, margin), outputs(dx1, dx2),
+        const auto grad_scale = backward_scale<compute_t<T>>(numel, reduction_mode, scale_scalar);
+        return loss_gradients(launch, numel, reduction_mode, MarginRanking::gradient<T>(grad_scale, margin), outputs(dx1, dx2),
                               inputs(x1, x2, t, dy));
     }
 };

@@ -1,5 +1,5 @@
-// Pieces of a linear layer fused with cross entropy: a caller computes a chunk of logits, overwrites it by its gradient here,
-// and multiplies on.
+// Steps of fused linear cross entropy (FLCE), which never stores all logits: the caller computes the logits of a block
+// of rows, these ops overwrite them by their gradient, and the caller multiplies that by the weights.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// Losses and the factor of gradients are of dtype L: f32, or f64 for f64.
+// L is the dtype of the losses and of the gradient's scale: f32, or f64 if T is f64.
 template <class T, class L = float>
 struct FlcePerRow {
     int32_t n_rows;
@@ -58,8 +58,8 @@ struct FlceScale {
     L scalar;
 
     struct Fn {
-        compute_t<T> factor;
-        BK_HD compute_t<T> operator()(compute_t<T> x) const { return x * factor; }
+        compute_t<T> scale;
+        BK_HD compute_t<T> operator()(compute_t<T> x) const { return x * scale; }
     };
 
     Status check() const { return require_non_negative({{"numel", numel}}); }

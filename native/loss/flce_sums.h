@@ -1,4 +1,4 @@
-// Sums of a linear layer fused with cross entropy: of the rows' losses, and of the rows that count.
+// Reductions of fused linear cross entropy: the scaled sum of row losses, and the number of targets not ignored.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +16,19 @@ BK_COLD inline ReduceAxes<1, 1> axes_of_rows(int64_t rows) {
     return axes;
 }
 
-// The sum of losses of dtype L, in f64 for f64, times a factor of that dtype.
+// out = denom_inv * sum of losses of dtype L, f32, or f64 if T is f64.
 template <class T, class L = float>
 struct FlceFinalize {
     using C = compute_t<T>;
     struct Sum {
         using Acc = SumAcc<C>;
         static constexpr bool ignores_index = true, may_be_lost = true;
-        C factor;
+        C scale;
         BK_HD Acc identity() const { return {0, 0}; }
         BK_HD void add(Acc& acc, int64_t, L x) const { acc.recent += static_cast<C>(x); }
         BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
         BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
-        BK_HD C finish(const Acc& acc, int64_t) const { return acc.times(factor); }
+        BK_HD C finish(const Acc& acc, int64_t) const { return acc.times(scale); }
 
         BK_HD bool is_lost(const Acc& acc) const { return !is_finite(acc.sum); }
         BK_HD Acc start_again() const { return {0, 0}; }

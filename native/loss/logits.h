@@ -1,4 +1,5 @@
-// Losses of logits of independent classes: binary cross entropy with weights, and the focal loss.
+// Elementwise binary losses: weighted binary cross entropy, of logits (with pos_weight) or probabilities, and the
+// sigmoid focal loss of Lin et al. 2017.
 #pragma once
 
 #include <algorithm>
@@ -17,71 +18,73 @@
 
 namespace bk {
 
-// The sigmoid of x and of -x, and the logarithms of 1 + exp(-x) and 1 + exp(x): all without overflow or cancellation.
+// sigmoid(x), sigmoid(-x), softplus(-x) = log(1 + exp(-x)) and softplus(x), all without overflow or cancellation.
 template <class T>
 struct Logit {
     using C = compute_t<T>;
-    C yes, no, cost_of_yes, cost_of_no;
+    C sigmoid, sigmoid_neg, softplus_neg, softplus_pos;
 
     static BK_HD Logit of(C x) {
-        const C e = math::exp<T>(-math::fabs<C>(x)), likely = C(1) / (C(1) + e), unlikely = e * likely;
-        const C rest = math::log1p<T>(e), far = math::fabs<C>(x) + rest;
+        const C e = math::exp<T>(-math::fabs<C>(x)), larger = C(1) / (C(1) + e), smaller = e * larger;
+        const C softplus_small = math::log1p<T>(e), softplus_large = math::fabs<C>(x) + softplus_small;
         const bool positive = x > C(0);
-        return {math::select(positive, likely, unlikely), math::select(positive, unlikely, likely),
-                math::select(positive, rest, far), math::select(positive, far, rest)};
+        return {math::select(positive, larger, smaller), math::select(positive, smaller, larger),
+                math::select(positive, softplus_small, softplus_large), math::select(positive, softplus_large, softplus_small)};
     }
 };
 
-// Weights that repeat: element i has the one at i mod extent; null: 1.
+// Weights broadcast over the leading axes: element i has weight[i mod extent]; null: 1.
 template <class C>
-struct RepeatedWeight {
+struct BroadcastWeight {
     const C* weight;
     FastDiv<uint64_t> extent;
 
-    static RepeatedWeight of(const C* weight, int64_t extent) {
+    static BroadcastWeight of(const C* weight, int64_t extent) {
         return {weight, FastDiv<uint64_t>(static_cast<uint64_t>(std::max<int64_t>(extent, 1)))};
     }
     int64_t BK_HD length() const { return static_cast<int64_t>(extent.divisor()); }
 
-    // From element `first` on: the first `stored` of `count` elements have their weights at `from`, any other has `value`.
-    // Vectors look those up by a mask, so that none is read behind the last.
-    struct Run {
-        const C* from;
-        uint32_t stored;
-        C value;
+    // The weights of `count` elements from `first` on: the first num_weights lie at weights_at, any other is
+    // `fallback`. The bounds check becomes the mask of a vector load, which reads none past the last.
+    struct WeightSpan {
+        const C* weights_at;
+        uint32_t num_weights;
+        C fallback;
         int64_t count;
         BK_HD C operator()(int64_t k) const {
-            C w = value;
-            if (static_cast<uint32_t>(k) < stored) w = from[k];
+            C w = fallback;
+            if (static_cast<uint32_t>(k) < num_weights) w = weights_at[k];
             return w;
         }
     };
-    BK_HD Run at(int64_t first) const {
-        if (weight == nullptr) return {nullptr, 0, C(1), kMostOfRun};
-        if (length() == 1) return {weight, 0, *weight, kMostOfRun};
-        const int64_t place = static_cast<int64_t>(extent(static_cast<uint64_t>(first)).remainder), rest = length() - place;
-        const int64_t count = rest < kMostOfRun ? rest : kMostOfRun;
-        return {weight + place, static_cast<uint32_t>(count), C(1), count};
+    BK_HD WeightSpan at(int64_t first) const {
+        if (weight == nullptr) return {nullptr, 0, C(1), kMaxSpan};
+        if (length() == 1) return {weight, 0, *weight, kMaxSpan};
+        const int64_t index = static_cast<int64_t>(extent(static_cast<uint64_t>(first)).remainder),
+                      remaining = length() - index;
+        const int64_t count = remaining < kMaxSpan ? remaining : kMaxSpan;
+        return {weight + index, static_cast<uint32_t>(count), C(1), count};
     }
-    static constexpr int64_t kMostOfRun = int64_t{1} << 30;
+    static constexpr int64_t kMaxSpan = int64_t{1} << 30;
 };
 
 template <class T>
-struct WeightedBceTerm {
+struct WeightedBceForward {
     using C = compute_t<T>;
-    RepeatedWeight<C> weight, positive;
+    BroadcastWeight<C> weight, positive;
 
-    struct Piece {
+    struct Span {
         static constexpr bool has_rare = false;
-        typename RepeatedWeight<C>::Run weight, positive;
+        typename BroadcastWeight<C>::WeightSpan weight, positive;
         int64_t count;
         BK_HD C operator()(int64_t k, C x, C target) const {
             const auto logit = Logit<T>::of(x);
-            const C costs = share(target, positive(k) * logit.cost_of_yes) + share(C(1) - target, logit.cost_of_no);
-            return weight(k) * costs;
+            const C loss =
+                multiply_no_nan(target, positive(k) * logit.softplus_neg) + multiply_no_nan(C(1) - target, logit.softplus_pos);
+            return weight(k) * loss;
         }
     };
-    BK_HD Piece at(int64_t i) const {
+    BK_HD Span at(int64_t i) const {
         const auto w = weight.at(i), p = positive.at(i);
         return {w, p, w.count < p.count ? w.count : p.count};
     }
@@ -90,39 +93,39 @@ struct WeightedBceTerm {
 template <class T>
 struct WeightedBceGradient {
     using C = compute_t<T>;
-    RepeatedWeight<C> weight, positive;
-    C factor;
+    BroadcastWeight<C> weight, positive;
+    C grad_scale;
 
-    struct Piece {
+    struct Span {
         static constexpr bool has_rare = false;
-        typename RepeatedWeight<C>::Run weight, positive;
+        typename BroadcastWeight<C>::WeightSpan weight, positive;
         int64_t count;
-        C factor;
+        C grad_scale;
         BK_HD C operator()(int64_t k, C x, C target, C dy) const {
             const auto logit = Logit<T>::of(x);
-            const C slope = (C(1) - target) * logit.yes - positive(k) * target * logit.no;
-            return weight(k) * slope * (dy * factor);
+            const C slope = (C(1) - target) * logit.sigmoid - positive(k) * target * logit.sigmoid_neg;
+            return weight(k) * slope * (dy * grad_scale);
         }
     };
-    BK_HD Piece at(int64_t i) const {
+    BK_HD Span at(int64_t i) const {
         const auto w = weight.at(i), p = positive.at(i);
-        return {w, p, w.count < p.count ? w.count : p.count, factor};
+        return {w, p, w.count < p.count ? w.count : p.count, grad_scale};
     }
 };
 
-// Of probabilities.
+// Binary cross entropy of probabilities.
 template <class T>
-struct WeightedProbabilityTerm {
+struct WeightedProbabilityForward {
     using C = compute_t<T>;
-    RepeatedWeight<C> weight;
+    BroadcastWeight<C> weight;
 
-    struct Piece {
+    struct Span {
         static constexpr bool has_rare = false;
-        typename RepeatedWeight<C>::Run weight;
+        typename BroadcastWeight<C>::WeightSpan weight;
         int64_t count;
-        BK_HD C operator()(int64_t k, C pred, C target) const { return weight(k) * Bce::Term<T>()(pred, target); }
+        BK_HD C operator()(int64_t k, C pred, C target) const { return weight(k) * Bce::Forward<T>()(pred, target); }
     };
-    BK_HD Piece at(int64_t i) const {
+    BK_HD Span at(int64_t i) const {
         const auto w = weight.at(i);
         return {w, w.count};
     }
@@ -131,32 +134,32 @@ struct WeightedProbabilityTerm {
 template <class T>
 struct WeightedProbabilityGradient {
     using C = compute_t<T>;
-    RepeatedWeight<C> weight;
-    C factor;
+    BroadcastWeight<C> weight;
+    C grad_scale;
 
-    struct Piece {
+    struct Span {
         static constexpr bool has_rare = false;
-        typename RepeatedWeight<C>::Run weight;
+        typename BroadcastWeight<C>::WeightSpan weight;
         int64_t count;
-        C factor;
+        C grad_scale;
         BK_HD C operator()(int64_t k, C pred, C target, C dy) const {
-            return weight(k) * Bce::Gradient<T>{factor}(pred, target, dy);
+            return weight(k) * Bce::Gradient<T>{grad_scale}(pred, target, dy);
         }
     };
-    BK_HD Piece at(int64_t i) const {
+    BK_HD Span at(int64_t i) const {
         const auto w = weight.at(i);
-        return {w, w.count, factor};
+        return {w, w.count, grad_scale};
     }
 };
 
-// What the loss of an element is multiplied by: of the side that its target is on.
+// The class balance of the focal loss: alpha for target 1, 1 - alpha for target 0; a negative alpha means none.
 template <class C>
-BK_HD C side_of(C alpha, C target) {
+BK_HD C alpha_t(C alpha, C target) {
     return alpha < C(0) ? C(1) : alpha * target + (C(1) - alpha) * (C(1) - target);
 }
 
 template <class T>
-struct FocalTerm {
+struct FocalForward {
     using C = compute_t<T>;
     C alpha, gamma;
     template <class F, class Body>
@@ -165,32 +168,34 @@ struct FocalTerm {
     }
     BK_HD C operator()(C x, C target) const {
         const auto logit = Logit<T>::of(x);
-        const C missed = logit.yes * (C(1) - target) + logit.no * target;
-        const C cost = share(target, logit.cost_of_yes) + share(C(1) - target, logit.cost_of_no);
-        return side_of(alpha, target) * share(power_of<T>(missed, gamma), cost);
+        const C one_minus_pt = logit.sigmoid * (C(1) - target) + logit.sigmoid_neg * target;
+        const C bce = multiply_no_nan(target, logit.softplus_neg) + multiply_no_nan(C(1) - target, logit.softplus_pos);
+        return alpha_t(alpha, target) * multiply_no_nan(power_of<T>(one_minus_pt, gamma), bce);
     }
 };
 
 template <class T>
 struct FocalGradient {
     using C = compute_t<T>;
-    C alpha, gamma, factor;
+    C alpha, gamma, grad_scale;
     template <class F, class Body>
     static BK_HD void each_case(const F& f, const Body& body) {
         each_power(f, &F::gamma, body);
     }
     BK_HD C operator()(C x, C target, C dy) const {
         const auto logit = Logit<T>::of(x);
-        const C missed = logit.yes * (C(1) - target) + logit.no * target, power = power_of<T>(missed, gamma);
-        const C cost = share(target, logit.cost_of_yes) + share(C(1) - target, logit.cost_of_no);
-        const C slope = (C(1) - target) * logit.yes - target * logit.no;
-        const C turn = gamma * (C(1) - C(2) * target) * (logit.yes * logit.no);
-        const C of_power = math::select(missed > C(0), power * (turn / missed), C(0));
-        return side_of(alpha, target) * (power * slope + share(of_power, cost)) * (dy * factor);
+        const C one_minus_pt = logit.sigmoid * (C(1) - target) + logit.sigmoid_neg * target,
+                power = power_of<T>(one_minus_pt, gamma);
+        const C bce = multiply_no_nan(target, logit.softplus_neg) + multiply_no_nan(C(1) - target, logit.softplus_pos);
+        const C slope = (C(1) - target) * logit.sigmoid - target * logit.sigmoid_neg;
+        const C gamma_slope = gamma * (C(1) - C(2) * target) * (logit.sigmoid * logit.sigmoid_neg);
+        const C power_slope = math::select(one_minus_pt > C(0), power * (gamma_slope / one_minus_pt), C(0));
+        return alpha_t(alpha, target) * (power * slope + multiply_no_nan(power_slope, bce)) * (dy * grad_scale);
     }
 };
 
-BK_COLD inline Status check_repeated(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent, int32_t reduction_mode) {
+BK_COLD inline Status check_weight_extents(int64_t numel, int64_t weight_extent, int64_t pos_weight_extent,
+                                           int32_t reduction_mode) {
     BK_TRY(check_loss({{"numel", numel}, {"weight_extent", weight_extent}, {"pos_weight_extent", pos_weight_extent}},
                       reduction_mode));
     if (weight_extent == 0) return fail(Status::kInvalidProblem, "weight_extent is 0, must be >= 1");
@@ -206,14 +211,14 @@ struct WeightedBce {
     int64_t pos_weight_extent;
     int32_t reduction_mode;
 
-    Status check() const { return check_repeated(numel, weight_extent, pos_weight_extent, reduction_mode); }
+    Status check() const { return check_weight_extents(numel, weight_extent, pos_weight_extent, reduction_mode); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
-    size_t workspace_size() const { return loss_workspace<WeightedBceTerm<T>, T, T, T>(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
+    size_t workspace_size() const { return loss_workspace<WeightedBceForward<T>, T, T, T>(numel, reduction_mode); }
     Status run(const T* logits, const T* target, const C* weight, const C* pos_weight, T* out, const Launch& launch) const {
-        const WeightedBceTerm<T> term{RepeatedWeight<C>::of(weight, weight_extent),
-                                      RepeatedWeight<C>::of(pos_weight, pos_weight_extent)};
-        return reduce_terms(launch, numel, reduction_mode, term, inputs(logits, target), out);
+        const WeightedBceForward<T> forward{BroadcastWeight<C>::of(weight, weight_extent),
+                                            BroadcastWeight<C>::of(pos_weight, pos_weight_extent)};
+        return reduce_loss(launch, numel, reduction_mode, forward, inputs(logits, target), out);
     }
 };
 
@@ -225,20 +230,20 @@ struct WeightedBceBackward {
     int64_t pos_weight_extent;
     int32_t reduction_mode;
 
-    Status check() const { return check_repeated(numel, weight_extent, pos_weight_extent, reduction_mode); }
+    Status check() const { return check_weight_extents(numel, weight_extent, pos_weight_extent, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* logits, const T* target, const C* weight, const C* pos_weight, const T* dy, T* dlogits,
                const Launch& launch) const {
-        const WeightedBceGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
-                                              RepeatedWeight<C>::of(pos_weight, pos_weight_extent),
-                                              factor_of_loss<C>(numel, reduction_mode)};
+        const WeightedBceGradient<T> gradient{BroadcastWeight<C>::of(weight, weight_extent),
+                                              BroadcastWeight<C>::of(pos_weight, pos_weight_extent),
+                                              reduction_scale<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dlogits), inputs(logits, target, dy));
     }
 };
 
 BK_COLD inline Status check_weight(int64_t numel, int64_t weight_extent, int32_t reduction_mode) {
-    return check_repeated(numel, weight_extent, 1, reduction_mode);
+    return check_weight_extents(numel, weight_extent, 1, reduction_mode);
 }
 
 template <class T>
@@ -250,11 +255,11 @@ struct WeightedProbabilities {
 
     Status check() const { return check_weight(numel, weight_extent, reduction_mode); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
-    size_t workspace_size() const { return loss_workspace<WeightedProbabilityTerm<T>, T, T, T>(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
+    size_t workspace_size() const { return loss_workspace<WeightedProbabilityForward<T>, T, T, T>(numel, reduction_mode); }
     Status run(const T* pred, const T* target, const C* weight, T* out, const Launch& launch) const {
-        const WeightedProbabilityTerm<T> term{RepeatedWeight<C>::of(weight, weight_extent)};
-        return reduce_terms(launch, numel, reduction_mode, term, inputs(pred, target), out);
+        const WeightedProbabilityForward<T> forward{BroadcastWeight<C>::of(weight, weight_extent)};
+        return reduce_loss(launch, numel, reduction_mode, forward, inputs(pred, target), out);
     }
 };
 
@@ -267,10 +272,10 @@ struct WeightedProbabilitiesBackward {
 
     Status check() const { return check_weight(numel, weight_extent, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* pred, const T* target, const C* weight, const T* dy, T* dpred, const Launch& launch) const {
-        const WeightedProbabilityGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
-                                                      factor_of_loss<C>(numel, reduction_mode)};
+        const WeightedProbabilityGradient<T> gradient{BroadcastWeight<C>::of(weight, weight_extent),
+                                                      reduction_scale<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dpred), inputs(pred, target, dy));
     }
 };
@@ -291,11 +296,11 @@ struct SigmoidFocal {
 
     Status check() const { return check_focal(numel, reduction_mode, gamma); }
     Work work() const { return work_of_loss(numel, reduction_mode); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
-    size_t workspace_size() const { return loss_workspace<FocalTerm<T>, T, T, T>(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
+    size_t workspace_size() const { return loss_workspace<FocalForward<T>, T, T, T>(numel, reduction_mode); }
     Status run(const T* logits, const T* target, T* out, const Launch& launch) const {
-        const FocalTerm<T> term{static_cast<C>(alpha), static_cast<C>(gamma)};
-        return reduce_terms(launch, numel, reduction_mode, term, inputs(logits, target), out);
+        const FocalForward<T> forward{static_cast<C>(alpha), static_cast<C>(gamma)};
+        return reduce_loss(launch, numel, reduction_mode, forward, inputs(logits, target), out);
     }
 };
 
@@ -309,9 +314,10 @@ struct SigmoidFocalBackward {
 
     Status check() const { return check_focal(numel, reduction_mode, gamma); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* logits, const T* target, const T* dy, T* dlogits, const Launch& launch) const {
-        const FocalGradient<T> gradient{static_cast<C>(alpha), static_cast<C>(gamma), factor_of_loss<C>(numel, reduction_mode)};
+        const FocalGradient<T> gradient{static_cast<C>(alpha), static_cast<C>(gamma),
+                                        reduction_scale<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dlogits), inputs(logits, target, dy));
     }
 };

@@ -1,4 +1,4 @@
-// Losses that vanish beyond a margin.
+// Elementwise hinge losses: margin ranking, max(0, margin - t (x1 - x2)), and hinge embedding, x or max(0, margin - x).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// x where that is positive, or NaN, else 0.
+// max(0, x); NaN stays NaN.
 template <class C>
 BK_HD C positive_part(C x) {
     return math::select(x < C(0), C(0), x);
@@ -18,7 +18,7 @@ BK_HD C positive_part(C x) {
 
 struct MarginRanking {
     template <class T>
-    struct Term {
+    struct Forward {
         using C = compute_t<T>;
         C margin;
         BK_HD C operator()(C x1, C x2, C t) const { return positive_part(margin - t * (x1 - x2)); }
@@ -26,25 +26,25 @@ struct MarginRanking {
     template <class T>
     struct Gradient {
         using C = compute_t<T>;
-        C factor, margin;
+        C grad_scale, margin;
         BK_HD Pack<C, C> operator()(C x1, C x2, C t, C dy) const {
-            const C slope = math::select(margin - t * (x1 - x2) > C(0), t * (dy * factor), C(0));
+            const C slope = math::select(margin - t * (x1 - x2) > C(0), t * (dy * grad_scale), C(0));
             return pack(-slope, slope);
         }
     };
     template <class T>
-    static Term<T> term(double margin) {
+    static Forward<T> forward(double margin) {
         return {compute_t<T>(margin)};
     }
     template <class T>
-    static Gradient<T> gradient(compute_t<T> factor, double margin) {
-        return {factor, compute_t<T>(margin)};
+    static Gradient<T> gradient(compute_t<T> grad_scale, double margin) {
+        return {grad_scale, compute_t<T>(margin)};
     }
 };
 
 struct HingeEmbedding {
     template <class T>
-    struct Term {
+    struct Forward {
         using C = compute_t<T>;
         C margin;
         BK_HD C operator()(C x, int64_t target) const { return math::select(target == 1, x, positive_part(margin - x)); }
@@ -52,19 +52,19 @@ struct HingeEmbedding {
     template <class T>
     struct Gradient {
         using C = compute_t<T>;
-        C factor, margin;
+        C grad_scale, margin;
         BK_HD C operator()(C x, int64_t target, C dy) const {
-            const C s = dy * factor;
+            const C s = dy * grad_scale;
             return math::select(target == 1, s, math::select(margin > x, -s, C(0)));
         }
     };
     template <class T>
-    static Term<T> term(double margin) {
+    static Forward<T> forward(double margin) {
         return {compute_t<T>(margin)};
     }
     template <class T>
-    static Gradient<T> gradient(compute_t<T> factor, double margin) {
-        return {factor, compute_t<T>(margin)};
+    static Gradient<T> gradient(compute_t<T> grad_scale, double margin) {
+        return {grad_scale, compute_t<T>(margin)};
     }
 };
 

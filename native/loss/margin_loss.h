@@ -1,4 +1,4 @@
-// Losses of margins, with a term for each row: between classes, of independent classes, and of pairs and triplets of vectors.
+// Ops of margin losses of rows: multi-class margin, multi-label soft margin, cosine embedding, triplet margin.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,12 @@
 
 namespace bk {
 
-// One kernel has indices of 4 and of 8 bytes, and any parameters.
+// Index width and parameters are run-time values, so that there is one kernel.
 template <class T, class I, class Real>
-MultiMarginRows<T> margin_rows(int32_t classes, Real margin, Real p, compute_t<T> factor, const compute_t<T>* weight) {
+MultiMarginRows<T> make_multi_margin_rows(int32_t classes, Real margin, Real p, compute_t<T> grad_scale,
+                                          const compute_t<T>* weight) {
     using C = compute_t<T>;
-    return {{}, classes, static_cast<C>(margin), static_cast<C>(p), factor, weight, sizeof(I) == 8};
+    return {{}, classes, static_cast<C>(margin), static_cast<C>(p), grad_scale, weight, sizeof(I) == 8};
 }
 
 template <class T, class Real = float, class I = int64_t>
@@ -32,13 +33,14 @@ struct MultiMargin {
 
     BK_ROW_LOSS(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const I* target, T* out, const Launch& launch) const {
-        return weighted(input, target, nullptr, out, launch);
+        return run_weighted(input, target, nullptr, out, launch);
     }
 
 protected:
-    Status weighted(const T* input, const I* target, const compute_t<T>* weight, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsOf<I>},
-                        margin_rows<T, I>(class_extent, margin, p_norm, 1, weight), inputs(input), words_of(target), out);
+    Status run_weighted(const T* input, const I* target, const compute_t<T>* weight, T* out, const Launch& launch) const {
+        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
+                        make_multi_margin_rows<T, I>(class_extent, margin, p_norm, 1, weight), inputs(input), words_of(target),
+                        out);
     }
 };
 
@@ -54,17 +56,17 @@ struct MultiMarginBackward {
 
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const I* target, const T* dy, T* dinput, const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsOf<I>},
-                             margin_rows<T, I>(class_extent, margin, p_norm, factor(), nullptr), inputs(input),
+        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
+                             make_multi_margin_rows<T, I>(class_extent, margin, p_norm, grad_scale(), nullptr), inputs(input),
                              words_of(target, dy), outputs(dinput));
     }
 };
 
-// With weights of the classes.
+// Multi-class margin with class weights.
 template <class I, class T>
 struct WeightedMultiMargin : MultiMargin<T, double, I> {
     Status run(const T* input, const I* target, const compute_t<T>* weight, T* out, const Launch& launch) const {
-        return this->weighted(input, target, weight, out, launch);
+        return this->run_weighted(input, target, weight, out, launch);
     }
 };
 
@@ -80,8 +82,8 @@ struct WeightedMultiMarginBackward {
     BK_ROW_LOSS_GRADIENT(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const I* target, const compute_t<T>* weight, const T* dy, T* dinput,
                const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsOf<I>},
-                             margin_rows<T, I>(class_extent, margin, p_norm, factor(), weight), inputs(input),
+        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
+                             make_multi_margin_rows<T, I>(class_extent, margin, p_norm, grad_scale(), weight), inputs(input),
                              words_of(target, dy), outputs(dinput));
     }
 };
@@ -113,14 +115,15 @@ struct MultilabelSoftMarginBackward {
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
     Status run(const T* input, const T* target, const T* dy, T* dinput, const Launch& launch) const {
         Layout<4> layout;
-        layout.append(n_rows, {row_stride_in, row_stride_in, row_stride_tgt, reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(n_rows, {row_stride_in, row_stride_in, row_stride_tgt, reduction_mode == kReductionNone ? 1 : 0});
         layout.append(class_extent, {1, 1, 1, 0});
-        const auto share = factor() / static_cast<compute_t<T>>(class_extent);
-        return pointwise_strided(launch, layout, BceWithLogits::gradient<T>(share), outputs(dinput), inputs(input, target, dy));
+        const auto class_scale = grad_scale() / static_cast<compute_t<T>>(class_extent);
+        return pointwise_strided(launch, layout, BceWithLogits::gradient<T>(class_scale), outputs(dinput),
+                                 inputs(input, target, dy));
     }
 };
 
-// With weights of the classes; NULL: 1.
+// Multi-label soft margin with class weights; NULL: 1.
 template <class T>
 struct WeightedSoftMargin {
     int64_t n_rows;
@@ -139,8 +142,8 @@ struct WeightedSoftMargin {
 template <class T>
 struct WeightedSoftMarginGradient {
     using C = compute_t<T>;
-    C factor;
-    BK_HD C operator()(C x, C target, C weight, C dy) const { return (logistic<T>(x) - target) * weight * (dy * factor); }
+    C grad_scale;
+    BK_HD C operator()(C x, C target, C weight, C dy) const { return (logistic<T>(x) - target) * weight * (dy * grad_scale); }
 };
 
 template <class T>
@@ -155,14 +158,14 @@ struct WeightedSoftMarginBackward {
     BK_ROW_LOSS_GRADIENT(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
     Status run(const T* input, const T* target, const C* weight, const T* dy, T* dinput, const Launch& launch) const {
         if (weight == nullptr) {
-            const MultilabelSoftMarginBackward<T> bare{n_rows,         class_extent,   row_stride_in,
-                                                       row_stride_tgt, reduction_mode, static_cast<float>(factor())};
-            return bare.run(input, target, dy, dinput, launch);
+            const MultilabelSoftMarginBackward<T> unweighted{n_rows,         class_extent,   row_stride_in,
+                                                             row_stride_tgt, reduction_mode, static_cast<float>(grad_scale())};
+            return unweighted.run(input, target, dy, dinput, launch);
         }
         Layout<5> layout;
-        layout.append(n_rows, {row_stride_in, row_stride_in, row_stride_tgt, 0, reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(n_rows, {row_stride_in, row_stride_in, row_stride_tgt, 0, reduction_mode == kReductionNone ? 1 : 0});
         layout.append(class_extent, {1, 1, 1, 1, 0});
-        return pointwise_strided(launch, layout, WeightedSoftMarginGradient<T>{factor() / static_cast<C>(class_extent)},
+        return pointwise_strided(launch, layout, WeightedSoftMarginGradient<T>{grad_scale() / static_cast<C>(class_extent)},
                                  outputs(dinput), inputs(input, target, weight, dy));
     }
 };
@@ -195,7 +198,7 @@ struct CosineEmbeddingBackward {
     Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dx1, T* dx2, const Launch& launch) const {
         if (dx1 == nullptr && dx2 == nullptr) return Status::kOk;
         return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
-                             CosineRows<T>{{}, static_cast<compute_t<T>>(margin), factor()}, inputs(x1, x2), inputs(t, dy),
+                             CosineRows<T>{{}, static_cast<compute_t<T>>(margin), grad_scale()}, inputs(x1, x2), inputs(t, dy),
                              outputs(dx1, dx2));
     }
 };
@@ -230,13 +233,14 @@ struct TripletMarginBackward {
     BK_ROW_LOSS_BACKWARD(d_extent, {"row_stride", row_stride})
     Status run(const T* a, const T* p_tensor, const T* n_tensor, const T* dy, T* da, T* dp, T* dn, const Launch& launch) const {
         if (da == nullptr && dp == nullptr && dn == nullptr) return Status::kOk;
-        return row_gradients(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
-                             TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), factor()},
-                             inputs(a, p_tensor, n_tensor), inputs(dy), outputs(da, dp, dn));
+        return row_gradients(
+            launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
+            TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), grad_scale()},
+            inputs(a, p_tensor, n_tensor), inputs(dy), outputs(da, dp, dn));
     }
 };
 
-// Where the flag is set, with the smaller one of the distances of the negative from the anchor and from the positive.
+// Triplet margin with the distance swap of Balntas et al. 2016, if swap_flag is set.
 template <class T>
 struct TripletSwap {
     int64_t n_rows;
@@ -274,7 +278,7 @@ struct TripletSwapBackward {
         using C = compute_t<T>;
         if (da == nullptr && dp == nullptr && dn == nullptr) return Status::kOk;
         const TripletSwapRows<T> f{
-            {{}, static_cast<C>(margin), static_cast<C>(p_norm), factor()}, static_cast<C>(eps), swap_flag != 0};
+            {{}, static_cast<C>(margin), static_cast<C>(p_norm), grad_scale()}, static_cast<C>(eps), swap_flag != 0};
         return row_gradients(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}}, f,
                              inputs(a, p_tensor, n_tensor), inputs(dy), outputs(da, dp, dn));
     }

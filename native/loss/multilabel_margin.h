@@ -1,6 +1,7 @@
-// Margins between the classes that a row lists and those that it does not: the mean over the classes of the sum, over listed j
-// and unlisted i, of max(0, 1 - x[j] + x[i]). A list ends before its first negative label or with the row; a label that is no
-// class is skipped, and one that stands there twice counts twice.
+// Multi-label margin loss: 1 / classes times the sum, over listed classes j and unlisted i, of max(0, 1 - x[j] + x[i]).
+//
+// A row's list of labels ends before the first negative one; labels >= classes are skipped, duplicates count again. A
+// team (a block, or a CPU thread) computes a row in O(classes * labels) time, without memory for a set of labels.
 #pragma once
 
 #include <cstddef>
@@ -17,17 +18,17 @@
 
 namespace bk {
 
-// Labels of 4 or of 8 bytes, by one kernel.
+// Labels of i32 or i64, told apart at run time: one kernel for both.
 struct Labels {
     const void* data;
-    bool is_wide;
+    bool is_int64;
 
     template <class I>
     static Labels of(const I* data) {
         return {data, sizeof(I) == 8};
     }
     BK_HD int64_t at(int64_t i) const {
-        return is_wide ? static_cast<const int64_t*>(data)[i] : int64_t{static_cast<const int32_t*>(data)[i]};
+        return is_int64 ? static_cast<const int64_t*>(data)[i] : int64_t{static_cast<const int32_t*>(data)[i]};
     }
 };
 
@@ -50,19 +51,19 @@ struct LabelList {
     }
 };
 
-// Of rows [first, first + count), each its term, or their sum where `total` is there.
+// Item i sums the losses of rows_per_item rows from i * rows_per_item on.
 template <class T>
-struct MultilabelMarginTerms {
+struct MultilabelMarginForward {
     using C = compute_t<T>;
     const T* input;
     Labels target;
-    int64_t stride_in, stride_tgt, rows_of_item, rows;
+    int64_t stride_in, stride_tgt, rows_per_item, rows;
     int32_t classes;
-    C factor;
+    C scale;
     T* out;
-    C* part;  // of each item; null where `out` has it
+    C* partials;  // sums of the items; null: scale * sum goes to `out`
 
-    BK_HD C term(const Team& team, int64_t row) const {
+    BK_HD C row_loss(const Team& team, int64_t row) const {
         const T* const x = input + row * stride_in;
         const LabelList list = LabelList::of(target, row * stride_tgt, classes);
         C sum = 0;
@@ -76,77 +77,77 @@ struct MultilabelMarginTerms {
     }
     BK_HD void operator()(const Team& team, int64_t item) const {
         C sum = 0;
-        for (int64_t row = item * rows_of_item; row < (item + 1) * rows_of_item && row < rows; ++row) sum += term(team, row);
+        for (int64_t row = item * rows_per_item; row < (item + 1) * rows_per_item && row < rows; ++row)
+            sum += row_loss(team, row);
         if (team.rank != 0) return;
-        if (part != nullptr)
-            part[item] = sum;
+        if (partials != nullptr)
+            partials[item] = sum;
         else
-            out[item] = narrow<T>(sum * factor);
+            out[item] = narrow<T>(sum * scale);
     }
 };
 
-// The sum of the parts.
+// out = scale * sum of the partials.
 template <class T>
-struct PartsSum {
+struct SumPartials {
     using C = compute_t<T>;
-    const C* part;
+    const C* partials;
     int64_t count;
-    C factor;
+    C scale;
     T* out;
     BK_HD void operator()(const Team& team, int64_t) const {
         C sum = 0;
-        for (int64_t i = team.rank; i < count; i += team.size) sum += part[i];
+        for (int64_t i = team.rank; i < count; i += team.size) sum += partials[i];
         sum = team.sum(sum);
-        if (team.rank == 0) *out = narrow<T>(sum * factor);
+        if (team.rank == 0) *out = narrow<T>(sum * scale);
     }
 };
 
-// An unlisted class gets one for each listed one that it comes closer than 1 to, a listed one gets minus one for each time and
-// unlisted class. Cells hold which classes are listed until their gradients are known: those of listed ones are never +0,
-// which marks the others.
+// Violations, pairs of a listed j and an unlisted i with 1 - x[j] + x[i] > 0, add dy / classes to dx[i] and subtract it
+// from dx[j]. dx marks unlisted classes by +0 until they get their gradient: that of a listed class is never +0.
 template <class T>
-struct MultilabelMarginSlopes {
+struct MultilabelMarginGradient {
     using C = compute_t<T>;
     const T *input, *dy;
     Labels target;
     int64_t stride_in, stride_tgt, dy_step;
     int32_t classes;
-    C factor;
+    C grad_scale;
     T* dinput;
 
-    static BK_HD bool is_unlisted(T cell) { return bit_cast<bits_t<T>>(cell) == 0; }
+    static BK_HD bool is_unlisted(T dx) { return bit_cast<bits_t<T>>(dx) == 0; }
 
     BK_HD void operator()(const Team& team, int64_t row) const {
         const T* const x = input + row * stride_in;
-        T* const cell = dinput + row * stride_in;
+        T* const dx = dinput + row * stride_in;
         const LabelList list = LabelList::of(target, row * stride_tgt, classes);
-        const C s = widen(dy[row * dy_step]) * factor / static_cast<C>(classes);
-        for (int32_t i = team.rank; i < classes; i += team.size) cell[i] = narrow<T>(C(0));
+        const C scaled_dy = widen(dy[row * dy_step]) * grad_scale / static_cast<C>(classes);
+        for (int32_t i = team.rank; i < classes; i += team.size) dx[i] = narrow<T>(C(0));
         team.sync();
         for (int32_t j = team.rank; j < list.length; j += team.size)
-            if (list.is_class(j)) cell[list.at(j)] = narrow<T>(C(1));
+            if (list.is_class(j)) dx[list.at(j)] = narrow<T>(C(1));
         team.sync();
         for (int32_t j = 0; j < list.length; ++j) {
             if (!list.is_class(j)) continue;
-            const C own = widen(x[list.at(j)]);
-            C closer = 0;
+            const C x_listed = widen(x[list.at(j)]);
+            C violations = 0;
             for (int32_t i = team.rank; i < classes; i += team.size)
-                if (is_unlisted(cell[i]) && C(1) - own + widen(x[i]) > C(0)) closer += 1;
-            closer = team.sum(closer);
+                if (is_unlisted(dx[i]) && C(1) - x_listed + widen(x[i]) > C(0)) violations += 1;
+            violations = team.sum(violations);
             if (team.rank == 0) {
-                C times = 0;
-                for (int32_t k = 0; k < list.length; ++k) times += list.at(k) == list.at(j) ? C(1) : C(0);
-                const T slope = narrow<T>(-closer * times * s);
-                cell[list.at(j)] = is_unlisted(slope) ? narrow<T>(-C(0)) : slope;
+                C multiplicity = 0;
+                for (int32_t k = 0; k < list.length; ++k) multiplicity += list.at(k) == list.at(j) ? C(1) : C(0);
+                const T grad = narrow<T>(-violations * multiplicity * scaled_dy);
+                dx[list.at(j)] = is_unlisted(grad) ? narrow<T>(-C(0)) : grad;
             }
             team.sync();
         }
         for (int32_t i = team.rank; i < classes; i += team.size) {
-            if (!is_unlisted(cell[i])) continue;
-            C active = 0;
+            if (!is_unlisted(dx[i])) continue;
+            C violations = 0;
             for (int32_t j = 0; j < list.length; ++j)
-                if (list.is_class(j) && C(1) - widen(x[list.at(j)]) + widen(x[i]) > C(0)) active += 1;
-            cell[i] = narrow<T>(active * s);
+                if (list.is_class(j) && C(1) - widen(x[list.at(j)]) + widen(x[i]) > C(0)) violations += 1;
+            dx[i] = narrow<T>(violations * scaled_dy);
         }
     }
 };
@@ -159,7 +160,7 @@ struct MultilabelMargin {
     int64_t row_stride_tgt;
     int32_t reduction_mode;
 
-    static constexpr int64_t kMostParts = 4096;
+    static constexpr int64_t kMaxPartials = 4096;
 
     Status check() const {
         return check_loss({{"n_rows", n_rows},
@@ -169,36 +170,36 @@ struct MultilabelMargin {
                           reduction_mode);
     }
     Work work() const { return work_of_loss(n_rows, reduction_mode); }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
-    // Rows share parts, so that what holds a value of T for each row holds the parts.
-    int64_t rows_of_part() const { return n_rows < 4 * kMostParts ? 4 : ceil_div(n_rows, kMostParts); }
-    int64_t parts() const { return ceil_div(n_rows, rows_of_part()); }
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
+    // At least 4 rows share a partial sum: the partials then fit into the memory of one T per row.
+    int64_t rows_per_partial() const { return n_rows < 4 * kMaxPartials ? 4 : ceil_div(n_rows, kMaxPartials); }
+    int64_t num_partials() const { return ceil_div(n_rows, rows_per_partial()); }
     size_t workspace_size() const {
-        if (reduction_mode == kEachTerm || n_rows < 8) return 0;
-        const int64_t most = std::min(ceil_div<int64_t>(n_rows, 4), kMostParts);  // of as many rows, or fewer
-        return static_cast<size_t>(most + 1) * sizeof(compute_t<T>) - 1;
+        if (reduction_mode == kReductionNone || n_rows < 8) return 0;
+        const int64_t max_partials = std::min(ceil_div<int64_t>(n_rows, 4), kMaxPartials);  // for n_rows or fewer
+        return static_cast<size_t>(max_partials + 1) * sizeof(compute_t<T>) - 1;
     }
     Status run(const T* input, const I* target, T* out, const Launch& launch) const {
         using C = compute_t<T>;
         if (n_rows == 0) return write_empty_loss(launch, reduction_mode, out);
-        MultilabelMarginTerms<T> terms{
+        MultilabelMarginForward<T> forward{
             input, Labels::of(target), row_stride_in, row_stride_tgt, 1, n_rows, class_extent, 1, out, nullptr};
         const int64_t bytes = int64_t{class_extent} * 64;
-        if (reduction_mode == kEachTerm) return run_teams(launch, n_rows, bytes, terms);
-        const C factor = factor_of_loss<C>(n_rows, reduction_mode);
-        if (class_extent == 0) {  // rows that nothing is read of have one term, however many they are
-            terms.factor = factor * static_cast<C>(n_rows);
-            return run_teams(launch, 1, bytes, terms);
+        if (reduction_mode == kReductionNone) return run_teams(launch, n_rows, bytes, forward);
+        const C scale = reduction_scale<C>(n_rows, reduction_mode);
+        if (class_extent == 0) {  // empty rows all have the same loss: one row, scaled
+            forward.scale = scale * static_cast<C>(n_rows);
+            return run_teams(launch, 1, bytes, forward);
         }
-        terms.part = workspace_size() == 0 ? nullptr : workspace_array<C>(launch, parts());
-        if (terms.part == nullptr) {  // one team takes row after row
-            terms.rows_of_item = n_rows;
-            terms.factor = factor;
-            return run_teams(launch, 1, bytes, terms);
+        forward.partials = workspace_size() == 0 ? nullptr : workspace_array<C>(launch, num_partials());
+        if (forward.partials == nullptr) {  // no workspace: one team computes all rows
+            forward.rows_per_item = n_rows;
+            forward.scale = scale;
+            return run_teams(launch, 1, bytes, forward);
         }
-        terms.rows_of_item = rows_of_part();
-        BK_TRY(run_teams(launch, parts(), bytes, terms));
-        return run_teams(launch, 1, 4096, PartsSum<T>{terms.part, parts(), factor, out});
+        forward.rows_per_item = rows_per_partial();
+        BK_TRY(run_teams(launch, num_partials(), bytes, forward));
+        return run_teams(launch, 1, 4096, SumPartials<T>{forward.partials, num_partials(), scale, out});
     }
 };
 
@@ -219,12 +220,13 @@ struct MultilabelMarginBackward {
                           reduction_mode);
     }
     Work work() const { return n_rows == 0 || class_extent == 0 ? Work::kNone : Work::kAll; }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
     Status run(const T* input, const I* target, const T* dy, T* dinput, const Launch& launch) const {
-        const auto factor = factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar);
-        return run_teams(launch, n_rows, int64_t{class_extent} * 64,
-                         MultilabelMarginSlopes<T>{input, dy, Labels::of(target), row_stride_in, row_stride_tgt,
-                                                   reduction_mode == kEachTerm ? 1 : 0, class_extent, factor, dinput});
+        const auto grad_scale = backward_scale<compute_t<T>>(n_rows, reduction_mode, scale_scalar);
+        return run_teams(
+            launch, n_rows, int64_t{class_extent} * 64,
+            MultilabelMarginGradient<T>{input, dy, Labels::of(target), row_stride_in, row_stride_tgt,
+                                        reduction_mode == kReductionNone ? 1 : 0, class_extent, grad_scale, dinput});
     }
 };
 

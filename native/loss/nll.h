@@ -1,4 +1,4 @@
-// The negative of the element of each row that its target names, and the gradient.
+// Negative log-likelihood of rows of log-probabilities: loss = -w[target] input[target]; dinput is 0 but at targets.
 #pragma once
 
 #include <algorithm>
@@ -15,40 +15,48 @@
 
 namespace bk {
 
-// -input[row, target] with the weight of the target, 0 for one that does not count. Rows lie side by side, `inner` of them in
-// each item. A loop may ask for rows behind the last, whose results it drops.
+// -w[target] input[row, target], or 0 for a target that is not counted. Items are [classes, inner] with a row per inner
+// index. The tails of loops may compute rows past the last, which read no input.
 template <class T>
-struct NllTerm {
+struct NllForward {
     using C = compute_t<T>;
     const T* input;
-    int64_t rows, stride;  // from item to item
+    int64_t rows, item_stride;  // item_stride: elements from item to item
     ClassWeights<C> weights;
     FastDiv<uint64_t> inner;
 
-    struct Piece {
+    struct Span {
         static constexpr bool has_rare = false;
         const T* input;
-        int64_t rows, step, class_step;  // from row to row, and from class to class
+        int64_t rows, row_step, class_step;
         const ClassWeights<C>& weights;
-        C share;
+        C inverse_divisor;
         int64_t count;
         BK_HD C operator()(int64_t k, int64_t target) const {
-            const bool counts = k < rows && weights.counts(target);
-            return counts ? -widen(input[k * step + target * class_step]) * (weights.of(target) * share) : C(0) * share;
+            const bool counts = k < rows && weights.is_counted(target);
+            return counts ? -widen(input[k * row_step + target * class_step]) * (weights.of(target) * inverse_divisor)
+                          : C(0) * inverse_divisor;
         }
     };
-    BK_HD Piece at(int64_t row) const {
-        const C share = weights.share();
-        const int64_t beside = static_cast<int64_t>(inner.divisor());
-        if (beside == 1) return {input + row * stride, rows - row, stride, 1, weights, share, INT64_MAX};
+    BK_HD Span at(int64_t row) const {
+        const C inverse_divisor = weights.inverse_divisor();
+        const int64_t inner_size = static_cast<int64_t>(inner.divisor());
+        if (inner_size == 1)
+            return {input + row * item_stride, rows - row, item_stride, 1, weights, inverse_divisor, INT64_MAX};
         const DivMod<uint64_t> split = inner(static_cast<uint64_t>(row));
-        const int64_t item = static_cast<int64_t>(split.quotient), within = static_cast<int64_t>(split.remainder);
-        const int64_t count = row < rows ? beside - within : 0;
-        return {input + item * stride + within, count, 1, beside, weights, share, count > 0 ? count : INT64_MAX};
+        const int64_t item = static_cast<int64_t>(split.quotient), inner_index = static_cast<int64_t>(split.remainder);
+        const int64_t count = row < rows ? inner_size - inner_index : 0;
+        return {input + item * item_stride + inner_index,
+                count,
+                1,
+                inner_size,
+                weights,
+                inverse_divisor,
+                count > 0 ? count : INT64_MAX};
     }
 };
 
-// Of an array in which an item begins every `stride` elements: -dy at each target, times its weight, 0 elsewhere.
+// -w[target] dy at each target, else 0. Items of [classes, inner] begin every item_stride elements of dinput.
 template <class T, class I>
 struct NllGradient {
     using C = compute_t<T>;
@@ -56,39 +64,42 @@ struct NllGradient {
     const I* target;
     int64_t items, dy_step;
     ClassWeights<C> weights;
-    FastDiv<uint64_t> stride, inner;
-    C factor;
+    FastDiv<uint64_t> item_stride, inner;
+    C grad_scale;
 
-    BK_HD C slope_of(int64_t row, int64_t index) const {
-        return -widen(dy[row * dy_step]) * (factor * weights.share() * weights.of(index));
+    BK_HD C grad_at(int64_t row, int64_t target_class) const {
+        return -widen(dy[row * dy_step]) * (grad_scale * weights.inverse_divisor() * weights.of(target_class));
     }
 
-    struct Piece {
+    struct Span {
         static constexpr bool has_rare = false;
-        int64_t count, place;  // of the target, from the first element
-        C slope;
+        int64_t count, target_index;  // target_index: from the first element; -1: none
+        C grad;
         const NllGradient* fn;
-        int64_t row, label;  // of an item of rows side by side, in one class
+        int64_t row, class_index;  // with inner > 1: a span is one class of an item
         BK_HD C operator()(int64_t k) const {
-            if (fn == nullptr) return k == place ? slope : C(0);
+            if (fn == nullptr) return k == target_index ? grad : C(0);
             const int64_t at = row + (k < count ? k : 0);
-            return fn->target[at] == label ? fn->slope_of(at, label) : C(0);
+            return fn->target[at] == class_index ? fn->grad_at(at, class_index) : C(0);
         }
     };
-    BK_HD Piece at(int64_t i) const {
-        const DivMod<uint64_t> split = stride(static_cast<uint64_t>(i));
+    BK_HD Span at(int64_t i) const {
+        const DivMod<uint64_t> split = item_stride(static_cast<uint64_t>(i));
         const int64_t item = static_cast<int64_t>(split.quotient), column = static_cast<int64_t>(split.remainder);
         if (item >= items) return {INT64_MAX, -1, C(0), nullptr, 0, 0};
-        const int64_t rest = static_cast<int64_t>(stride.divisor()) - column, beside = static_cast<int64_t>(inner.divisor());
-        if (beside == 1) {
-            const int64_t index = target[item];
-            const bool is_here = index >= column && weights.counts(index);
-            return {rest, is_here ? index - column : -1, is_here ? slope_of(item, index) : C(0), nullptr, 0, 0};
+        const int64_t remaining = static_cast<int64_t>(item_stride.divisor()) - column,
+                      inner_size = static_cast<int64_t>(inner.divisor());
+        if (inner_size == 1) {
+            const int64_t target_class = target[item];
+            const bool is_in_span = target_class >= column && weights.is_counted(target_class);
+            return {
+                remaining, is_in_span ? target_class - column : -1, is_in_span ? grad_at(item, target_class) : C(0), nullptr, 0,
+                0};
         }
         const DivMod<uint64_t> cell = inner(static_cast<uint64_t>(column));
-        const int64_t label = static_cast<int64_t>(cell.quotient), within = static_cast<int64_t>(cell.remainder);
-        if (!weights.counts(label)) return {beside - within, -1, C(0), nullptr, 0, 0};
-        return {beside - within, -1, C(0), this, item * beside + within, label};
+        const int64_t class_index = static_cast<int64_t>(cell.quotient), inner_index = static_cast<int64_t>(cell.remainder);
+        if (!weights.is_counted(class_index)) return {inner_size - inner_index, -1, C(0), nullptr, 0, 0};
+        return {inner_size - inner_index, -1, C(0), this, item * inner_size + inner_index, class_index};
     }
 };
 
@@ -104,15 +115,15 @@ struct Nll {
                           reduction_mode);
     }
     Work work() const { return work_of_loss(n_rows, reduction_mode); }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
     size_t workspace_size() const {
-        return reduction_mode == kEachTerm ? 0 : sum_of_terms_workspace<T, NllTerm<T>, int64_t>(n_rows);
+        return reduction_mode == kReductionNone ? 0 : sum_of_terms_workspace<T, NllForward<T>, int64_t>(n_rows);
     }
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
         if (n_rows == 0) return write_empty_loss(launch, reduction_mode, out);
-        const NllTerm<T> term{input, n_rows, row_stride_input, {class_extent, -1}, FastDiv<uint64_t>(1)};
-        if (reduction_mode == kEachTerm) return pointwise(launch, n_rows, term, outputs(out), inputs(target));
-        return sum_of_terms(launch, n_rows, term, divisor_of_loss(n_rows, reduction_mode), inputs(target), out);
+        const NllForward<T> forward{input, n_rows, row_stride_input, {class_extent, -1}, FastDiv<uint64_t>(1)};
+        if (reduction_mode == kReductionNone) return pointwise(launch, n_rows, forward, outputs(out), inputs(target));
+        return sum_of_terms(launch, n_rows, forward, reduction_divisor(n_rows, reduction_mode), inputs(target), out);
     }
 };
 
@@ -134,10 +145,10 @@ struct NllBackward {
         if (n_rows > 1 && row_stride_input < class_extent)
             return fail(Status::kInvalidProblem, "row_stride_input is %lld, must be >= class_extent, %d: rows would overlap",
                         static_cast<long long>(row_stride_input), class_extent);
-        int64_t reach = 0;
+        int64_t end = 0;
         const bool fits = n_rows == 0 || class_extent == 0 ||
-                          (!__builtin_mul_overflow(n_rows - 1, row_stride_input, &reach) &&
-                           !__builtin_add_overflow(reach, int64_t{class_extent}, &reach) && reach <= dinput_numel);
+                          (!__builtin_mul_overflow(n_rows - 1, row_stride_input, &end) &&
+                           !__builtin_add_overflow(end, int64_t{class_extent}, &end) && end <= dinput_numel);
         if (!fits)
             return fail(Status::kInvalidProblem, "dinput_numel is %lld, too few for %lld rows that are %lld apart",
                         static_cast<long long>(dinput_numel), static_cast<long long>(n_rows),
@@ -145,26 +156,25 @@ struct NllBackward {
         return Status::kOk;
     }
     Work work() const { return dinput_numel == 0 ? Work::kNone : n_rows == 0 ? Work::kZeros : Work::kAll; }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
     Status run(const T* dy, const int64_t* target, T* dinput, const Launch& launch) const {
         if (n_rows == 0) return write_zeros(launch, dinput_numel, dinput);
         // A single row may have any stride.
         const int64_t stride = n_rows == 1 ? dinput_numel : row_stride_input;
-        const auto factor = factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar);
+        const auto grad_scale = backward_scale<compute_t<T>>(n_rows, reduction_mode, scale_scalar);
         const NllGradient<T, int64_t> fn{dy,
                                          target,
                                          n_rows,
-                                         reduction_mode == kEachTerm ? 1 : 0,
+                                         reduction_mode == kReductionNone ? 1 : 0,
                                          {class_extent, -1},
                                          FastDiv<uint64_t>(std::max<int64_t>(stride, 1)),
                                          FastDiv<uint64_t>(1),
-                                         factor};
+                                         grad_scale};
         return pointwise(launch, dinput_numel, fn, outputs(dinput), inputs());
     }
 };
 
-// Of items of class_extent elements for each of inner_extent places, which lie side by side: [N, C, d...]; with weights of the
-// classes and an index that is ignored. divisor[0] is the sum of the weights of the rows that count.
+// Input [N, C, d...], class weights, ignored index. divisor[0] is the sum of the weights of the counted targets.
 template <class I, class T>
 struct WeightedNllBase {
     using C = compute_t<T>;
@@ -177,8 +187,8 @@ struct WeightedNllBase {
     Status check() const {
         return check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"inner_extent", inner_extent}}, reduction_mode);
     }
-    int64_t terms() const { return terms_of_items(n_rows, inner_extent); }
-    int64_t results() const { return results_of_loss(terms(), reduction_mode); }
+    int64_t num_losses() const { return count_losses(n_rows, inner_extent); }
+    int64_t results() const { return loss_numel(num_losses(), reduction_mode); }
 
 protected:
     int64_t item() const { return class_extent * inner_extent; }
@@ -191,26 +201,27 @@ template <class I, class T>
 struct WeightedNll : WeightedNllBase<I, T> {
     using typename WeightedNllBase<I, T>::C;
 
-    Work work() const { return this->terms() == 0 ? Work::kZeros : Work::kAll; }
+    Work work() const { return this->num_losses() == 0 ? Work::kZeros : Work::kAll; }
     size_t workspace_size() const {
-        const int64_t terms = this->terms();
-        if (terms == 0) return 0;
-        const size_t of_divisor = sum_of_terms_workspace<double, ClassWeights<C>, I>(terms);
-        return this->reduction_mode == kEachTerm ? of_divisor
-                                                 : std::max(of_divisor, sum_of_terms_workspace<T, NllTerm<T>, I>(terms));
+        const int64_t num_losses = this->num_losses();
+        if (num_losses == 0) return 0;
+        const size_t divisor_bytes = sum_of_terms_workspace<double, ClassWeights<C>, I>(num_losses);
+        return this->reduction_mode == kReductionNone
+                   ? divisor_bytes
+                   : std::max(divisor_bytes, sum_of_terms_workspace<T, NllForward<T>, I>(num_losses));
     }
     Status run(const T* input, const I* target, const C* weight, T* out, double* divisor, const Launch& launch) const {
-        const int64_t terms = this->terms();
-        if (terms == 0) {
+        const int64_t num_losses = this->num_losses();
+        if (num_losses == 0) {
             BK_TRY(write_zeros(launch, 1, divisor));
-            return this->reduction_mode == kEachTerm ? Status::kOk : write_empty_loss(launch, this->reduction_mode, out);
+            return this->reduction_mode == kReductionNone ? Status::kOk : write_empty_loss(launch, this->reduction_mode, out);
         }
-        BK_TRY(sum_of_terms(launch, terms, ClassWeights<C>{this->class_extent, this->ignore_index, weight}, 1, inputs(target),
-                            divisor));
-        const NllTerm<T> term{input, terms, this->item(), this->weights(weight, divisor),
-                              FastDiv<uint64_t>(static_cast<uint64_t>(this->inner_extent))};
-        if (this->reduction_mode == kEachTerm) return pointwise(launch, terms, term, outputs(out), inputs(target));
-        return sum_of_terms(launch, terms, term, 1, inputs(target), out);
+        BK_TRY(sum_of_terms(launch, num_losses, ClassWeights<C>{this->class_extent, this->ignore_index, weight}, 1,
+                            inputs(target), divisor));
+        const NllForward<T> forward{input, num_losses, this->item(), this->weights(weight, divisor),
+                                    FastDiv<uint64_t>(static_cast<uint64_t>(this->inner_extent))};
+        if (this->reduction_mode == kReductionNone) return pointwise(launch, num_losses, forward, outputs(out), inputs(target));
+        return sum_of_terms(launch, num_losses, forward, 1, inputs(target), out);
     }
 };
 
@@ -219,12 +230,12 @@ template <class I, class T>
 struct WeightedNllBackward : WeightedNllBase<I, T> {
     using typename WeightedNllBase<I, T>::C;
 
-    Work work() const { return this->terms() == 0 || this->class_extent == 0 ? Work::kNone : Work::kAll; }
+    Work work() const { return this->num_losses() == 0 || this->class_extent == 0 ? Work::kNone : Work::kAll; }
     Status run(const I* target, const C* weight, const double* divisor, const T* dy, T* dinput, const Launch& launch) const {
         const NllGradient<T, I> fn{dy,
                                    target,
                                    this->n_rows,
-                                   this->reduction_mode == kEachTerm ? 1 : 0,
+                                   this->reduction_mode == kReductionNone ? 1 : 0,
                                    this->weights(weight, divisor),
                                    FastDiv<uint64_t>(static_cast<uint64_t>(this->item())),
                                    FastDiv<uint64_t>(static_cast<uint64_t>(this->inner_extent)),

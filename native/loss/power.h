@@ -1,4 +1,4 @@
-// Powers of losses, most often the first or the second.
+// Powers with the exponents 1 and 2 as special cases.
 #pragma once
 
 #include "core/math/half_power.h"
@@ -16,7 +16,7 @@ BK_HD compute_t<T> power_of(compute_t<T> x, compute_t<T> p) {
     return math::pow<T>(x, p);
 }
 
-// The cases of an exponent that need no power (core/pointwise/cases.h).
+// Calls body with the exponent a compile-time 1 or 2, if it is one of these (core/pointwise/cases.h).
 template <class F, class Owner, class C, class Body>
 BK_HD void each_power(F f, C Owner::* exponent, const Body& body) {
     if (f.*exponent == C(1)) {

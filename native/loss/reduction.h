@@ -1,4 +1,4 @@
-// What the losses share: terms are kept as they are, or their mean or sum is.
+// The reduction of losses: none (one output per loss), mean or sum, and the scales that follow from it.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +12,39 @@
 
 namespace bk {
 
-constexpr int32_t kEachTerm = 0, kMeanOfTerms = 1, kSumOfTerms = 2;
+constexpr int32_t kReductionNone = 0, kMeanOfTerms = 1, kSumOfTerms = 2;
 
 BK_COLD inline Status check_loss(std::initializer_list<NamedExtent> extents, int32_t reduction_mode) {
     BK_TRY(require_non_negative(extents));
-    if (reduction_mode < kEachTerm || reduction_mode > kSumOfTerms)
+    if (reduction_mode < kReductionNone || reduction_mode > kSumOfTerms)
         return fail(Status::kInvalidProblem, "reduction_mode is %d, must be 0 (none), 1 (mean) or 2 (sum)", reduction_mode);
     return Status::kOk;
 }
 
-// A mean or a sum of no terms is written, too.
-inline Work work_of_loss(int64_t terms, int32_t reduction_mode) {
-    return terms > 0 ? Work::kAll : reduction_mode == kEachTerm ? Work::kNone : Work::kZeros;
+// An empty mean or sum is written, too.
+inline Work work_of_loss(int64_t num_losses, int32_t reduction_mode) {
+    return num_losses > 0 ? Work::kAll : reduction_mode == kReductionNone ? Work::kNone : Work::kZeros;
 }
 
-inline int64_t results_of_loss(int64_t terms, int32_t reduction_mode) { return reduction_mode == kEachTerm ? terms : 1; }
-
-// What the sum of the terms is divided by.
-inline int64_t divisor_of_loss(int64_t terms, int32_t reduction_mode) { return reduction_mode == kMeanOfTerms ? terms : 1; }
-
-// The share of a term in the mean, or in the sum.
-template <class C>
-C factor_of_loss(int64_t terms, int32_t reduction_mode) {
-    return reduction_mode == kMeanOfTerms ? C(1) / static_cast<C>(terms) : C(1);
+inline int64_t loss_numel(int64_t num_losses, int32_t reduction_mode) {
+    return reduction_mode == kReductionNone ? num_losses : 1;
 }
 
-// What dy is multiplied by. For f32 and the 16-bit floats the caller says it, for f64 a float would be too short.
+inline int64_t reduction_divisor(int64_t num_losses, int32_t reduction_mode) {
+    return reduction_mode == kMeanOfTerms ? num_losses : 1;
+}
+
+// d reduction / d loss: 1 / num_losses for the mean, else 1.
 template <class C>
-C factor_of_gradient(int64_t terms, int32_t reduction_mode, float scale_scalar) {
-    if (reduction_mode == kEachTerm) return C(1);
-    return std::is_same_v<C, double> ? factor_of_loss<C>(terms, reduction_mode) : static_cast<C>(scale_scalar);
+C reduction_scale(int64_t num_losses, int32_t reduction_mode) {
+    return reduction_mode == kMeanOfTerms ? C(1) / static_cast<C>(num_losses) : C(1);
+}
+
+// The scale of dy: scale_scalar of the caller, but reduction_scale() for f64, for which a float lacks the precision.
+template <class C>
+C backward_scale(int64_t num_losses, int32_t reduction_mode, float scale_scalar) {
+    if (reduction_mode == kReductionNone) return C(1);
+    return std::is_same_v<C, double> ? reduction_scale<C>(num_losses, reduction_mode) : static_cast<C>(scale_scalar);
 }
 
 template <class C>
@@ -50,7 +53,7 @@ struct ConstantFunctor {
     BK_HD C operator()() const { return value; }
 };
 
-// The mean or sum of no terms: NaN or 0.
+// The mean of no losses is NaN, their sum 0.
 template <class T>
 Status write_empty_loss(const Launch& launch, int32_t reduction_mode, T* out) {
     using C = compute_t<T>;

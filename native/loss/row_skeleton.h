@@ -1,4 +1,5 @@
-// What losses with a term for each row share: their sums, their gradients, and the members that follow from their fields.
+// The common part of losses with one value per row: forward with its reduction, backward, and the op members (check,
+// work, results, workspace_size) that follow from an op's fields.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +20,21 @@ Status row_loss(const Launch& launch, int32_t reduction_mode, const TermRows<siz
     using C = compute_t<T>;
     const TermRows<sizeof...(In)> rows = given.placed();
     if (rows.rows == 0) return write_empty_loss(launch, reduction_mode, out);
-    if (reduction_mode == kEachTerm) return row_terms(launch, rows, f, x, row_inputs, out, static_cast<C*>(nullptr));
-    const C factor = factor_of_loss<C>(rows.rows, reduction_mode);
-    if (sizeof...(RowIn) > 0 || rows.columns > 0) return sum_row_terms(launch, rows, f, x, row_inputs, factor, out);
-    TermRows<sizeof...(In)> one = rows;  // rows that nothing is read of have one term, however many they are
+    if (reduction_mode == kReductionNone) return row_terms(launch, rows, f, x, row_inputs, out, static_cast<C*>(nullptr));
+    const C scale = reduction_scale<C>(rows.rows, reduction_mode);
+    if (sizeof...(RowIn) > 0 || rows.columns > 0) return sum_row_terms(launch, rows, f, x, row_inputs, scale, out);
+    TermRows<sizeof...(In)> one = rows;  // empty rows all have the same loss: one row, scaled
     one.rows = one.neighbours = 1;
-    return sum_row_terms(launch, one, f, x, row_inputs, factor * static_cast<C>(rows.rows), out);
+    return sum_row_terms(launch, one, f, x, row_inputs, scale * static_cast<C>(rows.rows), out);
 }
 
 template <class T>
 size_t row_loss_workspace(int64_t rows, int32_t reduction_mode) {
-    return reduction_mode == kEachTerm ? 0 : row_terms_workspace<compute_t<T>>(rows);
+    return reduction_mode == kReductionNone ? 0 : row_terms_workspace<compute_t<T>>(rows);
 }
 
-// Gradients have the strides of the first input. Columns have one value a column. The last of the inputs of one value a row is
-// dy. `saved` gets what F saves.
+// out = gradients of F, with the strides of the first input. `columns` have one value per column, row_inputs one per
+// row, of which the last is dy; `saved` gets what F saves of each row.
 template <class F, class... In, class... Column, class... RowIn, class... Out, class... Saved, size_t... I, size_t... R,
           size_t... O, size_t... S>
 Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRows<sizeof...(In)>& given, const F& f,
@@ -43,13 +44,13 @@ Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRow
     constexpr size_t kLast = sizeof...(R) - 1;
     const TermRows<sizeof...(In)> rows = given.placed();
     RowAxes<sizeof...(In) + sizeof...(Out), sizeof...(RowIn) + sizeof...(Saved)> axes;
-    const int64_t of_dy = reduction_mode == kEachTerm ? 1 : 0, beside = rows.neighbours, step = rows.column_step;
-    axes.outer.append(rows.rows / beside,
+    const int64_t dy_stride = reduction_mode == kReductionNone ? 1 : 0, inner = rows.neighbours, step = rows.column_step;
+    axes.outer.append(rows.rows / inner,
                       {rows.stride[I]..., (static_cast<void>(O), rows.stride[0])...,
-                       (R == kLast ? of_dy * beside : rows.row_step * beside)..., (static_cast<void>(S), beside)...});
-    if (beside > 1)
-        axes.outer.append(beside, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)...,
-                                   (R == kLast ? of_dy : rows.row_step)..., (static_cast<void>(S), 1)...});
+                       (R == kLast ? dy_stride * inner : rows.row_step * inner)..., (static_cast<void>(S), inner)...});
+    if (inner > 1)
+        axes.outer.append(inner, {(static_cast<void>(I), 1)..., (static_cast<void>(O), 1)...,
+                                  (R == kLast ? dy_stride : rows.row_step)..., (static_cast<void>(S), 1)...});
     axes.inner.append(rows.columns, {(static_cast<void>(I), step)..., (static_cast<void>(O), step)...});
     return map_rows(launch, axes, f, x, columns, row_inputs, out, saved);
 }
@@ -67,32 +68,31 @@ Status row_gradients(const Launch& launch, int32_t reduction_mode, const TermRow
     return row_gradients(launch, reduction_mode, rows, f, x, inputs(), row_inputs, out, outputs());
 }
 
-// The members that follow from the fields n_rows, an extent, and reduction_mode.
+// Members of ops with the fields n_rows, `extent` and reduction_mode; __VA_ARGS__ are further extents to check.
 #define BK_ROW_LOSS(extent, ...)                                                                                      \
     Status check() const { return check_loss({{"n_rows", n_rows}, {#extent, extent}, __VA_ARGS__}, reduction_mode); } \
     Work work() const { return work_of_loss(n_rows, reduction_mode); }                                                \
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }                                       \
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }                                            \
     size_t workspace_size() const { return row_loss_workspace<T>(n_rows, reduction_mode); }
 #define BK_ROW_LOSS_CHECKS(extent, ...)                                                                               \
     Status check() const { return check_loss({{"n_rows", n_rows}, {#extent, extent}, __VA_ARGS__}, reduction_mode); } \
     Work work() const { return n_rows == 0 || extent == 0 ? Work::kNone : Work::kAll; }                               \
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
-// Of a row with scale_scalar, and of one without.
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
+// BK_ROW_LOSS_BACKWARD is for ops with a field scale_scalar, BK_ROW_LOSS_GRADIENT for ops without.
 #define BK_ROW_LOSS_BACKWARD(extent, ...)   \
     BK_ROW_LOSS_CHECKS(extent, __VA_ARGS__) \
-    compute_t<T> factor() const { return factor_of_gradient<compute_t<T>>(n_rows, reduction_mode, scale_scalar); }
+    compute_t<T> grad_scale() const { return backward_scale<compute_t<T>>(n_rows, reduction_mode, scale_scalar); }
 #define BK_ROW_LOSS_GRADIENT(extent, ...)   \
     BK_ROW_LOSS_CHECKS(extent, __VA_ARGS__) \
-    compute_t<T> factor() const { return factor_of_loss<compute_t<T>>(n_rows, reduction_mode); }
+    compute_t<T> grad_scale() const { return reduction_scale<compute_t<T>>(n_rows, reduction_mode); }
 
-// Indices as words of 32 bits, the low one and the high one, so that kernels are the same for indices of 4 bytes, whose second
-// word is not looked at, and of 8.
+// Class indices as low and high 32-bit words: one kernel reads both i64 and i32, whose second word is ignored.
 template <class I>
-constexpr int64_t kWordsOf = sizeof(I) / sizeof(int32_t);
+constexpr int64_t kWordsPerIndex = sizeof(I) / sizeof(int32_t);
 template <class I, class... Other>
 Inputs<int32_t, int32_t, Other...> words_of(const I* target, const Other*... other) {
     const int32_t* const words = reinterpret_cast<const int32_t*>(target);
-    return inputs(words, words + kWordsOf<I> - 1, other...);
+    return inputs(words, words + kWordsPerIndex<I> - 1, other...);
 }
 
 }  // namespace bk

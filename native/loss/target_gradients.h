@@ -1,4 +1,4 @@
-// Gradients of losses for what is not their prediction: targets that are shares or rates, and variances.
+// Gradients of losses with respect to targets and variances. Each functor's formula is multiplied by dy grad_scale.
 #pragma once
 
 #include <cstdint>
@@ -16,140 +16,140 @@
 
 namespace bk {
 
-// log(1 - pred) - log(pred), each bounded as the loss bounds it.
+// log(1 - pred) - log(pred), each at least -100, as in the loss.
 template <class T>
 struct BceTargetGradient {
     using C = compute_t<T>;
-    C factor;
+    C grad_scale;
     BK_HD C operator()(C pred, C dy) const {
-        using Term = Bce::Term<T>;
-        return (Term::bounded(math::log1p<T>(-pred)) - Term::bounded(math::log<T>(pred))) * (dy * factor);
+        using Forward = Bce::Forward<T>;
+        return (Forward::clamp_log(math::log1p<T>(-pred)) - Forward::clamp_log(math::log<T>(pred))) * (dy * grad_scale);
     }
 };
 
-// Gradients of a target with a weight of its own.
+// weight times BceTargetGradient.
 template <class T>
 struct WeightedProbabilityTargetGradient {
     using C = compute_t<T>;
-    RepeatedWeight<C> weight;
-    C factor;
+    BroadcastWeight<C> weight;
+    C grad_scale;
 
-    struct Piece {
+    struct Span {
         static constexpr bool has_rare = false;
-        typename RepeatedWeight<C>::Run weight;
+        typename BroadcastWeight<C>::WeightSpan weight;
         int64_t count;
-        C factor;
-        BK_HD C operator()(int64_t k, C pred, C dy) const { return weight(k) * BceTargetGradient<T>{factor}(pred, dy); }
+        C grad_scale;
+        BK_HD C operator()(int64_t k, C pred, C dy) const { return weight(k) * BceTargetGradient<T>{grad_scale}(pred, dy); }
     };
-    BK_HD Piece at(int64_t i) const {
+    BK_HD Span at(int64_t i) const {
         const auto w = weight.at(i);
-        return {w, w.count, factor};
+        return {w, w.count, grad_scale};
     }
 };
 
-// w (p log(1 + exp(-x)) - log(1 + exp(x))), which is -x where both weights are 1.
+// w (p softplus(-x) - softplus(x)) = w ((p - 1) softplus(-x) - x).
 template <class T>
 struct WeightedBceTargetGradient {
     using C = compute_t<T>;
-    RepeatedWeight<C> weight, positive;
-    C factor;
+    BroadcastWeight<C> weight, positive;
+    C grad_scale;
 
-    struct Piece {
+    struct Span {
         static constexpr bool has_rare = false;
-        typename RepeatedWeight<C>::Run weight, positive;
+        typename BroadcastWeight<C>::WeightSpan weight, positive;
         int64_t count;
-        C factor;
+        C grad_scale;
         BK_HD C operator()(int64_t k, C x, C dy) const {
-            const C excess = share(positive(k) - C(1), Logit<T>::of(x).cost_of_yes);
-            return weight(k) * (excess - x) * (dy * factor);
+            const C excess = multiply_no_nan(positive(k) - C(1), Logit<T>::of(x).softplus_neg);
+            return weight(k) * (excess - x) * (dy * grad_scale);
         }
     };
-    BK_HD Piece at(int64_t i) const {
+    BK_HD Span at(int64_t i) const {
         const auto w = weight.at(i), p = positive.at(i);
-        return {w, p, w.count < p.count ? w.count : p.count, factor};
+        return {w, p, w.count < p.count ? w.count : p.count, grad_scale};
     }
 };
 
-// log(target) + 1 - pred of a target that has a probability; exp(target) (target + 1 - pred) of a logarithm.
+// log(target) + 1 - pred if target > 0, else 0; exp(target) (target + 1 - pred) for log-probabilities (is_log).
 template <class T>
 struct KlDivTargetGradient {
     using C = compute_t<T>;
-    C factor;
+    C grad_scale;
     int32_t is_log;
     template <class F, class Body>
     static BK_HD void each_case(const F& f, const Body& body) {
         each_value(f, &F::is_log, body);
     }
     BK_HD C operator()(C pred, C target, C dy) const {
-        if (is_log) return share(math::exp<T>(target), target - pred + C(1)) * (dy * factor);
-        return math::select(target <= C(0), C(0), (math::log<T>(target) - pred + C(1)) * (dy * factor));
+        if (is_log) return multiply_no_nan(math::exp<T>(target), target - pred + C(1)) * (dy * grad_scale);
+        return math::select(target <= C(0), C(0), (math::log<T>(target) - pred + C(1)) * (dy * grad_scale));
     }
 };
 
 template <class T>
 struct PoissonTargetGradient {
     using C = compute_t<T>;
-    C factor;
+    C grad_scale;
     int32_t is_log;
     template <class F, class Body>
     static BK_HD void each_case(const F& f, const Body& body) {
         each_value(f, &F::is_log, body);
     }
-    BK_HD C operator()(C x, C dy) const { return -(is_log ? x : math::log<T>(x)) * (dy * factor); }
+    BK_HD C operator()(C x, C dy) const { return -(is_log ? x : math::log<T>(x)) * (dy * grad_scale); }
 };
 
-// That of a rate to which eps is added, and log(t) + 1 / (2 t) of the constant of targets t > 1.
+// -log(x + eps), or -x if is_log; is_full adds the derivative of log(t!), log(t) + 1 / (2 t), for t > 1.
 template <class T>
 struct FullPoissonTargetGradient {
     using C = compute_t<T>;
-    C factor, eps;
+    C grad_scale, eps;
     int32_t is_log, is_full;
     template <class F, class Body>
     static BK_HD void each_case(const F& f, const Body& body) {
-        each_value(f, &F::is_log, [&](const F& known) { each_value(known, &F::is_full, body); });
+        each_value(f, &F::is_log, [&](const F& f_log) { each_value(f_log, &F::is_full, body); });
     }
     BK_HD C operator()(C x, C target, C dy) const {
         const C slope = -(is_log ? x : math::log<T>(x + eps));
-        const C of_constant = math::select(target <= C(1), C(0), math::log<T>(target) + C(0.5) / target);
-        return (is_full ? slope + of_constant : slope) * (dy * factor);
+        const C stirling_slope = math::select(target <= C(1), C(0), math::log<T>(target) + C(0.5) / target);
+        return (is_full ? slope + stirling_slope : slope) * (dy * grad_scale);
     }
 };
 
-// (1 - (x - target)^2 / v) / (2 v) with v = max(var, eps): as if the bound were not there.
+// (1 - (x - target)^2 / v) / (2 v) with v = max(var, eps), also for var < eps, as in PyTorch.
 template <class T>
 struct GaussianVarianceGradient {
     using C = compute_t<T>;
-    C factor, least;
+    C grad_scale, eps;
     BK_HD C operator()(C x, C target, C var, C dy) const {
-        const C v = bounded_variance(var, least), d = x - target;
-        return C(0.5) * (C(1) - d * (d / v)) / v * (dy * factor);
+        const C v = clamp_variance(var, eps), d = x - target;
+        return C(0.5) * (C(1) - d * (d / v)) / v * (dy * grad_scale);
     }
 };
 
-// x2 - x1 where the loss is above 0.
+// x2 - x1 if the loss is positive, else 0.
 template <class T>
 struct RankingTargetGradient {
     using C = compute_t<T>;
-    C factor, margin;
+    C grad_scale, margin;
     BK_HD C operator()(C x1, C x2, C target, C dy) const {
         const C d = x2 - x1;
-        return math::select(margin + target * d > C(0), d * (dy * factor), C(0));
+        return math::select(margin + target * d > C(0), d * (dy * grad_scale), C(0));
     }
 };
 
-// -x: of targets of the mean over independent classes.
+// -x; grad_scale has the 1 / classes of the mean.
 template <class T>
 struct SoftMarginTargetGradient {
     using C = compute_t<T>;
-    C factor;
-    BK_HD C operator()(C x, C dy) const { return -x * (dy * factor); }
+    C grad_scale;
+    BK_HD C operator()(C x, C dy) const { return -x * (dy * grad_scale); }
 };
 
 template <class T>
 struct WeightedSoftMarginTargetGradient {
     using C = compute_t<T>;
-    C factor;
-    BK_HD C operator()(C x, C weight, C dy) const { return -x * weight * (dy * factor); }
+    C grad_scale;
+    BK_HD C operator()(C x, C weight, C dy) const { return -x * weight * (dy * grad_scale); }
 };
 
 template <class T>
@@ -159,9 +159,9 @@ struct BceTargetBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* pred, const T* dy, T* dtarget, const Launch& launch) const {
-        const BceTargetGradient<T> gradient{factor_of_loss<compute_t<T>>(numel, reduction_mode)};
+        const BceTargetGradient<T> gradient{reduction_scale<compute_t<T>>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(pred, dy));
     }
 };
@@ -175,10 +175,10 @@ struct WeightedProbabilitiesTargetBackward {
 
     Status check() const { return check_weight(numel, weight_extent, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* pred, const C* weight, const T* dy, T* dtarget, const Launch& launch) const {
-        const WeightedProbabilityTargetGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
-                                                            factor_of_loss<C>(numel, reduction_mode)};
+        const WeightedProbabilityTargetGradient<T> gradient{BroadcastWeight<C>::of(weight, weight_extent),
+                                                            reduction_scale<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(pred, dy));
     }
 };
@@ -191,13 +191,13 @@ struct WeightedBceTargetBackward {
     int64_t pos_weight_extent;
     int32_t reduction_mode;
 
-    Status check() const { return check_repeated(numel, weight_extent, pos_weight_extent, reduction_mode); }
+    Status check() const { return check_weight_extents(numel, weight_extent, pos_weight_extent, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* logits, const C* weight, const C* pos_weight, const T* dy, T* dtarget, const Launch& launch) const {
-        const WeightedBceTargetGradient<T> gradient{RepeatedWeight<C>::of(weight, weight_extent),
-                                                    RepeatedWeight<C>::of(pos_weight, pos_weight_extent),
-                                                    factor_of_loss<C>(numel, reduction_mode)};
+        const WeightedBceTargetGradient<T> gradient{BroadcastWeight<C>::of(weight, weight_extent),
+                                                    BroadcastWeight<C>::of(pos_weight, pos_weight_extent),
+                                                    reduction_scale<C>(numel, reduction_mode)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(logits, dy));
     }
 };
@@ -211,9 +211,9 @@ struct KlDivTargetBackward {
 
     Status check() const { return KlDivBatch<T>::check_batch(numel, reduction_mode, batch); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* pred, const T* target, const T* dy, T* dtarget, const Launch& launch) const {
-        const KlDivTargetGradient<T> gradient{factor_of_loss<compute_t<T>>(batch, reduction_mode), log_target_flag};
+        const KlDivTargetGradient<T> gradient{reduction_scale<compute_t<T>>(batch, reduction_mode), log_target_flag};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(pred, target, dy));
     }
 };
@@ -226,9 +226,9 @@ struct PoissonNllTargetBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* input, const T* dy, T* dtarget, const Launch& launch) const {
-        const PoissonTargetGradient<T> gradient{factor_of_loss<compute_t<T>>(numel, reduction_mode), log_input_flag};
+        const PoissonTargetGradient<T> gradient{reduction_scale<compute_t<T>>(numel, reduction_mode), log_input_flag};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(input, dy));
     }
 };
@@ -244,9 +244,9 @@ struct FullPoissonNllTargetBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* input, const T* target, const T* dy, T* dtarget, const Launch& launch) const {
-        const FullPoissonTargetGradient<T> gradient{factor_of_loss<C>(numel, reduction_mode), static_cast<C>(eps),
+        const FullPoissonTargetGradient<T> gradient{reduction_scale<C>(numel, reduction_mode), static_cast<C>(eps),
                                                     log_input_flag, full_flag};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dtarget), inputs(input, target, dy));
     }
@@ -261,9 +261,9 @@ struct GaussianNllVarBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* input, const T* target, const T* var, const T* dy, T* dvar, const Launch& launch) const {
-        const GaussianVarianceGradient<T> gradient{factor_of_loss<C>(numel, reduction_mode), static_cast<C>(eps)};
+        const GaussianVarianceGradient<T> gradient{reduction_scale<C>(numel, reduction_mode), static_cast<C>(eps)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dvar), inputs(input, target, var, dy));
     }
 };
@@ -277,9 +277,9 @@ struct MarginRankingTargetBackward {
 
     Status check() const { return check_loss({{"numel", numel}}, reduction_mode); }
     Work work() const { return all_or_none(numel); }
-    int64_t results() const { return results_of_loss(numel, reduction_mode); }
+    int64_t results() const { return loss_numel(numel, reduction_mode); }
     Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dt, const Launch& launch) const {
-        const RankingTargetGradient<T> gradient{factor_of_loss<C>(numel, reduction_mode), static_cast<C>(margin)};
+        const RankingTargetGradient<T> gradient{reduction_scale<C>(numel, reduction_mode), static_cast<C>(margin)};
         return loss_gradients(launch, numel, reduction_mode, gradient, outputs(dt), inputs(x1, x2, t, dy));
     }
 };
@@ -296,17 +296,17 @@ struct MultilabelSoftMarginTargetBackward {
         return check_loss({{"n_rows", n_rows}, {"class_extent", class_extent}, {"row_stride", row_stride}}, reduction_mode);
     }
     Work work() const { return n_rows == 0 || class_extent == 0 ? Work::kNone : Work::kAll; }
-    int64_t results() const { return results_of_loss(n_rows, reduction_mode); }
+    int64_t results() const { return loss_numel(n_rows, reduction_mode); }
     Status run(const T* input, const T* dy, T* dtarget, const Launch& launch) const {
         Layout<3> layout;
-        layout.append(n_rows, {row_stride, row_stride, reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(n_rows, {row_stride, row_stride, reduction_mode == kReductionNone ? 1 : 0});
         layout.append(class_extent, {1, 1, 0});
-        const C factor = factor_of_loss<C>(n_rows, reduction_mode) / static_cast<C>(class_extent);
-        return pointwise_strided(launch, layout, SoftMarginTargetGradient<T>{factor}, outputs(dtarget), inputs(input, dy));
+        const C grad_scale = reduction_scale<C>(n_rows, reduction_mode) / static_cast<C>(class_extent);
+        return pointwise_strided(launch, layout, SoftMarginTargetGradient<T>{grad_scale}, outputs(dtarget), inputs(input, dy));
     }
 };
 
-// NULL: every weight is 1.
+// A null weight means 1 for every class.
 template <class T>
 struct WeightedSoftMarginTargetBackward : MultilabelSoftMarginTargetBackward<T> {
     using Base = MultilabelSoftMarginTargetBackward<T>;
@@ -316,10 +316,10 @@ struct WeightedSoftMarginTargetBackward : MultilabelSoftMarginTargetBackward<T> 
         if (weight == nullptr) return Base::run(input, dy, dtarget, launch);
         const int64_t rows = this->n_rows, stride = this->row_stride;
         Layout<4> layout;
-        layout.append(rows, {stride, stride, 0, this->reduction_mode == kEachTerm ? 1 : 0});
+        layout.append(rows, {stride, stride, 0, this->reduction_mode == kReductionNone ? 1 : 0});
         layout.append(this->class_extent, {1, 1, 1, 0});
-        const C factor = factor_of_loss<C>(rows, this->reduction_mode) / static_cast<C>(this->class_extent);
-        return pointwise_strided(launch, layout, WeightedSoftMarginTargetGradient<T>{factor}, outputs(dtarget),
+        const C grad_scale = reduction_scale<C>(rows, this->reduction_mode) / static_cast<C>(this->class_extent);
+        return pointwise_strided(launch, layout, WeightedSoftMarginTargetGradient<T>{grad_scale}, outputs(dtarget),
                                  inputs(input, weight, dy));
     }
 };
