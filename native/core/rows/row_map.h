@@ -74,11 +74,11 @@ namespace bk {
 struct Nothing {};
 
 // Base of Row if the first of two passes finds the row maximum.
-struct KnowsLargest {
+struct MaxKnown {
     bool knows_max = false;
 };
 template <bool kTwice>
-using LargestKnown = std::conditional_t<kTwice, KnowsLargest, Nothing>;
+using LargestKnown = std::conditional_t<kTwice, MaxKnown, Nothing>;
 
 // Defaults of the optional members.
 struct RowDefaults {

@@ -27,7 +27,7 @@ constexpr bool kRowsStayOnChip = true;
 
 constexpr int kMostRowThreads = 1024;
 constexpr int kRowThreads = 512;                         // block size with cached rows: two blocks per SM
-constexpr int kStreamingThreads = 256;                   // block size that loops over the tiles of a row: four blocks per SM
+constexpr int kStreamingThreads = 256;                   // block size for loops over a row: four blocks per SM
 constexpr int64_t kRowTargetThreads = int64_t{1} << 17;  // fill a 132-SM chip; fixed, since the split decides the bits
 
 // kFused: one launch. Split rows take two: kReduce writes partial statistics, kMap combines them and maps.
