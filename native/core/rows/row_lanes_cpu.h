@@ -82,8 +82,7 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     static constexpr int kIn = Job::kIn, kOut = Job::kOut, kChunk = Job::kChunk;
     static constexpr int levels_of(int chunk) { return chunk == 1 ? 0 : 1 + levels_of(chunk / 2); }
     static constexpr int kLevels = levels_of(kChunk);
-    // Lanes of a batch, so that accumulators fit in kLaneStackBytes. One of four f64 stays below 24 KiB with
-    // temporaries.
+    // Lanes per batch: accumulators fit in kLaneStackBytes; those of four f64 stay below 24 KiB with temporaries.
     static constexpr int lanes() {
         int count = sizeof(Acc) < 32 ? 128 : kLaneStep;
         while (count > kLaneStep && count * static_cast<int>(sizeof(Acc)) * (kLevels + 3) > kLaneStackBytes) count /= 2;
@@ -261,7 +260,7 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     // acc = combine(acc, statistics of indices [first, first + count) of a chunk).
     template <bool kInOutput>
     BK_HD void sum_chunk(const Batch& batch, int64_t first, int count, AccLanes (&scratch)[kLevels + 1], AccLanes& acc) const {
-        AccLanes *level[kLevels + 1], *now = &scratch[kLevels];  // level[d]: a subtree of 2^d steps, without its sibling
+        AccLanes *level[kLevels + 1], *now = &scratch[kLevels];  // level[d]: a subtree of 2^d steps
         bool exists[kLevels + 1] = {};
         for (int d = 0; d < kLevels; ++d) level[d] = &scratch[d];
         int ahead = 0;
