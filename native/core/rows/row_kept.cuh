@@ -77,7 +77,7 @@ BK_DEVICE compute_t<T> max_of_vectors(const Pack<Vec<T, N>> (&cell)[V]) {
 #pragma unroll
             for (int i = 0; i < N / 2; ++i) word[v * N / 2 + i] = words.word[i];
         }
-        const uint32_t pair = reduced(word, [](uint32_t a, uint32_t b) { return max_of_pairs<T>(a, b); });
+        const uint32_t pair = reduce_array(word, [](uint32_t a, uint32_t b) { return max_of_pairs<T>(a, b); });
         const Vec<T, 2> last = bit_cast<Vec<T, 2>>(pair);
         return LargerOf{}(widen(last.lane[0]), widen(last.lane[1]));
     } else {
@@ -173,7 +173,7 @@ struct CachedVectors {
     }
 };
 
-// Cached vectors of N per thread: as many as registers allow, or 32 bytes for more threads.
+// Vectors of N that a thread caches: as many as registers allow, or 32 bytes for more threads.
 template <class F, int N>
 constexpr int kMaxTransformedVectors = std::max<int>(1, F::kHeldBytes / static_cast<int>(sizeof(typename F::Held)) / N);
 template <class F, int N>

@@ -228,7 +228,7 @@ BK_HD void reduce_pairs(C* x, const Op& op) {
 }
 
 template <class Op, class C, int N>
-BK_HD C reduced(const C (&x)[N], const Op& op) {
+BK_HD C reduce_array(const C (&x)[N], const Op& op) {
     static_assert((N & (N - 1)) == 0, "halves");
     if constexpr (N == 1) {
         return x[0];
@@ -242,7 +242,7 @@ BK_HD C reduced(const C (&x)[N], const Op& op) {
 
 template <class C, int N>
 BK_HD C sum_of(const C (&x)[N]) {
-    return reduced(x, AddOp{});
+    return reduce_array(x, AddOp{});
 }
 
 // Dot product: a GPU uses up to four FMA chains, the CPU a tree.
@@ -314,7 +314,7 @@ BK_HD C opaque(C value) {
 
 template <class C, int N>
 BK_HD C max_of(const C (&x)[N]) {
-    return reduced(x, LargerOf{});
+    return reduce_array(x, LargerOf{});
 }
 
 // Merges adjacent axes that are contiguous for all operands and drops those of extent 1; keeps the order.

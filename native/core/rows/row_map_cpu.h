@@ -175,7 +175,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         return first + kPrefetchDistance < n || (rows.rank > 0 && rows.stride[k][rows.rank - 1] == n);
     }
 
-    // Pointer to a chunk: in place if it is dense and full, else copied to `buffer`, padded with zeros.
+    // Pointer to a chunk: a dense full one in the operand, any other copied to `buffer` and padded with zeros.
     template <class T>
     BK_HD const T* chunk_of(const T* row, int k, int64_t first, int count, T* buffer) const {
         if (fibers.is_single && fibers.step[k] == 1 && count == kRowChunk) {
