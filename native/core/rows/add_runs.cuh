@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(kRunThreads)
             if (valid && inside) add_scaled_row(sum, value[u], source, row + u);
             if (id[u] == id[u + 1]) continue;
             if (is_continued) {
-                store_partial(partials.head, chunk, s, column, sum);
+                store_chunk_partial(partials.head, chunk, s, column, sum);
                 head_target = valid ? id[u] : -1;
                 is_continued = false;
             } else if (valid && inside) {
@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kRunThreads)
         end_copy_group();
     }
     if (!kSorted) return;
-    store_partial(partials.tail, chunk, s, column, sum);
+    store_chunk_partial(partials.tail, chunk, s, column, sum);
     if (self.lane == 0 && blockIdx.y == 0) {
         partials.head_target[chunk] = head_target;
         partials.tail_target[chunk] = last_id;

@@ -208,7 +208,7 @@ struct LargerOf {
 
 // half[i] = op(x[i], x[i + kWidth]); `half` may be x.
 template <int kWidth, class Op, class C>
-BK_HD void combine_halves(const C* x, C* half, const Op& op) {
+BK_HD void reduce_halves(const C* x, C* half, const Op& op) {
     if constexpr (kWidth > 16) {
         BK_HELD_LOOP
         for (int i = 0; i < kWidth; ++i) half[i] = op(x[i], x[i + kWidth]);
@@ -222,7 +222,7 @@ BK_HD void combine_halves(const C* x, C* half, const Op& op) {
 template <int kWidth, class Op, class C>
 BK_HD void reduce_pairs(C* x, const Op& op) {
     if constexpr (kWidth > 0) {
-        combine_halves<kWidth>(x, x, op);
+        reduce_halves<kWidth>(x, x, op);
         reduce_pairs<kWidth / 2>(x, op);
     }
 }
@@ -234,7 +234,7 @@ BK_HD C reduce_array(const C (&x)[N], const Op& op) {
         return x[0];
     } else {
         C half[N / 2];
-        combine_halves<N / 2>(x, half, op);
+        reduce_halves<N / 2>(x, half, op);
         reduce_pairs<N / 4>(half, op);
         return half[0];
     }

@@ -51,7 +51,7 @@ template <class F>
 constexpr bool kHasTarget<F, std::void_t<decltype(std::declval<const F&>().picks(std::declval<typename F::Row>()))>> = true;
 
 // Optional members: map_other() is map() of elements that are not the target and takes no index; are_others(row, first,
-// count) is whether none of `count` elements from `first` on is the target, tested once per vector.
+// count) says whether it applies to `count` elements from `first` on, tested once per vector.
 template <class F, class = void>
 constexpr bool kHasMapNonTarget = false;
 template <class F>

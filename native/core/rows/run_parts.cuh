@@ -90,7 +90,7 @@ struct RowsByIndex {
 };
 
 template <int N, class C>
-BK_DEVICE void store_partial(C* partials, int64_t chunk, const RunShape& s, int64_t column, const C (&partial)[N]) {
+BK_DEVICE void store_chunk_partial(C* partials, int64_t chunk, const RunShape& s, int64_t column, const C (&partial)[N]) {
     if (column >= s.columns) return;
     Vec<C, N> row;
 #pragma unroll

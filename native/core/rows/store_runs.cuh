@@ -43,7 +43,7 @@ BK_DEVICE void fold_row(const Op& op, typename Op::Acc (&acc)[N], const Vec<T, N
 }
 
 template <int N, class Op>
-BK_DEVICE void store_result(const Op& op, typename Op::Result* out, const typename Op::Acc (&acc)[N], int64_t count) {
+BK_DEVICE void store_reduced(const Op& op, typename Op::Result* out, const typename Op::Acc (&acc)[N], int64_t count) {
     Vec<typename Op::Result, N> row;
 #pragma unroll
     for (int i = 0; i < N; ++i) row.lane[i] = op.finish(acc[i], count);
@@ -80,11 +80,11 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps per
     clear();
     const auto end_target = [&] {
         if (is_continued) {
-            store_partial(partials.head, chunk, s, column, acc);
+            store_chunk_partial(partials.head, chunk, s, column, acc);
             head_target = current;
             is_continued = false;
         } else if (inside) {
-            store_result<N>(op, out + current * s.columns + column, acc, count);
+            store_reduced<N>(op, out + current * s.columns + column, acc, count);
         }
         clear();
         ++current;
@@ -131,7 +131,7 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps per
     }
     while (current < end.target) end_target();
     if (!kSplitsRuns) return;
-    store_partial(partials.tail, chunk, s, column, acc);
+    store_chunk_partial(partials.tail, chunk, s, column, acc);
     if (self.lane == 0 && blockIdx.y == 0) {
         partials.head_target[chunk] = head_target;
         partials.tail_target[chunk] = end.target;
