@@ -32,8 +32,7 @@ BK_DEVICE void add_scaled_row(C (&sum)[N], const Vec<T, N>& row, [[maybe_unused]
 
 enum class RunSink { kPartials, kAtomic };
 
-// kPartials: sorted ids, one writer per segment. kAtomic: any order; consecutive equal ids are summed before the
-// atomic.
+// kPartials: sorted ids, one writer per segment. kAtomic: any order; consecutive equal ids are summed first.
 template <RunSink kSink, int N, class Source, class I>
 __global__ void __launch_bounds__(kRunThreads)
     add_runs_kernel(Source source, const I* ids, typename Source::Element* out, RunShape s,

@@ -116,8 +116,7 @@ struct ProductFold : RescaledProduct<T> {
     BK_HD bool counts() const { return false; }
 };
 
-// Order of T or its reverse, a run-time choice: one kernel serves maximum and minimum. NaN exceeds every number in
-// both.
+// Order of T or its reverse at run time: one kernel serves maximum and minimum. NaN is the greatest in both.
 template <class T>
 struct Order {
     using Key = compute_t<T>;
@@ -178,8 +177,7 @@ struct ExtremeFold {
     BK_HD bool counts() const { return is_zero_of_none; }
 };
 
-// Argmax or argmin: the first row with the extremum, kNoRow for no rows. `rows`, if not null, maps row indices to
-// results.
+// Argmax or argmin: the first row with the extremum, kNoRow for no rows. `rows`, if not null, renumbers rows.
 constexpr uint32_t kNoRow = 0xffffffffu;
 
 template <class T>

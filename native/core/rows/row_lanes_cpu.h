@@ -1,7 +1,6 @@
 // CPU row reduce + map vectorised across adjacent rows, as for softmax along an outer axis: memory is contiguous across
 // rows, and each SIMD lane processes one row, index by index. Accumulators are combined in the tree order of dense rows
-// (sum_of in row_map.h), so results are bit-identical. Short dense rows, which would leave a chunk mostly empty, are
-// transposed a tile at a time into this layout.
+// (sum_of in row_map.h), so results are bit-identical. Short dense rows are transposed into this layout by tiles.
 #pragma once
 
 #include <algorithm>
@@ -249,8 +248,7 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
         }
     }
 
-    // Successor of `index` in bit-reversed order: adjacent pairs are those that sum_of() adds first, then pairs of
-    // pairs.
+    // Successor of `index` in bit-reversed order, which visits leaves as the tree of sum_of() combines them.
     static BK_HD int next_in_tree(int index) {
         int bit = kChunk / 2;
         for (; index & bit; bit /= 2) index ^= bit;

@@ -178,8 +178,7 @@ struct RowAxes {
     Layout<Full> inner;
 };
 
-// y, saved = F of the rows of x. Column inputs may be null (read as 0), and so may outputs. A workspace speeds up few
-// long rows.
+// y, saved = F(rows of x). Column inputs (then 0) and outputs may be null. A workspace speeds up few long rows.
 template <class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
 Status map_rows(const Launch& launch, const RowAxes<Full, Single>& axes, const F& f, const Inputs<In...>& x,
                 const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& y,

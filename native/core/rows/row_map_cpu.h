@@ -67,8 +67,7 @@ struct RowFibers {
         for (int k = 0; k < Full; ++k) step[k] = inner.stride[k][last];
     }
 
-    // Cuts [first, first + count) at fiber ends: body(offset of operand k, index relative to `first`, size) for each
-    // segment.
+    // Cuts [first, first + count) at fiber ends: body(offset of operand k, index from `first`, size) per segment.
     template <class Body>
     BK_HD void for_each_segment(int k, int64_t first, int64_t count, const Body& body) const {
         if (is_single) return body(first * step[k], int64_t{0}, count);

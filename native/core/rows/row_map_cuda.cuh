@@ -175,8 +175,7 @@ inline int log2_of(int power) {
     return log;
 }
 
-// Thread mapping for rows of n elements, `values` per thread. is_streaming: one pass without a map, so nothing is
-// cached.
+// Thread mapping for rows of n elements, `values` per thread. is_streaming: one pass, no map, nothing to cache.
 inline RowGrid plan_rows(int64_t rows, int64_t n, int values, int vector, bool has_clusters, bool is_streaming) {
     RowGrid grid;
     grid.rows = rows;

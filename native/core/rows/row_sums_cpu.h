@@ -63,8 +63,7 @@ struct MatrixParts {
     }
 };
 
-// Counting sort result: values of k in [0, n) grouped by key in [0, keys), in order within a group; other keys are
-// dropped.
+// Counting sort result: values of k in [0, n) by key, in order within a key; keys outside [0, keys) are dropped.
 struct Grouping {
     int32_t* values;  // [n]
     int64_t* start;   // [keys + 1]
@@ -92,8 +91,7 @@ int64_t group_by_key(const Grouping& grouping, int64_t n, int64_t keys, const Ke
     return largest;
 }
 
-// body(key, columns) for every group, in tasks of about equal items plus groups; columns are sliced too if one group
-// exceeds an equal share per thread.
+// body(key, columns) for every group, in tasks of equal items plus groups; a dominant group also slices the columns.
 template <class Body>
 void for_each_group(const Grouping& grouping, int64_t keys, int64_t largest, int64_t columns, size_t element_bytes,
                     const Body& body) {

@@ -108,8 +108,7 @@ constexpr int kLoadVectors =
     std::max(1, std::min(kMaxTransformedVectors<F, kVectorElements<In...>>,
                          kLoadBytes<In...> / (kVectorElements<In...> * (static_cast<int>(sizeof(In)) + ...))));
 
-// Indices of a thread's elements in a tile: V vectors of N if has_vectors, else N * V scalars with a stride of the team
-// size.
+// Indices of a thread's elements in a tile: V vectors of N if has_vectors, else N * V scalars, one team size apart.
 template <int N, int V>
 struct TeamTile {
     static constexpr int width = 1;

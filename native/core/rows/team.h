@@ -15,8 +15,7 @@ namespace bk {
 
 constexpr int kTeamScratch = 10240;
 
-// job(team, item) for each item in [0, items), which touches about `bytes` of memory in each of `rounds` sequential
-// rounds.
+// job(team, item) for each item in [0, items), which touches about `bytes` of memory in each of `rounds` rounds.
 template <class Job>
 Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job, bool has_scratch = false,
                  int64_t rounds = 1);
