@@ -28,9 +28,9 @@ constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
 constexpr int64_t kMinLanes = 8;     // adjacent rows
 constexpr int kMaxBatchRows = 8;     // rows of a batch without lanes
-constexpr int kMaxRowsOfTable = 32;  // rows of a batch with a ParamTable
+constexpr int kMaxRowsOfTable = 32;  // rows of a batch with a Table
 
-constexpr int64_t kPrefetchDistance = 1024;  // elements
+constexpr int64_t kPrefetch = 1024;  // distance in elements: hardware stops at page ends and ignores streams of stores
 
 // Chunk lengths: long to amortise work per chunk, short so that short rows waste few elements of padding.
 constexpr int kShortRow = 32;
@@ -107,8 +107,7 @@ void parallel_rows(int64_t count, int64_t grain, const Body& body) {
     });
 }
 
-// Steps applied to a chunk, a bit mask.
-enum RowWork : int { kLoad = 1, kReduce = 2, kMap = 4 };
+enum RowWork : int { kLoad = 1, kReduce = 2, kMap = 4 };  // bit mask of the steps for a chunk
 
 template <int kRowChunk, class F, int Full, int Single, class X, class K, class P, class Y, class S>
 struct RowJob;
@@ -133,7 +132,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     // Rows of equal `place` share all Nears: they are looked up once per chunk for the batch, and then load as vectors.
     static constexpr bool kHasParamTable = F::kMapOnly && kHasPositionParams<F> && kHasFirstOffset<Row>;
     static constexpr int kMaxRows = kHasParamTable ? kMaxRowsOfTable : kMaxBatchRows;
-    struct ParamTable {
+    struct Table {
         decltype(position_params_of(std::declval<F>(), std::declval<Row>(), 0)) of[kHasParamTable ? kRowChunk : 1];
     };
     // The output doubles as the cache of a row if its type is Held, until results overwrite it.
@@ -168,17 +167,16 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     }
     BK_HD int64_t row_offset(int k, int r) const { return r == 0 ? 0 : r * rows.stride[k][rows.rank - 1]; }
 
-    // Whether the element kPrefetchDistance past `first` of a dense row is in this row or a contiguous next one. The
-    // hardware prefetcher stops at page ends and ignores streams of stores.
+    // Whether the element kPrefetch past `first` of a dense row is in this row or a contiguous next one.
     BK_HD bool can_prefetch(int k, int64_t first) const {
-        return first + kPrefetchDistance < n || (rows.rank > 0 && rows.stride[k][rows.rank - 1] == n);
+        return first + kPrefetch < n || (rows.rank > 0 && rows.stride[k][rows.rank - 1] == n);
     }
 
     // Pointer to a chunk: a dense full one in the operand, any other copied to `buffer` and padded with zeros.
     template <class T>
     BK_HD const T* chunk_of(const T* row, int k, int64_t first, int count, T* buffer) const {
         if (fibers.is_single && fibers.step[k] == 1 && count == kRowChunk) {
-            if (can_prefetch(k, first)) ask_for_chunk<0>(row + first + kPrefetchDistance, kRowChunk);
+            if (can_prefetch(k, first)) ask_for_chunk<0>(row + first + kPrefetch, kRowChunk);
             return row + first;
         }
         fibers.for_each_segment(k, first, count, [&](int64_t offset, int64_t done, int64_t size) {
@@ -220,16 +218,16 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         }
     }
 
-    static BK_HD auto params_in(const F& fn, const Row& row, const RowChunk& where,
-                                [[maybe_unused]] const ParamTable& param_table, int i) {
+    static BK_HD auto params_in(const F& fn, const Row& row, const RowChunk& where, [[maybe_unused]] const Table& table,
+                                int i) {
         if constexpr (kHasParamTable)
-            return param_table.of[i];
+            return table.of[i];
         else
             return position_params_of(fn, row, where.first + i);
     }
 
     template <size_t... I>
-    BK_HD void hold(const Batch& batch, int r, const Row& row, const RowChunk& where, const ParamTable& param_table,
+    BK_HD void hold(const Batch& batch, int r, const Row& row, const RowChunk& where, const Table& table,
                     Held (&cached)[kRowChunk], std::index_sequence<I...>) const {
         Pack<Block<In, kRowChunk>...> raw;
         Pack<Block<compute_t<In>, kRowChunk>...> wide;
@@ -239,7 +237,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const F fn = known;  // a local copy, which no store can alias: the loop vectorises
             BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i)
-                cached[i] = fn.hold(row, params_in(fn, row, where, param_table, i), get<I>(cell)[i]...);
+                cached[i] = fn.hold(row, params_in(fn, row, where, table, i), get<I>(cell)[i]...);
         });
         if (where.exist < kRowChunk)
             for (int i = where.exist; i < kRowChunk; ++i) cached[i] = f.pad();
@@ -290,8 +288,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     template <class T>
     BK_HD void prefetch_output(const T* y_row, int k, bool is_dense, int64_t first) const {
-        if (y_row != nullptr && is_dense && can_prefetch(k, first))
-            ask_for_chunk<1>(y_row + first + kPrefetchDistance, kRowChunk);
+        if (y_row != nullptr && is_dense && can_prefetch(k, first)) ask_for_chunk<1>(y_row + first + kPrefetch, kRowChunk);
     }
 
     template <size_t O, class T>
@@ -302,8 +299,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     template <size_t... K, size_t... O>
     BK_HD void map(const Batch& batch, int r, const Row& row, const Held (&cached)[kRowChunk], const Acc& mine,
-                   const RowChunk& where, const ParamTable& param_table, std::index_sequence<K...>,
-                   std::index_sequence<O...> outs) const {
+                   const RowChunk& where, const Table& table, std::index_sequence<K...>, std::index_sequence<O...> outs) const {
         [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> wide;
         [[maybe_unused]] const Pack<const compute_t<Column>*...> column =
             pack(column_chunk(get<K>(wide).cell, get<K>(columns), where)...);
@@ -317,8 +313,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const F fn = known;
             BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i)
-                set_cells(cell, i,
-                          fn.map(row, part, params_in(fn, row, where, param_table, i), cached[i], get<K>(column)[i]...), outs);
+                set_cells(cell, i, fn.map(row, part, params_in(fn, row, where, table, i), cached[i], get<K>(column)[i]...),
+                          outs);
         });
         (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), where, get<O>(cell)), ...);
     }
@@ -329,7 +325,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                      bool caches_row, Acc* in_output, Acc* acc) const {
         const int64_t slots_per_row = caches_row ? ceil_div<int64_t>(n, kRowChunk) : 0;
         for (int r = 0; r < batch.rows; ++r) acc[r] = f.identity();
-        ParamTable param_table;
+        Table table;
         int64_t first = begin;
         if constexpr (kUsesFullChunks)
             if (!caches_row && are_dense(std::make_index_sequence<kIn + kOut>{})) {
@@ -345,19 +341,18 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 CachedChunk* const slot = slots + r * slots_per_row;
                 if constexpr (kHasParamTable)
                     if (r == 0 || known.place != row[r - 1].place)
-                        for (int i = 0; i < kRowChunk; ++i) param_table.of[i] = f.near(known, first + i);
-                if (work & kLoad) hold(batch, r, known, where, param_table, slot->cached, std::index_sequence_for<In...>{});
+                        for (int i = 0; i < kRowChunk; ++i) table.of[i] = f.near(known, first + i);
+                if (work & kLoad) hold(batch, r, known, where, table, slot->cached, std::index_sequence_for<In...>{});
                 if constexpr (!F::kMapOnly)
                     if (work & kReduce) {
                         in_case(f, [&](const F& fn) BK_INLINED { slot->mine = fn.sum_up(known, slot->cached, where); });
                         acc[r] = f.combine(acc[r], slot->mine);
                     }
                 if (in_output != nullptr)
-                    transfer_output(work, batch, r, first, where.exist, slot,
-                                    &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
+                    exchange(work, batch, r, first, where.exist, slot, &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
                 if constexpr (kOut > 0) {
                     if (work & kMap)
-                        map(batch, r, known, slot->cached, slot->mine, where, param_table, std::index_sequence_for<Column...>{},
+                        map(batch, r, known, slot->cached, slot->mine, where, table, std::index_sequence_for<Column...>{},
                             std::index_sequence_for<Out...>{});
                 }
             }
@@ -365,7 +360,6 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         }
     }
 
-    // Whether all operands are contiguous within a row.
     template <size_t... K>
     BK_HD bool are_dense(std::index_sequence<K...>) const {
         return fibers.is_single && (true && ... && (fibers.step[K] == 1));
@@ -398,16 +392,16 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     }
 
     // Copies a chunk's elements to the output or, with kMap, back from it.
-    BK_HD void transfer_output([[maybe_unused]] int work, [[maybe_unused]] const Batch& batch, [[maybe_unused]] int r,
-                               [[maybe_unused]] int64_t first, [[maybe_unused]] int count, [[maybe_unused]] CachedChunk* slot,
-                               [[maybe_unused]] Acc* mine) const {
+    BK_HD void exchange([[maybe_unused]] int work, [[maybe_unused]] const Batch& batch, [[maybe_unused]] int r,
+                        [[maybe_unused]] int64_t first, [[maybe_unused]] int count, [[maybe_unused]] CachedChunk* slot,
+                        [[maybe_unused]] Acc* mine) const {
         if constexpr (kCachesInOutput) {
             Held* BK_RESTRICT const output = target_row<0, Held>(batch, r) + first;
             if (work & kMap) {
                 for (int i = 0; i < count; ++i) slot->cached[i] = output[i];
                 if constexpr (!F::kMapsAlone) slot->mine = *mine;
             } else {
-                if (can_prefetch(kIn, first)) ask_for_chunk<1>(output + kPrefetchDistance, kRowChunk);
+                if (can_prefetch(kIn, first)) ask_for_chunk<1>(output + kPrefetch, kRowChunk);
                 for (int i = 0; i < count; ++i) output[i] = slot->cached[i];
                 if constexpr (!F::kMapsAlone) *mine = slot->mine;
             }
@@ -442,13 +436,12 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
          ...);
     }
 
-    // Segment length, a function of the row length alone.
     int64_t segment() const {
         return std::max(kRowSegment, ceil_div<int64_t>(ceil_div<int64_t>(n, kMostSegments), kRowChunk) * kRowChunk);
     }
 
-    // One row shared by all threads: run() then reduces or maps its segments [begin, end). in_output: the reduction
-    // caches elements in the output, and the map reads them there.
+    // One row for all threads: run() takes its segments [begin, end). in_output: the output caches elements for the
+    // map.
     struct SplitRow {
         int64_t row;
         int work;
@@ -510,7 +503,6 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     // Whether there are enough rows along the last outer axis to fill kLaneStep lanes.
     bool fill_vector() const { return kIn > 0 && rows.rank > 0 && rows.extent[rows.rank - 1] >= kLaneStep; }
 
-    // Batch size for rows of `chunks` chunks.
     int rows_at_once(int64_t chunks) const {
         return static_cast<int>(std::clamp<int64_t>(kMaxCachedChunks / std::max<int64_t>(chunks, 1), 1, kMaxBatchRows));
     }
