@@ -8,11 +8,11 @@
 
 namespace bk {
 
-// A statistic as words of 32 bits.
+// An accumulator as 32-bit words.
 template <class Acc>
 struct AccWords {
     static constexpr int kCount = sizeof(Acc) / 4;
-    static_assert(sizeof(Acc) % 4 == 0 && sizeof(Acc) <= 40, "whole words, and few");
+    static_assert(sizeof(Acc) % 4 == 0 && sizeof(Acc) <= 40, "a few whole words");
     uint32_t word[kCount];
 
     static BK_DEVICE AccWords of(const Acc& acc) {

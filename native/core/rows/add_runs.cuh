@@ -1,4 +1,4 @@
-// Sums of runs added to the targets that have rows: out[t] += sum of the rows with id t.
+// Segmented sum that accumulates: out[t] += sum of the rows with id t. Targets without rows are not touched.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// A source may have scales: row i of it counts scale(i) times.
+// Optional member of sources: row i is multiplied by scale(i).
 template <class Source, class = void>
 constexpr bool kHasScales = false;
 template <class Source>
@@ -30,23 +30,23 @@ BK_DEVICE void add_scaled_row(C (&sum)[N], const Vec<T, N>& row, [[maybe_unused]
     }
 }
 
-enum class RunSink { kParts, kAtomic };
+enum class RunSink { kPartials, kAtomic };
 
-// kParts: ids sorted, one writer a run. kAtomic: ids in any order; equal neighbours are still added together first.
+// kPartials: sorted ids, one writer per segment. kAtomic: any order; consecutive equal ids are summed first.
 template <RunSink kSink, int N, class Source, class I>
 __global__ void __launch_bounds__(kRunThreads)
     add_runs_kernel(Source source, const I* ids, typename Source::Element* out, RunShape s,
-                    RunParts<compute_t<typename Source::Element>> parts, int group) {
+                    RunParts<compute_t<typename Source::Element>> partials, int group) {
     using T = typename Source::Element;
     using C = compute_t<T>;
-    constexpr bool kHasParts = kSink == RunSink::kParts;
-    const RowLane place = RowLane::here<N>(group);
-    const int64_t chunk = place.worker, column = place.column;
+    constexpr bool kSorted = kSink == RunSink::kPartials;
+    const RowLane self = RowLane::here<N>(group);
+    const int64_t chunk = self.worker, column = self.column;
     if (chunk >= s.chunks) return;
     const bool inside = column < s.columns;
     const uint32_t first_row = static_cast<uint32_t>(s.rows * chunk / s.chunks);
     const uint32_t last_row = static_cast<uint32_t>(s.rows * (chunk + 1) / s.chunks);
-    bool is_continued = kHasParts && first_row > 0 && ids[first_row - 1] == ids[first_row];
+    bool is_continued = kSorted && first_row > 0 && ids[first_row - 1] == ids[first_row];
     int32_t head_target = -1, last_id = -1;
     C sum[N];
     clear_row(sum);
@@ -58,12 +58,12 @@ __global__ void __launch_bounds__(kRunThreads)
         queue.send();
         end_copy_group();
     }
-    // Ids of the next batch and of the row after it; -2 past the end of all rows, of the chunk for atomics.
+    // Ids of the next batch plus one row; -2 past the last row, or past the chunk for atomics.
     int32_t next_id[kRowBatch + 1];
     const auto fetch_ids = [&](uint32_t row) {
 #pragma unroll
         for (int u = 0; u <= kRowBatch; ++u)
-            next_id[u] = row + u < (kHasParts ? s.rows : last_row) ? clamp_id(ids[row + u], s.targets) : -2;
+            next_id[u] = row + u < (kSorted ? s.rows : last_row) ? clamp_id(ids[row + u], s.targets) : -2;
     };
     fetch_ids(first_row);
     for (uint32_t row = first_row; row < last_row; row += kRowBatch) {
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kRunThreads)
         for (int u = 0; u <= kRowBatch; ++u) id[u] = next_id[u];
 #pragma unroll
         for (int u = 0; u < kRowBatch; ++u)
-            if (kHasParts && row + u < last_row && id[u] != id[u + 1] && inside && id[u] >= 0 && id[u] < s.targets)
+            if (kSorted && row + u < last_row && id[u] != id[u + 1] && inside && id[u] >= 0 && id[u] < s.targets)
                 before[u] = load_once<N>(out + id[u] * s.columns + column);
         fetch_ids(row + kRowBatch);
         wait_for_copies<kStages - 1>();
@@ -86,11 +86,11 @@ __global__ void __launch_bounds__(kRunThreads)
             if (valid && inside) add_scaled_row(sum, value[u], source, row + u);
             if (id[u] == id[u + 1]) continue;
             if (is_continued) {
-                keep_part(parts.head, chunk, s, column, sum);
+                store_chunk_partial(partials.head, chunk, s, column, sum);
                 head_target = valid ? id[u] : -1;
                 is_continued = false;
             } else if (valid && inside) {
-                if constexpr (kHasParts) {
+                if constexpr (kSorted) {
                     add_row(sum, before[u]);
                     store_once<N>(out + id[u] * s.columns + column, narrow_row<N, T>(sum));
                 } else {
@@ -102,27 +102,27 @@ __global__ void __launch_bounds__(kRunThreads)
         queue.send();
         end_copy_group();
     }
-    if (!kHasParts) return;
-    keep_part(parts.tail, chunk, s, column, sum);
-    if (place.lane == 0 && blockIdx.y == 0) {
-        parts.head_target[chunk] = head_target;
-        parts.tail_target[chunk] = last_id;
+    if (!kSorted) return;
+    store_chunk_partial(partials.tail, chunk, s, column, sum);
+    if (self.lane == 0 && blockIdx.y == 0) {
+        partials.head_target[chunk] = head_target;
+        partials.tail_target[chunk] = last_id;
     }
 }
 
 template <class Source, class I, class T = typename Source::Element>
 Status add_runs(const Launch& launch, const RunShape& s, const Source& source, const I* ids, T* out,
-                const RunParts<compute_t<T>>& parts) {
+                const RunParts<compute_t<T>>& partials) {
     RowGroups groups;
     BK_TRY(choose_run_groups(s, source, out, &groups));
     BK_TRY(with_run_lanes<T>(groups.lanes, [&](auto lanes) {
-        return launch_kernel(launch, run_grid(s, groups), add_runs_kernel<RunSink::kParts, lanes(), Source, I>, source, ids,
-                             out, s, parts, groups.group);
+        return launch_kernel(launch, run_grid(s, groups), add_runs_kernel<RunSink::kPartials, lanes(), Source, I>, source, ids,
+                             out, s, partials, groups.group);
     }));
-    return join_runs<true>(launch, s, parts, out);
+    return combine_partials<true>(launch, s, partials, out);
 }
 
-// Adds rows by atomics, ids in any order.
+// out[t] += rows with id t by atomics; ids in any order.
 template <class Source, class I, class T = typename Source::Element>
 Status add_rows_atomic(const Launch& launch, RunShape s, const Source& source, const I* ids, T* out) {
     constexpr int64_t kRowsPerWorker = 32;

@@ -1,5 +1,5 @@
-// Blocks of a cluster send each other their statistics: nothing is fetched, and none waits for others to have read. They do not
-// end before what is sent to them is there.
+// All-to-all exchange of accumulators in a cluster (sm_90): each block pushes its own into the shared memory of all
+// blocks by st.async, counted by an mbarrier. Blocks wait for all data sent to them, so none exits early.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,34 @@ namespace bk {
 
 constexpr int kMostRowCluster = 8;
 
-// In the shared memory of each block. Two sides, taken in turns: who sends for the turn after the next has got what was sent
-// for the next, and so this side has been read.
+// Lives in shared memory. Double-buffered without a consumer barrier: a block that sends for phase p + 2 has received
+// all of phase p + 1, whose senders had read phase p.
 template <class Acc>
 class BlockExchange {
     using Words = AccWords<Acc>;
-    Words from_[2][kMostRowCluster];
-    uint64_t all_here_[2];
+    Words received_[2][kMostRowCluster];
+    uint64_t barrier_[2];
 
 public:
-    // Before the work in front of the first turn, which hides that the other blocks may not have started yet.
+    // Call early: the wait for the other blocks to start overlaps the work before the first share().
     BK_DEVICE void open() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
         if (threadIdx.x == 0) {
-            for (uint64_t& barrier : all_here_) init_barrier(&barrier, 1);
+            for (uint64_t& barrier : barrier_) init_barrier(&barrier, 1);
             publish_barriers();
         }
         asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
 #endif
     }
-    // The statistic of block threadIdx.x % blocks; `mine` is that of this one. The blocks are a power of two.
-    BK_DEVICE Acc share([[maybe_unused]] const Acc& mine, [[maybe_unused]] int blocks, [[maybe_unused]] int turn) {
+    // Returns the accumulator of block threadIdx.x % blocks; `mine` is this block's. `blocks` is a power of two.
+    BK_DEVICE Acc share([[maybe_unused]] const Acc& mine, [[maybe_unused]] int blocks, [[maybe_unused]] int phase) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-        const int side = turn & 1, thread = static_cast<int>(threadIdx.x);
-        if (turn == 0) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-        if (thread == 0) arrive_expecting(&all_here_[side], blocks * static_cast<int>(sizeof(Acc)));
-        if (thread < blocks) send(Words::of(mine), side, thread);
-        wait_for_phase(&all_here_[side], turn >> 1 & 1);
-        return from_[side][thread & (blocks - 1)].value();
+        const int buffer = phase & 1, thread = static_cast<int>(threadIdx.x);
+        if (phase == 0) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+        if (thread == 0) arrive_expecting(&barrier_[buffer], blocks * static_cast<int>(sizeof(Acc)));
+        if (thread < blocks) send(Words::of(mine), buffer, thread);
+        wait_for_phase(&barrier_[buffer], phase >> 1 & 1);
+        return received_[buffer][thread & (blocks - 1)].value();
 #else
         return mine;
 #endif
@@ -47,8 +47,8 @@ public:
 
 private:
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    // To the place of this block in block `to`, whose barrier counts the bytes.
-    BK_DEVICE void send(const Words& words, int side, int to) {
+    // Stores to this block's slot in block `to`, whose mbarrier counts the bytes.
+    BK_DEVICE void send(const Words& words, int buffer, int to) {
         unsigned rank;
         asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
 #pragma unroll
@@ -58,8 +58,8 @@ private:
                 "mapa.shared::cluster.u32 place, %0, %3;\n"
                 "mapa.shared::cluster.u32 barrier, %1, %3;\n"
                 "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [place], %2, [barrier]; }" ::"r"(
-                    shared_address(&from_[side][rank].word[i])),
-                "r"(shared_address(&all_here_[side])), "r"(words.word[i]), "r"(to)
+                    shared_address(&received_[buffer][rank].word[i])),
+                "r"(shared_address(&barrier_[buffer])), "r"(words.word[i]), "r"(to)
                 : "memory");
     }
 #endif

@@ -1,15 +1,15 @@
-// What rows are folded with. A fold F is a trivially copyable struct:
+// Reduction operators over rows. An operator is a trivially copyable struct:
 //
-//   using Acc, Result                              what rows are collected in, and what becomes of it, as it is stored
-//   Acc identity() const;                          of no rows
-//   void add(Acc&, compute_t<T> x, uint32_t row) const;     one element and the row that it is of
-//   void combine(Acc& a, const Acc& b) const;      a and b; the rows of b come after those of a
-//   Result finish(const Acc&, int64_t count) const;         of that many rows
-//   bool counts() const;                           whether finish() looks at the count
+//   using Acc, Result                              accumulator; stored type
+//   Acc identity() const;
+//   void add(Acc&, compute_t<T> x, uint32_t row) const;     x is an element of row `row`
+//   void combine(Acc& a, const Acc& b) const;      a = a combined with b, whose rows follow
+//   Result finish(const Acc&, int64_t count) const;         projects a reduction of `count` rows
+//   bool counts() const;                           whether finish() reads count
 //
-// and, where finite rows may be out of the range of an Acc,
+// and, if finite rows may overflow or underflow an Acc,
 //
-//   bool is_lost(const Acc&) const                 whether they are collected again, in an Again of a range to spare:
+//   bool is_lost(const Acc&) const                 whether the rows must be reduced again, in a wider Again:
 //   Again start_again() const, void add_again(Again&, compute_t<T> x) const,
 //   Result finish_again(const Again&, int64_t count) const
 #pragma once
@@ -25,30 +25,30 @@
 
 namespace bk {
 
-// compute_t; unsigned for integers, whose sums and products are modulo 2^width.
+// Accumulator type: compute_t, or unsigned for integers, so that overflow wraps modulo 2^width.
 template <class T, bool = std::is_integral_v<T>>
-struct FoldType {
+struct AccType {
     using type = compute_t<T>;
 };
 template <class T>
-struct FoldType<T, true> {
+struct AccType<T, true> {
     using type = std::make_unsigned_t<T>;
 };
 template <class T>
-using fold_t = typename FoldType<T>::type;
+using fold_t = typename AccType<T>::type;
 
-// Whether a fold collects lost rows again.
-template <class Fold, class = void>
+// Whether an operator has the wider reduction.
+template <class Op, class = void>
 constexpr bool kMayLoseRows = false;
-template <class Fold>
-constexpr bool kMayLoseRows<Fold, std::void_t<typename Fold::Again>> = true;
+template <class Op>
+constexpr bool kMayLoseRows<Op, std::void_t<typename Op::Again>> = true;
 
-// What of a fold of floats finds sums out of range.
+// Float sums that overflow are reduced again, scaled and compensated.
 template <class T, bool = std::is_integral_v<T> || std::is_same_v<T, f16>>
-struct LostSums {
+struct RescaledSum {
     using C = compute_t<T>;
     struct Again {
-        C sum, error;  // of the scaled elements (Kahan 1965)
+        C sum, error;  // of scaled elements (Kahan 1965)
     };
     BK_HD bool is_lost(C sum) const { return !is_finite(sum); }
     BK_HD Again start_again() const { return {0, 0}; }
@@ -58,10 +58,11 @@ struct LostSums {
     }
 };
 template <class T>
-struct LostSums<T, true> {};
+struct RescaledSum<T, true> {};
 
+// Float products that overflow or underflow are reduced again with an extended exponent.
 template <class T, bool = std::is_integral_v<T>>
-struct LostProducts {
+struct RescaledProduct {
     using C = compute_t<T>;
     using Again = WideNumber<C>;
     BK_HD bool is_lost(C product) const {
@@ -72,11 +73,11 @@ struct LostProducts {
     BK_HD T finish_again(const Again& again, int64_t) const { return narrow<T>(again.value()); }
 };
 template <class T>
-struct LostProducts<T, true> {};
+struct RescaledProduct<T, true> {};
 
-// A sum, or a mean: one kernel serves both. The mean of no rows is 0.
+// Sum or mean, a run-time choice: one kernel serves both. The mean of no rows is 0.
 template <class T>
-struct SumFold : LostSums<T> {
+struct SumFold : RescaledSum<T> {
     using Acc = fold_t<T>;
     using Result = T;
     bool divides = false;
@@ -104,7 +105,7 @@ struct SumFold : LostSums<T> {
 };
 
 template <class T>
-struct ProductFold : LostProducts<T> {
+struct ProductFold : RescaledProduct<T> {
     using Acc = fold_t<T>;
     using Result = T;
 
@@ -115,16 +116,15 @@ struct ProductFold : LostProducts<T> {
     BK_HD bool counts() const { return false; }
 };
 
-// An order of which the greatest is wanted: that of T, or its reverse, so that one kernel serves maximum and minimum. NaN
-// exceeds every number in both.
+// Order of T or its reverse at run time: one kernel serves maximum and minimum. NaN is the greatest in both.
 template <class T>
 struct Order {
     using Key = compute_t<T>;
     static constexpr bool kIsInteger = std::is_integral_v<T>;
-    Key turn;  // floats are multiplied by it: 1 or -1; integers have its bits flipped: none or all
+    Key sign;  // floats: factor 1 or -1; integers: XOR mask 0 or -1
 
     static Order of(bool greatest) { return {greatest ? Key(kIsInteger ? 0 : 1) : Key(-1)}; }
-    BK_HD Key key(Key x) const { return kIsInteger ? static_cast<Key>(bits(x) ^ bits(turn)) : static_cast<Key>(x * turn); }
+    BK_HD Key key(Key x) const { return kIsInteger ? static_cast<Key>(bits(x) ^ bits(sign)) : static_cast<Key>(x * sign); }
     BK_HD Key value(Key x) const { return key(x); }
     static BK_HD Key least() { return kLeast; }
     static BK_HD bool exceeds(Key a, Key b) {
@@ -160,7 +160,7 @@ private:
     }
 };
 
-// The maximum or minimum; of no rows 0, or -inf or inf, of integers the end of their range.
+// Maximum or minimum. Of no rows: 0 if is_zero_of_none, else -inf or inf (integers: the limit of the range).
 template <class T>
 struct ExtremeFold {
     using Acc = compute_t<T>;
@@ -177,7 +177,7 @@ struct ExtremeFold {
     BK_HD bool counts() const { return is_zero_of_none; }
 };
 
-// The first row that has the extreme; kNoRow of no rows. Rows are numbered by `rows`, where there are such numbers.
+// Argmax or argmin: the first row with the extremum, kNoRow for no rows. `rows`, if not null, renumbers rows.
 constexpr uint32_t kNoRow = 0xffffffffu;
 
 template <class T>
@@ -204,7 +204,7 @@ struct FirstExtremeFold {
     BK_HD bool counts() const { return false; }
 };
 
-// Ids of either width, so that kernels need not be made for each.
+// Ids of 32 or 64 bits, a run-time choice, so that kernels are compiled once.
 struct IdArray {
     const void* ids;
     bool is_wide;

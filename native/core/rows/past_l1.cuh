@@ -1,4 +1,4 @@
-// Loads of data that a thread does not come back to: the L1 cache keeps other data in its place.
+// Streaming loads that do not allocate in L1 (L1::no_allocate), for data that is read once.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace bk {
 
-BK_DEVICE uint4 load_past_l1(const uint4* pointer) {
+BK_DEVICE uint4 load_bypass_l1(const uint4* pointer) {
 #if BK_ON_GPU
     uint4 word;
     asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -21,9 +21,9 @@ BK_DEVICE uint4 load_past_l1(const uint4* pointer) {
 #endif
 }
 
-// As load_if(), of vectors of whole 16 bytes.
+// load_if() that bypasses L1 if the vector is a multiple of 16 bytes.
 template <int N, class T>
-BK_DEVICE Vec<T, N> load_if_past_l1(bool there, const T* pointer) {
+BK_DEVICE Vec<T, N> load_if_bypass_l1(bool there, const T* pointer) {
     using Whole = Vec<T, N>;
     constexpr int kWords = sizeof(Whole) / sizeof(uint4);
     if constexpr (kWords * sizeof(uint4) != sizeof(Whole)) {
@@ -34,7 +34,7 @@ BK_DEVICE Vec<T, N> load_if_past_l1(bool there, const T* pointer) {
         } words{};
         if (there) {
 #pragma unroll
-            for (int i = 0; i < kWords; ++i) words.word[i] = load_past_l1(reinterpret_cast<const uint4*>(pointer) + i);
+            for (int i = 0; i < kWords; ++i) words.word[i] = load_bypass_l1(reinterpret_cast<const uint4*>(pointer) + i);
         }
         return bit_cast<Whole>(words);
     }

@@ -1,5 +1,5 @@
-// Statistics of a row between the threads that share it: of a warp by shuffles, of a block through shared memory, of a cluster
-// through the shared memory of its blocks. All of them get the same bits.
+// All-reduce of accumulators over the threads of a row: a warp by shuffles, a block through shared memory, a cluster
+// (sm_90) through distributed shared memory. Combine order is fixed, and all threads get the same bits.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace bk {
 
-// Sums and extrema over `lanes` neighbours, a power of two up to a warp; the same bits for all of them.
-struct RowLanes {
+// Scalar all-reduce over `lanes` adjacent lanes, a power of two up to 32, by butterfly shuffles.
+struct LaneReduce {
     int lanes;
     template <class C>
     BK_DEVICE C sum(C x) const {
@@ -24,7 +24,7 @@ struct RowLanes {
             if (distance < lanes) x += shuffle_xor(x, distance);
         return x;
     }
-    // That of the first of the neighbours.
+    // Broadcast from the first lane.
     template <class C>
     BK_DEVICE C first(C x) const {
         return shuffle_from(x, static_cast<int>(threadIdx.x % 32) & ~(lanes - 1));
@@ -38,10 +38,10 @@ struct RowLanes {
     }
 };
 
-// Parts of a row by F::combine_parts(), where each part may have had passes of its own. A part has another pass where
-// F::rescales(Row&, const Acc&, count of its elements) says so; F::complete_parts() takes the place of finish().
+// Combines partials of a split row by F::combine_parts(): each split may have rescaled its elements on its own, after
+// F::rescales(Row&, const Acc&, element count) returned true. F::complete_parts() replaces finish().
 template <class F>
-struct RowParts {
+struct RescaledCombine {
     using Acc = typename F::Acc;
     const F& f;
     BK_DEVICE Acc identity() const { return f.identity(); }
@@ -49,17 +49,17 @@ struct RowParts {
 };
 
 template <class F, class = void>
-constexpr bool kMergesLanes = false;
+constexpr bool kHasMerge = false;
 template <class F>
 constexpr bool
-    kMergesLanes<F, std::void_t<decltype(std::declval<F>().merge(std::declval<typename F::Acc>(), std::declval<RowLanes>()))>> =
+    kHasMerge<F, std::void_t<decltype(std::declval<F>().merge(std::declval<typename F::Acc>(), std::declval<LaneReduce>()))>> =
         true;
 
-// Of `lanes` neighbours, a power of two up to a warp.
+// All-reduce over `lanes` adjacent lanes, a power of two up to 32.
 template <class F>
 BK_DEVICE typename F::Acc combine_lanes(const F& f, typename F::Acc mine, int lanes) {
-    if constexpr (kMergesLanes<F>) {
-        return f.merge(mine, RowLanes{lanes});
+    if constexpr (kHasMerge<F>) {
+        return f.merge(mine, LaneReduce{lanes});
     } else {
 #pragma unroll 1
         for (int distance = 1; distance < lanes; distance *= 2) {
@@ -70,50 +70,50 @@ BK_DEVICE typename F::Acc combine_lanes(const F& f, typename F::Acc mine, int la
     }
 }
 
-// Places for each warp, taken in turns, so that one barrier an exchange is enough; and for the blocks of a cluster.
+// Shared memory of block and cluster reductions. Warp partials are double-buffered: one __syncthreads per reduction.
 template <class Acc>
 struct RowExchange {
     AccWords<Acc> warp[2][32];
     BlockExchange<Acc> blocks;
 };
 
-// Of a block of whole warps.
+// All-reduce over a block of whole warps. `phase` counts the reductions.
 template <class F>
-BK_DEVICE typename F::Acc combine_block(const F& f, typename F::Acc mine, RowExchange<typename F::Acc>& exchange, int turn) {
+BK_DEVICE typename F::Acc combine_block(const F& f, typename F::Acc mine, RowExchange<typename F::Acc>& exchange, int phase) {
     using Words = AccWords<typename F::Acc>;
     const int warps = blockDim.x / 32, lane = threadIdx.x % 32;
     mine = combine_lanes(f, mine, 32);
-    if (lane == 0) exchange.warp[turn & 1][threadIdx.x / 32] = Words::of(mine);
+    if (lane == 0) exchange.warp[phase & 1][threadIdx.x / 32] = Words::of(mine);
     __syncthreads();
-    const int groups = 1 << (32 - __clz(warps - 1));  // not fewer, a power of two: so many neighbours have all of them
-    const int place = lane & (groups - 1);
-    mine = place < warps ? exchange.warp[turn & 1][place].value() : f.identity();
-    return combine_lanes(f, mine, groups);
+    const int width = 1 << (32 - __clz(warps - 1));  // warps, rounded up to a power of two
+    const int slot = lane & (width - 1);
+    mine = slot < warps ? exchange.warp[phase & 1][slot].value() : f.identity();
+    return combine_lanes(f, mine, width);
 }
 
-// Of the blocks of a cluster, a power of two; `mine` is that of this block.
+// All-reduce over `blocks` blocks of a cluster, a power of two; `mine` is this block's partial.
 template <class F>
 BK_DEVICE typename F::Acc combine_cluster(const F& f, typename F::Acc mine, int blocks, RowExchange<typename F::Acc>& exchange,
-                                          int turn) {
-    return combine_lanes(f, exchange.blocks.share(mine, blocks, turn), blocks);
+                                          int phase) {
+    return combine_lanes(f, exchange.blocks.share(mine, blocks, phase), blocks);
 }
 
-// Of threads that lie `rows` apart, `lanes` of them a row: a power of two. `place` is shared memory, a place a thread.
+// All-reduce over `lanes` threads (a power of two) that are `rows` apart. `slot`: shared memory, one per thread.
 template <class F>
-BK_DEVICE typename F::Acc combine_apart(const F& f, typename F::Acc mine, int rows, int lanes,
-                                        AccWords<typename F::Acc>* place) {
+BK_DEVICE typename F::Acc combine_strided(const F& f, typename F::Acc mine, int rows, int lanes,
+                                          AccWords<typename F::Acc>* slot) {
     using Words = AccWords<typename F::Acc>;
     const int lane = threadIdx.x / rows;
-    place[threadIdx.x] = Words::of(mine);
-    for (int half = lanes / 2; half > 0; half /= 2) {
+    slot[threadIdx.x] = Words::of(mine);
+    for (int stride = lanes / 2; stride > 0; stride /= 2) {
         __syncthreads();
-        if (lane < half) {
-            mine = f.combine(mine, place[threadIdx.x + half * rows].value());
-            place[threadIdx.x] = Words::of(mine);
+        if (lane < stride) {
+            mine = f.combine(mine, slot[threadIdx.x + stride * rows].value());
+            slot[threadIdx.x] = Words::of(mine);
         }
     }
     __syncthreads();
-    mine = place[threadIdx.x % rows].value();
+    mine = slot[threadIdx.x % rows].value();
     __syncthreads();
     return mine;
 }

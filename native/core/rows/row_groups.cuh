@@ -1,4 +1,4 @@
-// Threads that work on one row of a matrix together: a power of two of them, each on vectors of N columns.
+// Thread groups for rows of a matrix: 1 to 32 lanes (a power of two) share a row, each with one vector of N columns.
 #pragma once
 
 #include <algorithm>
@@ -11,11 +11,11 @@ namespace bk {
 
 struct RowGroups {
     int lanes;          // vector width
-    int group;          // threads of a group, 1 to 32
-    int64_t tiles;      // groups side by side over the columns; grid.y
-    int64_t per_block;  // groups of a block along grid.x
+    int group;          // threads per group, 1 to 32
+    int64_t tiles;      // groups over the columns; grid.y
+    int64_t per_block;  // groups per block, along grid.x
 
-    // `aligned`: every row may be accessed in 16-byte vectors if the columns divide into them.
+    // aligned: rows allow 16-byte vectors if `columns` is a multiple of one.
     template <class T>
     static RowGroups choose(int64_t columns, bool aligned, int threads) {
         RowGroups g;
@@ -29,7 +29,7 @@ struct RowGroups {
     }
 };
 
-// The calling thread's place.
+// Coordinates of the calling thread: lane in its group, group index, first column.
 struct RowLane {
     int lane;
     int64_t worker;
@@ -37,21 +37,21 @@ struct RowLane {
 
     template <int N>
     static BK_DEVICE RowLane here(int group) {
-        RowLane place;
-        place.lane = threadIdx.x & (group - 1);
-        place.worker = int64_t{blockIdx.x} * (blockDim.x / group) + threadIdx.x / group;
-        place.column = (int64_t{blockIdx.y} * group + place.lane) * N;
-        return place;
+        RowLane self;
+        self.lane = threadIdx.x & (group - 1);
+        self.worker = int64_t{blockIdx.x} * (blockDim.x / group) + threadIdx.x / group;
+        self.column = (int64_t{blockIdx.y} * group + self.lane) * N;
+        return self;
     }
 };
 
-// Lanes of the calling thread's group within its warp.
+// Warp lane mask of the calling thread's group.
 BK_DEVICE unsigned group_mask(int group) {
     return group == 32 ? 0xffffffffu : ((1u << group) - 1) << (threadIdx.x & 31 & ~(group - 1));
 }
 
-// Least x[e] in [low[e], high[e]) for which is_past(e, x), else high[e]; is_past is monotone. Each round the group's threads
-// try as many places at once, for both searches.
+// Two (group + 1)-ary searches at once: the least x[e] in [low[e], high[e]) with is_past(e, x), else high[e]. is_past
+// is monotone; each lane probes one candidate per round.
 template <class IsPast>
 BK_DEVICE void group_search(int64_t (&low)[2], int64_t (&high)[2], int group, int lane, const IsPast& is_past) {
     const unsigned mask = group_mask(group);
@@ -67,7 +67,7 @@ BK_DEVICE void group_search(int64_t (&low)[2], int64_t (&high)[2], int group, in
         }
 #pragma unroll
         for (int e = 0; e < 2; ++e) {
-            // Lanes before the first vote are not past; the answer lies in the stretch that ends at that lane.
+            // Lanes before the first vote are not past: the answer lies in the interval that ends at the voting lane.
             const unsigned votes = __ballot_sync(mask, past[e]) & mask;
             const int before = votes == 0 ? group : __ffs(votes) - 1 - base;
             const int64_t next = low[e] + step[e] * before;

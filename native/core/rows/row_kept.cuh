@@ -1,4 +1,4 @@
-// What a thread keeps of its elements of a row from their loads to the map.
+// Register cache of a thread's elements of a row, from load to map: transformed elements, or raw input vectors.
 #pragma once
 
 #include <algorithm>
@@ -10,44 +10,44 @@
 
 namespace bk {
 
-// Elements as hold() and then sum_up() leave them.
+// Caches elements as left by hold() and sum_up().
 template <int N, int V, class F, class Operands>
-struct KeptElements {
+struct CachedElements {
     using At = typename Operands::At;
     using Row = typename F::Row;
     using Acc = typename F::Acc;
-    static constexpr bool kSumsFirst = !F::kOnlySums;  // the map needs sum_up() of what was just loaded
-    typename F::Held held[N * V];
+    static constexpr bool kReducesBeforeMap = !F::kOnlySums;  // a reload needs sum_up() before map()
+    typename F::Held cached[N * V];
 
     BK_DEVICE void load(const Operands& operands, const F& f, const At& at, const Row& row, const RowTile<N, V>& where) {
-        operands.template hold<N, V>(f, at, row, where, held);
+        operands.template hold<N, V>(f, at, row, where, cached);
     }
     BK_DEVICE Acc sum_up(const Operands&, const F& f, const Row& row, const RowTile<N, V>& where) {
-        return f.sum_up(row, held, where);
+        return f.sum_up(row, cached, where);
     }
     BK_DEVICE void map(const Operands& operands, const F& f, const At& at, const Row& row, const Acc& mine,
                        const RowTile<N, V>& where) const {
-        operands.template map<N, V>(f, at, row, f.part(row, mine), where, held);
+        operands.template map<N, V>(f, at, row, f.part(row, mine), where, cached);
     }
 };
 
-// A row function whose map() is its map_again().
+// Adapter: map() calls map_again().
 template <class F>
-struct MappedAgain : F {
+struct Recomputed : F {
     using Part = Nothing;
     template <class Row, class Held, class... K>
-    BK_DEVICE auto map(const Row& row, Nothing, int64_t j, const Held& held, K... columns) const {
-        return this->map_again(row, j, held, columns...);
+    BK_DEVICE auto map(const Row& row, Nothing, int64_t j, const Held& cached, K... columns) const {
+        return this->map_again(row, j, cached, columns...);
     }
     template <class Row, class Held, class... K>
-    BK_DEVICE auto map_other(const Row& row, Nothing, const Held& held, K... columns) const {
-        return this->map_other_again(row, held, columns...);
+    BK_DEVICE auto map_other(const Row& row, Nothing, const Held& cached, K... columns) const {
+        return this->map_other_again(row, cached, columns...);
     }
 };
 
-// The larger of each of two pairs of 16-bit elements in a word; of a number and NaN the number.
+// Lane-wise maximum of two pairs of 16-bit floats; NaN loses to a number.
 template <class T>
-BK_DEVICE uint32_t larger_of_pairs(uint32_t a, uint32_t b) {
+BK_DEVICE uint32_t max_of_pairs(uint32_t a, uint32_t b) {
     using Pair = Vec<T, 2>;
 #if BK_ON_GPU
     uint32_t y;
@@ -63,9 +63,9 @@ BK_DEVICE uint32_t larger_of_pairs(uint32_t a, uint32_t b) {
 #endif
 }
 
-// The largest element of vectors.
+// Maximum over all elements of V vectors.
 template <class T, int N, int V>
-BK_DEVICE compute_t<T> largest_of(const Pack<Vec<T, N>> (&cell)[V]) {
+BK_DEVICE compute_t<T> max_of_vectors(const Pack<Vec<T, N>> (&cell)[V]) {
     if constexpr (sizeof(T) == 2) {
         struct Words {
             uint32_t word[N / 2];
@@ -77,7 +77,7 @@ BK_DEVICE compute_t<T> largest_of(const Pack<Vec<T, N>> (&cell)[V]) {
 #pragma unroll
             for (int i = 0; i < N / 2; ++i) word[v * N / 2 + i] = words.word[i];
         }
-        const uint32_t pair = reduced(word, [](uint32_t a, uint32_t b) { return larger_of_pairs<T>(a, b); });
+        const uint32_t pair = reduce_array(word, [](uint32_t a, uint32_t b) { return max_of_pairs<T>(a, b); });
         const Vec<T, 2> last = bit_cast<Vec<T, 2>>(pair);
         return LargerOf{}(widen(last.lane[0]), widen(last.lane[1]));
     } else {
@@ -88,15 +88,15 @@ BK_DEVICE compute_t<T> largest_of(const Pack<Vec<T, N>> (&cell)[V]) {
     }
 }
 
-// Row functions of one input whose Acc has the largest element, max, and the sum of exponentials by it may have below(max),
-// what these are made by (core/math/exp_below.h). All else that sum_up() gives is first_sums() then, which join(a, b) adds up
-// where sums_first() says so.
+// Optional members of one-input functions whose Acc has `max` and `sum` = sum of exp(x - max): below(max) is the
+// exponential shifted by max (core/math/exp_below.h); first_sums() is sum_up() without `sum`, needed if sums_first()
+// and added up by join(a, b).
 template <class F, class = void>
-constexpr bool kMaxFirst = false;
+constexpr bool kHasShiftedExp = false;
 template <class F>
-constexpr bool kMaxFirst<F, std::void_t<decltype(std::declval<const F&>().below(0))>> = true;
+constexpr bool kHasShiftedExp<F, std::void_t<decltype(std::declval<const F&>().below(0))>> = true;
 
-// A value that the compiler knows nothing of: what it made of it before is not kept in registers, but made anew.
+// Launders a value: the compiler recomputes what derives from it and keeps no registers for that.
 template <class T>
 BK_DEVICE T made_anew(const T& value) {
     struct Words {
@@ -108,54 +108,54 @@ BK_DEVICE T made_anew(const T& value) {
     return bit_cast<T>(words);
 }
 
-// Vectors as they lie in memory: of 16-bit elements twice as many as in the compute type. One after another is summed up, and
-// mapped by map_again().
+// Caches raw input vectors: of 16-bit types twice as many elements as in f32. Each vector is transformed and reduced in
+// order, then transformed again for map_again().
 template <int N, int V, class F, class Operands>
-struct KeptVectors {
+struct CachedVectors {
     using At = typename Operands::At;
     using Row = typename F::Row;
     using Acc = typename F::Acc;
-    static constexpr bool kSumsFirst = false;
+    static constexpr bool kReducesBeforeMap = false;
     typename Operands::template Cell<N> cell[V];
 
     BK_DEVICE void load(const Operands& operands, const F& f, const At& at, const Row&, const RowTile<N, V>& where) {
         operands.template load<N, V>(f, at, where, cell);
     }
     BK_DEVICE Acc sum_up(const Operands& operands, const F& f, const Row& row, const RowTile<N, V>& where) const {
-        if constexpr (kMaxFirst<F>)
-            return sum_in_steps(operands, f, row, where);
+        if constexpr (kHasShiftedExp<F>)
+            return reduce_shifted_exp(operands, f, row, where);
         else
-            return sum_vectors(operands, f, row, where);
+            return reduce_vectors(operands, f, row, where);
     }
-    BK_DEVICE Acc sum_in_steps(const Operands& operands, const F& f, const Row& row, const RowTile<N, V>& where) const {
-        static_assert(kPadsInMemory<F>, "vectors behind the row are pads");
-        typename F::Held held[N];
+    BK_DEVICE Acc reduce_shifted_exp(const Operands& operands, const F& f, const Row& row, const RowTile<N, V>& where) const {
+        static_assert(kPadsInMemory<F>, "vectors past the row end are pads");
+        typename F::Held cached[N];
         Acc all = f.identity();
-        const auto max = largest_of(cell);
+        const auto max = max_of_vectors(cell);
         const auto below = f.below(max);
         typename F::C sum[V];
 #pragma unroll
         for (int v = 0; v < V; ++v) {
             const RowTile<N, 1> one = where.vector(v);
-            operands.template hold_vector<N>(f, row, one, cell[v], held);
-            if (f.sums_first()) all = f.join(all, f.first_sums(row, held, one));
+            operands.template transform_vector<N>(f, row, one, cell[v], cached);
+            if (f.sums_first()) all = f.join(all, f.first_sums(row, cached, one));
 #pragma unroll
-            for (auto& x : held) x = below(x);
-            sum[v] = sum_of(held);
+            for (auto& x : cached) x = below(x);
+            sum[v] = sum_of(cached);
         }
         all.max = max;
         all.sum = sum_of(sum) * below.scale();
         return all;
     }
-    BK_DEVICE Acc sum_vectors(const Operands& operands, const F& f, const Row& row, const RowTile<N, V>& where) const {
+    BK_DEVICE Acc reduce_vectors(const Operands& operands, const F& f, const Row& row, const RowTile<N, V>& where) const {
         Acc all = f.identity();
 #pragma unroll
         for (int v = 0; v < V; ++v) {
             if (!where.has_vector(v)) continue;
             const RowTile<N, 1> one = where.vector(v);
-            typename F::Held held[N];
-            operands.template hold_vector<N>(f, row, one, cell[v], held);
-            const Acc mine = f.sum_up(row, held, one);
+            typename F::Held cached[N];
+            operands.template transform_vector<N>(f, row, one, cell[v], cached);
+            const Acc mine = f.sum_up(row, cached, one);
             all = v == 0 ? mine : f.combine(all, mine);
         }
         return all;
@@ -166,30 +166,29 @@ struct KeptVectors {
         for (int v = 0; v < V; ++v) {
             if (!kPadsInMemory<F> && !where.has_vector(v)) continue;
             const RowTile<N, 1> one = where.vector(v);
-            typename F::Held held[N];
-            operands.template hold_vector<N>(f, row, one, made_anew(cell[v]), held);
-            operands.template map<N, 1>(MappedAgain<F>{f}, at, row, Nothing{}, one, held);
+            typename F::Held cached[N];
+            operands.template transform_vector<N>(f, row, one, made_anew(cell[v]), cached);
+            operands.template map<N, 1>(Recomputed<F>{f}, at, row, Nothing{}, one, cached);
         }
     }
 };
 
-// Vectors of N that a thread keeps: as many elements as may be, or few, so that there are more threads.
+// Vectors of N that a thread caches: as many as registers allow, or 32 bytes for more threads.
 template <class F, int N>
-constexpr int kManyElementVectors = std::max<int>(1, F::kHeldBytes / static_cast<int>(sizeof(typename F::Held)) / N);
+constexpr int kMaxTransformedVectors = std::max<int>(1, F::kHeldBytes / static_cast<int>(sizeof(typename F::Held)) / N);
 template <class F, int N>
-constexpr int kFewRowVectors = std::max<int>(1, 32 / static_cast<int>(sizeof(typename F::Held)) / N);
+constexpr int kFewVectors = std::max<int>(1, 32 / static_cast<int>(sizeof(typename F::Held)) / N);
 
 template <class F, int N, class Operands>
-constexpr int kManyKeptVectors = std::max<int>(1, F::kKeptBytes / Operands::kElementBytes / N);
+constexpr int kMaxRawVectors = std::max<int>(1, F::kKeptBytes / Operands::kElementBytes / N);
 template <class F, int N, class Operands>
-constexpr bool kKeepsVectors =
-    std::is_same_v<typename F::MapsAgain, F> && N > 1 && kManyKeptVectors<F, N, Operands> > kManyElementVectors<F, N>;
+constexpr bool kCachesRaw =
+    std::is_same_v<typename F::MapsAgain, F> && N > 1 && kMaxRawVectors<F, N, Operands> > kMaxTransformedVectors<F, N>;
 template <class F, int N, class Operands>
-constexpr int kManyRowVectors = kKeepsVectors<F, N, Operands> ? kManyKeptVectors<F, N, Operands> : kManyElementVectors<F, N>;
+constexpr int kMaxVectors = kCachesRaw<F, N, Operands> ? kMaxRawVectors<F, N, Operands> : kMaxTransformedVectors<F, N>;
 
 template <int N, int V, class F, class Operands>
-using Kept =
-    std::conditional_t<kKeepsVectors<F, N, Operands> && V == kManyRowVectors<F, N, Operands> && V != kFewRowVectors<F, N>,
-                       KeptVectors<N, V, F, Operands>, KeptElements<N, V, F, Operands>>;
+using CachedTile = std::conditional_t<kCachesRaw<F, N, Operands> && V == kMaxVectors<F, N, Operands> && V != kFewVectors<F, N>,
+                                      CachedVectors<N, V, F, Operands>, CachedElements<N, V, F, Operands>>;
 
 }  // namespace bk

@@ -1,52 +1,49 @@
-// The row skeleton: a statistic of each row, then a map over its elements: softmax, norms and their gradients.
+// Row reduce + map: a statistic per row, then a map over its elements. Softmax, norms, cross entropy and gradients.
 //
-// A row function F is a small trivially copyable struct, written once for both targets in the compute types. What it has:
+// A row function F is a small trivially copyable struct, written once for CUDA and CPU in compute types. Its members:
 //
-//   Row, Acc, Held, Part                plain structs: what is known of a row; a statistic of some of its elements; what is
-//                                       kept of an element between its load and its store; what map() needs to know of the
-//                                       elements that were summed up together with one. Where any of them needs no member it
-//                                       is `Nothing`.
-//   Row start(P... row_inputs) const                    from the inputs of one value a row, 0 for one that is null. Where
-//                                       Row has a member `place`, that is then the offset of the first of them
-//   Held hold(const Row&, int64_t j, C... x) const      from the inputs' elements at position j of the row
-//   Held pad() const                                    what stands where the row has no element
+//   Row, Acc, Held, Part  plain structs: row state; accumulator; an element between load and store; what map() needs of
+//                          the tile that an element was reduced with. `Nothing` if empty
+//   Row start(P... row_inputs) const         from the inputs of one value per row, 0 for null ones. If Row has a member
+//                          `place`, it is set to the offset of the first of them
+//   Held hold(const Row&, int64_t j, C... x) const          transforms the inputs at index j of the row
+//   Held pad() const       the value past the end of the row
 //   Acc identity() const
-//   template <class W, int N> Acc sum_up(const Row&, Held (&held)[N], const W& where) const
-//                                       of N elements; may replace them by what map() reads. where.has(i) says whether held[i]
-//                                       is an element, where.count() how many are, where.at(i) which position it has
-//   Acc combine(const Acc& a, const Acc& b) const       elements of `a` precede those of `b`, or lie among them
-//   template <class L> Acc merge(const Acc& mine, const L& lanes) const      may be left out: what the neighbours on a GPU that
-//                                       share a row have combined, from lanes.sum(), lanes.largest() and lanes.first() of
-//                                       the numbers of each
-//   bool finish(Row&, const Acc&, int64_t n) const      true: all elements are summed up once more, with this Row; once it was
-//                                       false, more calls must leave Row as it is, since other rows may need more passes
-//   Part part(const Row&, const Acc& mine) const        `mine`: what sum_up() gave for these elements
-//   Y map(const Row&, const Part&, int64_t j, const Held&, K... column_inputs) const      a Pack, one value an output
-//   Y map_again(const Row&, int64_t j, const Held&, K... column_inputs) const      may be left out: what map() gives, from what
-//                                       hold() does
-//   S saved(const Row&) const                           a Pack, one value for each output of one value a row
+//   template <class W, int N> Acc sum_up(const Row&, Held (&x)[N], const W& where) const
+//                          reduces N elements, and may overwrite them for map(). where.has(i): x[i] is in the row;
+//                          where.count(): how many are; where.at(i): the index of x[i]
+//   Acc combine(const Acc& a, const Acc& b) const          elements of `a` precede those of `b` or interleave with them
+//   template <class L> Acc merge(const Acc& mine, const L& lanes) const        optional: the whole combine over the GPU
+//                          lanes that share a row, by lanes.sum(), lanes.largest() and lanes.first() of scalars
+//   bool finish(Row&, const Acc&, int64_t n) const    true: another pass with this Row. After false, further calls must
+//                          leave Row unchanged, since other rows may need more passes
+//   Part part(const Row&, const Acc& mine) const            `mine`: the result of sum_up() for this tile
+//   Y map(const Row&, const Part&, int64_t j, const Held&, K... column_inputs) const       a Pack, one value per output
+//   Y map_again(const Row&, int64_t j, const Held&, K... column_inputs) const   optional: map() of an element as hold()
+//                          returns it, so that inputs can be cached instead
+//   S saved(const Row&) const                   a Pack, one value per output of one value per row
 //
-// Where hold() or map() look up what several neighbours have in common, both take a Near in place of j:
+// If hold() or map() look up parameters that consecutive indices share (as those of a channel), they take a Near, not
+// j:
 //
-//   Near near(const Row&, int64_t j) const      of position j; of one beyond the row, anything
-//   bool spans(int64_t n) const                 whether the n positions from each multiple of n share it
-//   void next(Near&) const                      may be left out: from a position to the one behind it, that shares
+//   Near near(const Row&, int64_t j) const      of index j; past the end of the row, any value
+//   bool spans(int64_t n) const                 whether each aligned block of n indices shares one
+//   void next(Near&) const                      optional: steps from one index to the next within such a block
 //
-// Where there is nothing to sum up, and map() needs what is of a position, it has two steps:
+// Functions that only map and need per-index parameters split map() in two:
 //
 //   Numbers numbers(const Row&, int64_t j or const Near&, K... column_inputs) const
 //   Y map_by(const Numbers&, const Held&) const
 //
-// Where rows that lie across memory are to have lanes of the CPU's vectors, functions of one or two passes have
+// Functions of one or two passes can vectorise on the CPU across adjacent rows, given
 //
-//   static auto row_members(), acc_members()    a Pack of pointers to those members of Row and Acc that differ from row to row;
-//                                               Nothing where it is a number
-//   static F at(F f, int64_t j)                 may be left out: f with what it looks up for the elements at position j of rows
+//   static auto row_members(), acc_members()    a Pack of pointers to the members of Row and Acc that differ by row;
+//                                               Nothing for a scalar
+//   static F at(F f, int64_t j)                 optional: f with its lookups for index j done, for all rows
 //
-// RowDefaults has the simple ones. An element is held and summed up more than once where a row does not fit on the chip; then
-// sum_up() sees the finished Row at last, so that what it replaces must not depend on more than map() knows.
-// A row is read before any of it is written, except for rows that are longer than what a chip holds: there an output may still
-// be an input of the same layout. All orders of operations follow from shapes and alignments alone.
+// A row that does not fit on chip is transformed and reduced again in each pass, so what sum_up() writes must depend
+// only on what map() knows. A row is read before it is written, unless it is longer than that; an output may then still
+// alias an input of the same layout. All orders of operations follow from shapes and alignments alone.
 #pragma once
 
 #include <cstdint>
@@ -62,8 +59,8 @@
 #include "core/types/pack.h"
 #include "core/types/vec.h"
 
-// Before a loop over held elements, no step of which reads what another wrote: on a GPU they are registers, on the CPU vectors.
-// BK_SHORT_LOOP is for those that may be at most 16.
+// BK_HELD_LOOP precedes an independent loop over cached elements: unrolled into registers on a GPU, vectorised on the
+// CPU. BK_SHORT_LOOP is for at most 16 iterations.
 #if BK_CUDA
 #define BK_HELD_LOOP BK_UNROLL
 #define BK_SHORT_LOOP BK_UNROLL
@@ -76,28 +73,28 @@ namespace bk {
 
 struct Nothing {};
 
-// What a Row derives from where the first of two passes finds the largest element.
-struct KnowsLargest {
+// Base of Row if the first of two passes finds the row maximum.
+struct MaxKnown {
     bool knows_max = false;
 };
 template <bool kTwice>
-using LargestKnown = std::conditional_t<kTwice, KnowsLargest, Nothing>;
+using LargestKnown = std::conditional_t<kTwice, MaxKnown, Nothing>;
 
-// What row functions have that need none of it.
+// Defaults of the optional members.
 struct RowDefaults {
-    static constexpr bool kOnePass = false;     // says, if true, that finish() is always false, but for kRepeats
-    static constexpr bool kRepeats = false;     // says, if true, that rare rows have a pass more: RowParts says what for it
-    static constexpr bool kOnlySums = false;    // says, if true, that sum_up() leaves elements as they are; Part is Nothing
-    static constexpr bool kOnlyMaps = false;    // says, if true, that there is nothing to sum up: OnlyMaps
-    static constexpr bool kMapsAlone = false;   // says, if true, that map() knows the Row and what sum_up() left of an element
-    static constexpr bool kHoldsZeros = false;  // says, if true, that hold() of zeros may stand in place of pad()
-    static constexpr bool kTakesLanes = false;  // says, if true, that rows which lie across memory may have lanes of the CPU
-    static constexpr int kHeldBytes = 128;      // of a thread of a GPU
-    static constexpr int kKeptBytes = 128;      // of its inputs, where map_again() lets it keep them as they lie
-    static constexpr int kMostChunk = 128;      // of the CPU: 64 where sums and terms are much for its stack
+    static constexpr bool kOnePass = false;     // finish() always returns false, apart from kRepeats
+    static constexpr bool kRepeats = false;     // rare rows take one more pass: RescaledCombine
+    static constexpr bool kOnlySums = false;    // sum_up() does not overwrite elements; Part is Nothing
+    static constexpr bool kMapOnly = false;     // there is no reduction: OnlyMaps
+    static constexpr bool kMapsAlone = false;   // map() reads Row and the element only, no Part
+    static constexpr bool kHoldsZeros = false;  // hold() of zeros may replace pad()
+    static constexpr bool kTakesLanes = false;  // the CPU may vectorise across adjacent rows
+    static constexpr int kHeldBytes = 128;      // cached elements of a GPU thread
+    static constexpr int kKeptBytes = 128;      // cached inputs of a GPU thread, with map_again()
+    static constexpr int kMostChunk = 128;      // CPU elements per chunk: 64 to save stack
     using Part = Nothing;
-    using MapsAgain = void;  // the row function itself, if it has map_again(), which is not that of one derived from it
-    BK_HD bool keeps_elements() const { return false; }  // says, with kMapsAlone, the same of sum_up() as kOnlySums
+    using MapsAgain = void;                              // F itself if F, and not just a base of it, has map_again()
+    BK_HD bool keeps_elements() const { return false; }  // with kMapsAlone: kOnlySums at run time
     template <class F>
     static const F& at(const F& f, int64_t) {
         return f;
@@ -113,10 +110,10 @@ struct RowDefaults {
     }
 };
 
-// What row functions have that only map.
+// Base of functions without a reduction.
 struct OnlyMaps : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kOnlyMaps = true, kHoldsZeros = true;
-    using Acc = float;  // of nothing
+    static constexpr bool kOnePass = true, kOnlySums = true, kMapOnly = true, kHoldsZeros = true;
+    using Acc = float;  // unused
 
     BK_HD Acc identity() const { return 0; }
     template <class Row, class Held, class W, int N>
@@ -135,14 +132,14 @@ struct OnlyMaps : RowDefaults {
 };
 
 template <class F, class = void>
-constexpr bool kHasNear = false;
+constexpr bool kHasPositionParams = false;
 template <class F>
-constexpr bool kHasNear<F, std::void_t<decltype(std::declval<F>().spans(1))>> = true;
+constexpr bool kHasPositionParams<F, std::void_t<decltype(std::declval<F>().spans(1))>> = true;
 
-// What hold() and map() take of position j.
+// Argument of hold() and map() for index j: shared parameters or j itself.
 template <class F>
-BK_HD auto near_of(const F& f, const typename F::Row& row, int64_t j) {
-    if constexpr (kHasNear<F>)
+BK_HD auto position_params_of(const F& f, const typename F::Row& row, int64_t j) {
+    if constexpr (kHasPositionParams<F>)
         return f.near(row, j);
     else
         return j;
@@ -154,63 +151,63 @@ template <class F, class Near>
 constexpr bool kHasNext<F, Near, std::void_t<decltype(std::declval<const F&>().next(std::declval<Near&>()))>> = true;
 
 template <class F, class Near>
-BK_HD void to_next([[maybe_unused]] const F& f, [[maybe_unused]] Near& near) {
+BK_HD void advance_params([[maybe_unused]] const F& f, [[maybe_unused]] Near& near) {
     if constexpr (kHasNext<F, Near>) f.next(near);
 }
 
 template <class Row, class = void>
-constexpr bool kHasPlace = false;
+constexpr bool kHasFirstOffset = false;
 template <class Row>
-constexpr bool kHasPlace<Row, std::void_t<decltype(Row::place)>> = true;
+constexpr bool kHasFirstOffset<Row, std::void_t<decltype(Row::place)>> = true;
 
-// Row inputs at their offsets, the first of which is of[0].
+// Row state from the row inputs, whose offsets are of[0], of[1], ...
 template <class F, class... P, size_t... I>
 BK_HD typename F::Row start_row(const F& f, const Pack<const P*...>& inputs, const uint64_t* of, std::index_sequence<I...>) {
     typename F::Row row =
         f.start((get<I>(inputs) == nullptr ? compute_t<P>(0) : widen(get<I>(inputs)[signed_offset(of[I])]))...);
-    if constexpr (kHasPlace<typename F::Row>) row.place = signed_offset(of[0]);
+    if constexpr (kHasFirstOffset<typename F::Row>) row.place = signed_offset(of[0]);
     return row;
 }
 
-// Where the elements lie. Operands of both layouts: inputs, then outputs, of the row's shape; of `outer` also the inputs and
-// then the outputs of one value a row. Positions count along `inner` row-major, so its axes are merged at most. Inputs may
-// stand still (stride 0). Column inputs have one value a position and are dense.
+// Layouts of the operands: `inner` within a row, `outer` over rows. Order: inputs, outputs; in `outer` then the inputs
+// and outputs of one value per row. Indices j count along `inner` in row-major order, so its axes may be merged, not
+// permuted. Inputs may be broadcast (stride 0). Column inputs are dense vectors of one value per index j.
 template <int Full, int Single = 0>
 struct RowAxes {
     Layout<Full + Single> outer;
     Layout<Full> inner;
 };
 
-// y, saved = F of the rows of x. Column inputs may be null, and are 0 then; so may outputs be. A workspace helps few long rows.
+// y, saved = F(rows of x). Column inputs (then 0) and outputs may be null. A workspace speeds up few long rows.
 template <class F, int Full, int Single, class... In, class... Column, class... RowIn, class... Out, class... Saved>
 Status map_rows(const Launch& launch, const RowAxes<Full, Single>& axes, const F& f, const Inputs<In...>& x,
                 const Inputs<Column...>& columns, const Inputs<RowIn...>& row_inputs, const Outputs<Out...>& y,
                 const Outputs<Saved...>& saved);
 
-// --- sums and extrema of held elements --------------------------------------------------------------------------------
+// --- sums and extrema of cached elements -----------------------------------------------------------------------------
 
-struct SumOf {
+struct AddOp {
     template <class C>
     BK_HD C operator()(C a, C b) const {
         return a + b;
     }
 };
 
-// The larger; where one is NaN, any of them.
+// Maximum; if an operand is NaN, either of them.
 struct LargerOf {
     template <class C>
     BK_HD C operator()(C a, C b) const {
 #if BK_ON_GPU
         return ::max(a, b);
 #else
-        return a > b ? a : b;  // which compilers know as one instruction
+        return a > b ? a : b;  // compiles to one instruction
 #endif
     }
 };
 
 // half[i] = op(x[i], x[i + kWidth]); `half` may be x.
 template <int kWidth, class Op, class C>
-BK_HD void halve(const C* x, C* half, const Op& op) {
+BK_HD void reduce_halves(const C* x, C* half, const Op& op) {
     if constexpr (kWidth > 16) {
         BK_HELD_LOOP
         for (int i = 0; i < kWidth; ++i) half[i] = op(x[i], x[i + kWidth]);
@@ -220,23 +217,23 @@ BK_HD void halve(const C* x, C* half, const Op& op) {
     }
 }
 
-// In pairs, into x[0]; on the CPU each step is one of vectors.
+// Tree reduction into x[0]; on the CPU each level is vectorised.
 template <int kWidth, class Op, class C>
 BK_HD void reduce_pairs(C* x, const Op& op) {
     if constexpr (kWidth > 0) {
-        halve<kWidth>(x, x, op);
+        reduce_halves<kWidth>(x, x, op);
         reduce_pairs<kWidth / 2>(x, op);
     }
 }
 
 template <class Op, class C, int N>
-BK_HD C reduced(const C (&x)[N], const Op& op) {
+BK_HD C reduce_array(const C (&x)[N], const Op& op) {
     static_assert((N & (N - 1)) == 0, "halves");
     if constexpr (N == 1) {
         return x[0];
     } else {
         C half[N / 2];
-        halve<N / 2>(x, half, op);
+        reduce_halves<N / 2>(x, half, op);
         reduce_pairs<N / 4>(half, op);
         return half[0];
     }
@@ -244,10 +241,10 @@ BK_HD C reduced(const C (&x)[N], const Op& op) {
 
 template <class C, int N>
 BK_HD C sum_of(const C (&x)[N]) {
-    return reduced(x, SumOf{});
+    return reduce_array(x, AddOp{});
 }
 
-// Products as they are summed up: a GPU adds them in few chains of fused steps, the CPU in pairs.
+// Dot product: a GPU uses up to four FMA chains, the CPU a tree.
 template <class C, int N>
 BK_HD C sum_of_products(const C (&x)[N], const C (&y)[N]) {
 #if BK_IN_KERNEL
@@ -264,7 +261,7 @@ BK_HD C sum_of_products(const C (&x)[N], const C (&y)[N]) {
 #endif
 }
 
-// Sums of what `term(i)` makes: a GPU holds none of these, and adds them in few chains.
+// Sum of term(i) over i: a GPU adds in up to four chains and stores no summand.
 template <int N, class Term>
 BK_HD auto sum_made(const Term& term) -> decltype(term(0)) {
     using C = decltype(term(0));
@@ -302,7 +299,7 @@ BK_HD auto sum_of_squares_made(const Term& term) -> decltype(term(0)) {
 #endif
 }
 
-// A value that is opaque to a GPU's compiler, which then computes anew what depends on it and keeps no registers for it.
+// Launders a value on a GPU: the compiler recomputes what depends on it and keeps no registers for it.
 template <class C>
 BK_HD C opaque(C value) {
 #if BK_ON_GPU
@@ -316,21 +313,21 @@ BK_HD C opaque(C value) {
 
 template <class C, int N>
 BK_HD C max_of(const C (&x)[N]) {
-    return reduced(x, LargerOf{});
+    return reduce_array(x, LargerOf{});
 }
 
-// Merges neighbouring axes that all operands cross in one stride, and drops those of extent 1; their order stays.
+// Merges adjacent axes that are contiguous for all operands and drops those of extent 1; keeps the order.
 template <int Operands>
 BK_COLD Layout<Operands> merge_axes(const Layout<Operands>& given) {
     Layout<Operands> merged;
     for (int d = 0; d < given.rank; ++d) {
         if (given.extent[d] == 1) continue;
-        bool joins = merged.rank > 0;
-        for (int k = 0; joins && k < Operands; ++k)
-            joins = merged.stride[k][merged.rank - 1] == given.extent[d] * given.stride[k][d];
-        if (!joins) ++merged.rank;
+        bool is_mergeable = merged.rank > 0;
+        for (int k = 0; is_mergeable && k < Operands; ++k)
+            is_mergeable = merged.stride[k][merged.rank - 1] == given.extent[d] * given.stride[k][d];
+        if (!is_mergeable) ++merged.rank;
         const int at = merged.rank - 1;
-        merged.extent[at] = joins ? merged.extent[at] * given.extent[d] : given.extent[d];
+        merged.extent[at] = is_mergeable ? merged.extent[at] * given.extent[d] : given.extent[d];
         for (int k = 0; k < Operands; ++k) merged.stride[k][at] = given.stride[k][d];
     }
     return merged;

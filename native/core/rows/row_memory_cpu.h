@@ -1,4 +1,4 @@
-// How rows on the CPU are brought from memory and back.
+// Strided gather and scatter of row elements, and software prefetch, on the CPU.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace bk {
 
-// Elements that lie apart: no loop of vectors is worth its time to compile.
+// Strided copies; vector code would not pay for its compile time.
 template <class T>
 BK_COLD void gather_run(T* to, const T* from, int64_t step, int64_t count) {
     for (int64_t i = 0; i < count; ++i) to[i] = from[i * step];
@@ -18,8 +18,8 @@ BK_COLD void scatter_run(T* to, const T* from, int64_t step, int64_t count) {
     for (int64_t i = 0; i < count; ++i) to[i * step] = from[i];
 }
 
-// The lines of `count` elements, to be read or written. Inlined at once, for GCC takes a call that does no more than this for
-// one without effect.
+// Prefetches the cache lines of `count` elements, to be read or written. Always inlined: GCC drops calls that only
+// prefetch.
 template <int kWrites, class T>
 __attribute__((always_inline)) inline void ask_for_chunk(const T* x, int count) {
     for (int i = 0; i < count; i += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(x + i, kWrites);

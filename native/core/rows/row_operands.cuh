@@ -1,4 +1,4 @@
-// Loads and stores of a thread's elements of a row.
+// Loads, stores and address computation for a thread's elements of a row.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace bk {
 
-// The positions of a thread's elements: vectors of N neighbours, the first at `first`, the others `step` apart. A row is whole
-// vectors, so all elements of one are in the row or none.
+// Indices of a thread's elements: V vectors of N, the first at `first`, the others `step` apart. The row length is a
+// multiple of N, so a vector lies wholly inside the row or wholly past its end.
 template <int N, int V>
 struct RowTile {
     static constexpr int width = N;
@@ -32,34 +32,35 @@ struct RowTile {
     }
 };
 
-// Vectors of the inputs that a thread loads at once, where it only maps: 64 bytes.
+// Vectors that a map-only thread loads at once: 64 bytes of inputs.
 template <int N, class Operands>
 constexpr int kVectorsAtOnce = std::max(1, 64 / (Operands::kElementBytes * N));
 
-// Row functions of one input may have `static constexpr bool kPadsInMemory`, which says, if true, that pad() is hold() of an
-// input that is pad(), which the input's type has: vectors behind a row are such inputs then, and need no test an element.
+// Optional member of row functions of one input: kPadsInMemory is true if the input type has the value pad() and hold()
+// maps it to pad(). Vectors past the row end are then filled with pad() and need no test per element.
 template <class F, class = void>
 constexpr bool kPadsInMemory = false;
 template <class F>
 constexpr bool kPadsInMemory<F, std::void_t<decltype(F::kPadsInMemory)>> = F::kPadsInMemory;
 
-// Row functions may have picks(row), a position or -1: what the first input has there is added by pick(row, &all, x) to what
-// the first of the threads that share a row gets of all.
+// Optional members: picks(row) is the index of the target or -1, and pick(row, &all, x) adds that element of the first
+// input to the accumulator of the first thread of a row.
 template <class F, class = void>
-constexpr bool kPicks = false;
+constexpr bool kHasTarget = false;
 template <class F>
-constexpr bool kPicks<F, std::void_t<decltype(std::declval<const F&>().picks(std::declval<typename F::Row>()))>> = true;
+constexpr bool kHasTarget<F, std::void_t<decltype(std::declval<const F&>().picks(std::declval<typename F::Row>()))>> = true;
 
-// Row functions may have map_other(), which is map() without a position, and are_others(row, first, count), which says that it
-// gives what map() does for `count` positions from `first` on: that is asked once a vector.
+// Optional members: map_other() is map() of elements that are not the target and takes no index; are_others(row, first,
+// count) says whether it applies to `count` elements from `first` on, tested once per vector.
 template <class F, class = void>
-constexpr bool kMapsOthers = false;
+constexpr bool kHasMapNonTarget = false;
 template <class F>
 constexpr bool
-    kMapsOthers<F, std::void_t<decltype(std::declval<const F&>().are_others(std::declval<typename F::Row>(), 0, 0u))>> = true;
+    kHasMapNonTarget<F, std::void_t<decltype(std::declval<const F&>().are_others(std::declval<typename F::Row>(), 0, 0u))>> =
+        true;
 
-// Row functions may have `static constexpr bool kComesBack`, which says, if true, that they read something for every row that
-// the L1 cache should keep: the inputs, which are read once, are loaded past it.
+// Optional member: kComesBack is true if F reads a table for every row, such as class weights. Inputs, read once, then
+// bypass L1 so that the table stays there.
 template <class F, class = void>
 constexpr bool kComesBack = false;
 template <class F>
@@ -72,10 +73,10 @@ template <int Full, int Single, class... In, class... Column, class... RowIn, cl
 struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn...>, Outputs<Out...>, Outputs<Saved...>> {
     using At = Offsets<Full, uint64_t>;
     static constexpr int kIn = sizeof...(In), kRowIn = sizeof...(RowIn), kOut = sizeof...(Out);
-    static constexpr int kElementBytes = (static_cast<int>(sizeof(In)) + ...);  // of the inputs at a position
+    static constexpr int kElementBytes = (static_cast<int>(sizeof(In)) + ...);  // of all inputs, per index
     template <int N>
-    using Cell = Pack<Vec<In, N>...>;  // the inputs of a vector
-    LongWalk<Full> inner;              // not of dense rows
+    using Cell = Pack<Vec<In, N>...>;  // one vector of each input
+    LongWalk<Full> inner;              // unused for dense rows
     Walk<Full + Single, uint64_t> outer;
     Pack<const In*...> x;
     Pack<const Column*...> columns;
@@ -83,19 +84,19 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     Pack<Out*...> y;
     Pack<Saved*...> saved;
 
-    // Offsets of the operands [First, First + Count) of row r: in one loop, since the code for each axis would be a good part
-    // of a kernel's, and of few operands at a time, since each keeps two registers.
+    // Offsets of operands [First, First + Count) of row r. The loop is not unrolled, for code size; few operands at a
+    // time, since each takes two registers.
     template <int First, int Count>
     BK_DEVICE Offsets<Count, uint64_t> offsets_of(int64_t r) const {
         Offsets<Count, uint64_t> result{};
-        uint64_t rest = static_cast<uint64_t>(r);
+        uint64_t index = static_cast<uint64_t>(r);
 #pragma unroll 1
         for (int d = 0; d < outer.rank; ++d) {
-            uint64_t coordinate = rest;
+            uint64_t coordinate = index;
             if (d + 1 < outer.rank) {
-                const DivMod<uint64_t> split = outer.extent[d](rest);
+                const DivMod<uint64_t> split = outer.extent[d](index);
                 coordinate = split.remainder;
-                rest = split.quotient;
+                index = split.quotient;
             }
 #pragma unroll
             for (int k = 0; k < Count; ++k) result.of[k] += coordinate * outer.stride[d][First + k];
@@ -112,14 +113,14 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     BK_DEVICE typename F::Row start(const F& f, int64_t r, std::index_sequence<I...> inputs) const {
         if constexpr (kRowIn == 0)
             return f.start();
-        else if (!kHasPlace<typename F::Row> && ((get<I>(row_inputs) == nullptr) && ...))
+        else if (!kHasFirstOffset<typename F::Row> && ((get<I>(row_inputs) == nullptr) && ...))
             return f.start(compute_t<RowIn>(0)...);
         else
             return start_row(f, row_inputs, offsets_of<Full, kRowIn>(r).of, inputs);
     }
 
-    // Calls body(i, offsets) for the elements that a thread has of a row, one to a vector, with the offset of each operand at
-    // each. Along one axis they are steps of each operand from the first.
+    // Calls body(i, offsets of the operands) for each element of a thread that exists. With one inner axis the offsets
+    // advance by a constant stride.
     template <int V, class Body>
     BK_DEVICE void each_element(const RowTile<1, V>& where, const Body& body) const {
         int64_t offset[Full] = {};
@@ -146,42 +147,42 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         }
     }
 
-    // Of position j of rows of several axes.
+    // Offsets within the row of index j, for several inner axes.
     BK_DEVICE void offsets_along(int j, int64_t (&offset)[Full]) const {
-        uint32_t rest = static_cast<uint32_t>(j);
+        uint32_t index = static_cast<uint32_t>(j);
 #pragma unroll
         for (int k = 0; k < Full; ++k) offset[k] = 0;
 #pragma unroll 1
         for (int d = 0; d < inner.rank; ++d) {
-            const DivMod<uint32_t> split = inner.extent[d](rest);
-            const int64_t coordinate = d + 1 < inner.rank ? split.remainder : rest;
-            rest = split.quotient;
+            const DivMod<uint32_t> split = inner.extent[d](index);
+            const int64_t coordinate = d + 1 < inner.rank ? split.remainder : index;
+            index = split.quotient;
 #pragma unroll
             for (int k = 0; k < Full; ++k) offset[k] += coordinate * inner.stride[d][k];
         }
     }
 
-    // Whether the elements of a vector share what is looked up for them.
+    // Whether all elements of a vector share one Near.
     template <int N, class F>
     static BK_DEVICE bool spans(const F& f) {
-        if constexpr (kHasNear<F>)
+        if constexpr (kHasPositionParams<F>)
             return f.spans(N);
         else
             return false;
     }
 
-    // From one element of a vector to the one at position j behind it.
+    // Steps to the next element of a vector, at index j.
     template <int N, class F, class Near>
     static BK_DEVICE void advance(const F& f, const typename F::Row& row, int64_t j, Near& near) {
         if (spans<N>(f))
-            to_next(f, near);
+            advance_params(f, near);
         else
-            near = near_of(f, row, j);
+            near = position_params_of(f, row, j);
     }
 
     // --- loads ---
 
-    // Of the first input, at position j; 0 of none.
+    // Element j of the first input; 0 for j < 0.
     template <int N>
     BK_DEVICE auto element(const At& at, int j) const {
         int64_t offset[Full] = {j};
@@ -193,7 +194,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowTile<N, V>& where, int v) {
         const T* const from = row + where.position(v * N);
         if constexpr (kComesBack<F>)
-            return load_if_past_l1<N>(where.has_vector(v), from);
+            return load_if_bypass_l1<N>(where.has_vector(v), from);
         else
             return load_if<N>(where.has_vector(v), from);
     }
@@ -218,32 +219,32 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         for (auto& lane : get<I>(cell).lane) lane = narrow<std::decay_t<decltype(lane)>>(value);
     }
 
-    // Of the vector that `where` is.
+    // hold() of each element of one vector.
     template <int N, class F, size_t... I>
-    BK_DEVICE void hold_vector(const F& f, const typename F::Row& row, const RowTile<N, 1>& where, const Cell<N>& cell,
-                               typename F::Held* held, std::index_sequence<I...>) const {
-        const bool is_held = F::kHoldsZeros || kPadsInMemory<F> || where.has_vector(0);
-        auto near = near_of(f, row, where.at(0));
+    BK_DEVICE void transform_vector(const F& f, const typename F::Row& row, const RowTile<N, 1>& where, const Cell<N>& cell,
+                                    typename F::Held* cached, std::index_sequence<I...>) const {
+        const bool is_cached = F::kHoldsZeros || kPadsInMemory<F> || where.has_vector(0);
+        auto near = position_params_of(f, row, where.at(0));
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
             if (lane > 0) advance<N>(f, row, where.at(lane), near);
-            held[lane] = is_held ? f.hold(row, near, widen_lane(get<I>(cell), lane)...) : f.pad();
+            cached[lane] = is_cached ? f.hold(row, near, widen_lane(get<I>(cell), lane)...) : f.pad();
         }
     }
     template <int N, class F>
-    BK_DEVICE void hold_vector(const F& f, const typename F::Row& row, const RowTile<N, 1>& where, const Cell<N>& cell,
-                               typename F::Held* held) const {
-        hold_vector<N>(f, row, where, cell, held, std::index_sequence_for<In...>{});
+    BK_DEVICE void transform_vector(const F& f, const typename F::Row& row, const RowTile<N, 1>& where, const Cell<N>& cell,
+                                    typename F::Held* cached) const {
+        transform_vector<N>(f, row, where, cell, cached, std::index_sequence_for<In...>{});
     }
 
     template <int N, int V, class F, size_t... I>
     BK_DEVICE void hold(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
-                        typename F::Held (&held)[N * V], std::index_sequence<I...> ins) const {
+                        typename F::Held (&cached)[N * V], std::index_sequence<I...> ins) const {
         if constexpr (N > 1) {
             Cell<N> cell[V];
             load<N, V>(f, at, where, cell, ins);
 #pragma unroll
-            for (int v = 0; v < V; ++v) hold_vector<N>(f, row, where.vector(v), cell[v], held + v * N, ins);
+            for (int v = 0; v < V; ++v) transform_vector<N>(f, row, where.vector(v), cell[v], cached + v * N, ins);
         } else {
             Pack<In...> cell[V];
             each_element(where, [&](int i, const int64_t (&offset)[Full]) {
@@ -251,13 +252,14 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
             });
 #pragma unroll
             for (int i = 0; i < V; ++i)
-                held[i] = where.has(i) ? f.hold(row, near_of(f, row, where.at(i)), widen(get<I>(cell[i]))...) : f.pad();
+                cached[i] =
+                    where.has(i) ? f.hold(row, position_params_of(f, row, where.at(i)), widen(get<I>(cell[i]))...) : f.pad();
         }
     }
     template <int N, int V, class F>
     BK_DEVICE void hold(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
-                        typename F::Held (&held)[N * V]) const {
-        hold<N, V>(f, at, row, where, held, std::index_sequence_for<In...>{});
+                        typename F::Held (&cached)[N * V]) const {
+        hold<N, V>(f, at, row, where, cached, std::index_sequence_for<In...>{});
     }
 
     // --- the map ---
@@ -273,7 +275,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     }
 
     template <int N, class... C, size_t... O>
-    static BK_DEVICE void put_lane(Pack<Vec<Out, N>...>& cell, int lane, const Pack<C...>& result, std::index_sequence<O...>) {
+    static BK_DEVICE void set_lane(Pack<Vec<Out, N>...>& cell, int lane, const Pack<C...>& result, std::index_sequence<O...>) {
         ((get<O>(cell).lane[lane] = narrow<Out>(get<O>(result))), ...);
     }
 
@@ -288,12 +290,12 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     template <int N, int V, class F, size_t... K, size_t... O>
     BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part,
-                       const RowTile<N, V>& where, const typename F::Held (&held)[N * V], std::index_sequence<K...>,
+                       const RowTile<N, V>& where, const typename F::Held (&cached)[N * V], std::index_sequence<K...>,
                        std::index_sequence<O...> outs) const {
         if constexpr (N == 1) {
             each_element(where, [&](int i, const int64_t (&offset)[Full]) {
                 store_each(at, offset,
-                           f.map(row, part, near_of(f, row, where.at(i)), held[i],
+                           f.map(row, part, position_params_of(f, row, where.at(i)), cached[i],
                                  widen(load_column(get<K>(columns), where, i).lane[0])...),
                            outs);
             });
@@ -303,21 +305,21 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                 [[maybe_unused]] Pack<Vec<Column, N>...> column;
                 ((get<K>(column) = load_column(get<K>(columns), where, v)), ...);
                 Pack<Vec<Out, N>...> cell;
-                bool is_plain = false;
-                if constexpr (kMapsOthers<F>) {
+                bool is_non_target = false;
+                if constexpr (kHasMapNonTarget<F>) {
 #pragma unroll
                     for (int lane = 0; lane < N; ++lane)
-                        put_lane<N>(cell, lane, f.map_other(row, part, held[v * N + lane], widen_lane(get<K>(column), lane)...),
-                                    outs);
-                    is_plain = f.are_others(row, where.position(v * N), N);
+                        set_lane<N>(cell, lane,
+                                    f.map_other(row, part, cached[v * N + lane], widen_lane(get<K>(column), lane)...), outs);
+                    is_non_target = f.are_others(row, where.position(v * N), N);
                 }
-                if (!is_plain) {
-                    auto near = near_of(f, row, where.at(v * N));
+                if (!is_non_target) {
+                    auto near = position_params_of(f, row, where.at(v * N));
 #pragma unroll
                     for (int lane = 0; lane < N; ++lane) {
                         if (lane > 0) advance<N>(f, row, where.at(v * N + lane), near);
-                        put_lane<N>(cell, lane, f.map(row, part, near, held[v * N + lane], widen_lane(get<K>(column), lane)...),
-                                    outs);
+                        set_lane<N>(cell, lane,
+                                    f.map(row, part, near, cached[v * N + lane], widen_lane(get<K>(column), lane)...), outs);
                     }
                 }
                 ((get<O>(y) == nullptr ? (void)0
@@ -328,17 +330,18 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     }
     template <int N, int V, class F>
     BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part,
-                       const RowTile<N, V>& where, const typename F::Held (&held)[N * V]) const {
-        map<N, V>(f, at, row, part, where, held, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+                       const RowTile<N, V>& where, const typename F::Held (&cached)[N * V]) const {
+        map<N, V>(f, at, row, part, where, cached, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
     }
 
-    // --- rows that share the numbers of their columns ---
+    // --- per-column parameters ---
 
     template <class F>
-    using NearOf = decltype(near_of(std::declval<const F&>(), std::declval<const typename F::Row&>(), int64_t{}));
+    using PositionParamsOf =
+        decltype(position_params_of(std::declval<const F&>(), std::declval<const typename F::Row&>(), int64_t{}));
     template <int N, class F>
     struct Numbers {
-        NearOf<F> near[N];
+        PositionParamsOf<F> near[N];
         typename F::Numbers of[N];
     };
 
@@ -348,7 +351,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         Numbers<N, F> result;
         [[maybe_unused]] Pack<Vec<Column, N>...> column;
         ((get<K>(column) = load_column(get<K>(columns), where, 0)), ...);
-        auto near = near_of(f, row, where.at(0));
+        auto near = position_params_of(f, row, where.at(0));
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
             if (lane > 0) advance<N>(f, row, where.at(lane), near);
@@ -362,7 +365,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         return numbers<N>(f, row, where, std::index_sequence_for<Column...>{});
     }
 
-    // `r` rows behind the one at `at`, along the last axis.
+    // Offsets of the row that follows `at` by r rows along the last outer axis.
     BK_DEVICE At behind(const At& at, int64_t r) const {
         At result;
 #pragma unroll
@@ -383,8 +386,8 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         Pack<Vec<Out, N>...> result;
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
-            const auto held = f.hold(row, of.near[lane], widen_lane(get<I>(cell), lane)...);
-            put_lane<N>(result, lane, f.map_by(of.of[lane], held), outs);
+            const auto cached = f.hold(row, of.near[lane], widen_lane(get<I>(cell), lane)...);
+            set_lane<N>(result, lane, f.map_by(of.of[lane], cached), outs);
         }
         ((get<O>(y) == nullptr ? (void)0
                                : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, 0, get<O>(result))),

@@ -1,7 +1,6 @@
-// Rows on their way from global memory: a queue for each thread, of its own columns, so that no thread waits for another.
-//
-// Pieces of 8 and 16 bytes travel to shared memory by cp.async (sm_80) and cost no registers while they do; narrower ones are
-// loaded when they are taken.
+// Multi-stage load pipeline over rows. Each thread has its own queue for its own columns, so no block barrier is
+// needed. Vectors of 8 and 16 bytes go to shared memory by cp.async (sm_80) and take no registers in flight; narrower
+// ones are loaded when they are consumed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,7 @@
 
 namespace bk {
 
-constexpr int kRowBatch = 4;  // rows that are sent and taken at once
+constexpr int kRowBatch = 4;  // rows per pipeline stage
 
 template <class T, int N, int kStages>
 struct RowRing {
@@ -20,8 +19,8 @@ struct RowRing {
     Vec<T, N> slot[kAsync ? kStages * kRowBatch : 1][kRunThreads];
 };
 
-// Rows [first, last) of `source` in order, a batch at a time. send() starts a batch, take() gives the oldest one sent;
-// between them the caller commits and waits (async_copy.cuh).
+// Rows [first, last) of `source` in order, kRowBatch at a time. send() issues a batch, take() returns the oldest one
+// issued; the caller commits and waits for copy groups in between (async_copy.cuh).
 template <class Source, int N, int kStages>
 class RowQueue {
     using T = typename Source::Element;
@@ -33,7 +32,7 @@ public:
         if (Ring::kAsync) fetch_index();
     }
 
-    // After the values of the batch taken before have been used: their place is sent to.
+    // Call after the values of the last take() have been used: their stage is overwritten.
     BK_DEVICE void send() {
         if constexpr (Ring::kAsync) {
 #pragma unroll
@@ -46,7 +45,7 @@ public:
         }
     }
 
-    // Rows that do not exist are left as they are.
+    // Leaves value[u] of rows past the end unspecified.
     BK_DEVICE void take(Vec<T, N> (&value)[kRowBatch]) {
         if constexpr (Ring::kAsync) {
 #pragma unroll

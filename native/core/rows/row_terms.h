@@ -1,9 +1,9 @@
-// A term of each row, or their mean or sum: what a row function (core/rows/row_map.h) saves, twice, as one value of the
-// storage type and one of the compute type.
+// One value per row (such as a loss), or the sum or mean of these. A row function (core/rows/row_map.h) saves the value
+// twice, in the storage type and in the compute type.
 //
-// A sum takes its terms unrounded and in an order that depends on their shape alone, on a GPU without a workspace also on
-// whether it has clusters of blocks. There terms go through the workspace; one that holds only a part of them takes more
-// launches, and without one the blocks of a single cluster, or a single block, take all rows.
+// Sums take unrounded values in an order that depends on the shape alone; on a GPU without a workspace also on whether
+// it has clusters. CUDA: values go through the workspace, a slice of rows per launch if it is too small for all.
+// Without a workspace a single launch of one cluster, or of one block before sm_90, processes all rows.
 #pragma once
 
 #include <algorithm>
@@ -17,38 +17,37 @@
 
 namespace bk {
 
-// Rows of `columns` elements, in items of `neighbours` rows that lie side by side: items of input k are stride[k] elements
-// apart, the rows of one are neighbours, and the elements of a row column_step apart. Each of the inputs of one value a row has
-// a value for every row, row_step elements behind that of the row before it.
+// Rows of `columns` elements, grouped into items of `neighbours` adjacent rows (row stride 1). stride[k]: distance of
+// items of input k; column_step: distance of elements in a row; row_step: distance of rows in row inputs.
 template <int In>
 struct TermRows {
     int64_t rows, columns;
     int64_t stride[In];
     int64_t row_step = 1, neighbours = 1, column_step = 1;
 
-    // At most `most` rows from row `first` on, of whole items or of one.
-    TermRows run(int64_t first, int64_t most) const {
-        TermRows part = *this;
+    // At most `most` rows from row `first` on: whole items, or rows of one item.
+    TermRows slice(int64_t first, int64_t most) const {
+        TermRows result = *this;
         const int64_t within = first % neighbours;
         const bool is_whole = within == 0 && most >= neighbours;
-        part.rows = is_whole ? std::min(most / neighbours * neighbours, rows - first) : std::min(most, neighbours - within);
-        if (!is_whole) part.neighbours = part.rows;
-        return part;
+        result.rows = is_whole ? std::min(most / neighbours * neighbours, rows - first) : std::min(most, neighbours - within);
+        if (!is_whole) result.neighbours = result.rows;
+        return result;
     }
-    // The same rows, of no elements all at one address: their strides may be so large that addresses would overflow.
+    // Zeroes the strides of empty rows, which may be so large that addresses would overflow.
     TermRows placed() const {
         TermRows all = *this;
         if (columns == 0) std::fill_n(all.stride, In, int64_t{0});
         return all;
     }
-    // Where row r of input k begins.
+    // Offset of row r in input k.
     BK_HD int64_t offset(int k, int64_t r) const {
         if (neighbours == 1) return r * stride[k];
         return r / neighbours * stride[k] + r % neighbours;
     }
 };
 
-// Bytes of workspace for the sum of as many terms.
+// Workspace bytes of sum_row_terms().
 template <class C>
 size_t row_terms_workspace(int64_t rows);
 
@@ -56,17 +55,17 @@ template <size_t... I, size_t... R>
 RowAxes<sizeof...(I), sizeof...(R) + 2> axes_of(const TermRows<sizeof...(I)>& given, std::index_sequence<I...>,
                                                 std::index_sequence<R...>) {
     RowAxes<sizeof...(I), sizeof...(R) + 2> axes;
-    const int64_t beside = given.neighbours, of_item = given.row_step * beside;
-    const int64_t from_item[] = {given.stride[I]..., (static_cast<void>(R), of_item)..., beside, beside};
-    const int64_t from_row[] = {(static_cast<void>(I), int64_t{1})..., (static_cast<void>(R), given.row_step)..., 1, 1};
-    const int64_t from_cell[] = {(static_cast<void>(I), given.column_step)...};
-    axes.outer.append(given.rows / beside, from_item);
-    if (beside > 1) axes.outer.append(beside, from_row);
-    axes.inner.append(given.columns, from_cell);
+    const int64_t item_rows = given.neighbours, item_step = given.row_step * item_rows;
+    const int64_t item_stride[] = {given.stride[I]..., (static_cast<void>(R), item_step)..., item_rows, item_rows};
+    const int64_t row_stride[] = {(static_cast<void>(I), int64_t{1})..., (static_cast<void>(R), given.row_step)..., 1, 1};
+    const int64_t column_stride[] = {(static_cast<void>(I), given.column_step)...};
+    axes.outer.append(given.rows / item_rows, item_stride);
+    if (item_rows > 1) axes.outer.append(item_rows, row_stride);
+    axes.inner.append(given.columns, column_stride);
     return axes;
 }
 
-// What F saves of each row goes to `each`, rounded to T, or to `wide`, as it is: one of the two is null.
+// Stores the value of each row in `each`, rounded to T, or unrounded in `wide`: one of the two is null.
 template <class F, class T, class... In, class... RowIn>
 Status row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given, const F& f, const Inputs<In...>& x,
                  const Inputs<RowIn...>& row_inputs, T* each, compute_t<T>* wide) {
@@ -74,7 +73,7 @@ Status row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given, con
     return map_rows(launch, axes, f, x, inputs(), row_inputs, outputs(), outputs(each, wide));
 }
 
-// out = factor times the sum of the terms.
+// out = factor * sum of the values of all rows.
 template <class F, class T, class... In, class... RowIn>
 Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given, const F& f, const Inputs<In...>& x,
                      const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out);

@@ -1,3 +1,4 @@
+// CUDA sums of row values: through the workspace (sum_values_kernel), or in one launch (sum_rows_kernel).
 #pragma once
 
 #include <algorithm>
@@ -11,41 +12,42 @@
 
 namespace bk {
 
-constexpr int kTermThreads = 256;
-constexpr int64_t kTermsOfBlock = 4096;
+constexpr int kRowSumThreads = 256;
+constexpr int64_t kValuesPerBlock = 4096;
 
-// Of a block; every thread has it.
+// Block-wide sum by a shared-memory tree; all threads get it.
 template <class C>
-BK_DEVICE C sum_threads(C mine) {
-    __shared__ C part[kTermThreads];
-    part[threadIdx.x] = mine;
+BK_DEVICE C block_sum(C mine) {
+    __shared__ C partial[kRowSumThreads];
+    partial[threadIdx.x] = mine;
     __syncthreads();
-    for (int half = kTermThreads / 2; half > 0; half /= 2) {
-        if (static_cast<int>(threadIdx.x) < half) part[threadIdx.x] += part[threadIdx.x + half];
+    for (int half = kRowSumThreads / 2; half > 0; half /= 2) {
+        if (static_cast<int>(threadIdx.x) < half) partial[threadIdx.x] += partial[threadIdx.x + half];
         __syncthreads();
     }
-    return part[0];
+    return partial[0];
 }
 
-// Terms that lie `step` apart, `each` of them to a block, whose sum takes the place of its first one and whose scaled sum,
-// which has a range to spare, that of the second, if there is one. With one block the sum is added to *total and, if `out` is
-// there, written. Scaled sums stand behind the first `pairs` terms.
+// Each block sums values_per_block values, `step` apart, in place: the sum replaces the first value, and the sum of
+// scaled values (which cannot overflow) the second, if any. The first `pairs` values already have a scaled sum next to
+// them. A single block adds to *total instead and, if `out` is not null, stores factor * total.
 template <class T, class C>
-__global__ void __launch_bounds__(kTermThreads)
-    sum_terms(C* terms, int64_t count, int64_t step, int64_t pairs, int64_t each, C* total, bool is_first, C factor, T* out) {
-    const int64_t begin = blockIdx.x * each, end = min(begin + each, count);
+__global__ void __launch_bounds__(kRowSumThreads)
+    sum_values_kernel(C* values, int64_t count, int64_t step, int64_t pairs, int64_t values_per_block, C* total, bool is_first,
+                      C factor, T* out) {
+    const int64_t begin = blockIdx.x * values_per_block, end = min(begin + values_per_block, count);
     C sum = 0, scaled = 0;
-    for (int64_t i = begin + threadIdx.x; i < end; i += kTermThreads) {
-        sum += terms[i * step];
-        scaled += i < pairs ? terms[i * step + 1] : terms[i * step] * kScale<C>;
+    for (int64_t i = begin + threadIdx.x; i < end; i += kRowSumThreads) {
+        sum += values[i * step];
+        scaled += i < pairs ? values[i * step + 1] : values[i * step] * kScale<C>;
     }
-    sum = sum_threads(sum);
+    sum = block_sum(sum);
     __syncthreads();
-    scaled = sum_threads(scaled);
+    scaled = block_sum(scaled);
     if (threadIdx.x != 0) return;
     if (gridDim.x > 1) {
-        terms[begin * step] = sum;
-        if (begin + 1 < count) terms[begin * step + 1] = scaled;
+        values[begin * step] = sum;
+        if (begin + 1 < count) values[begin * step + 1] = scaled;
         return;
     }
     if (!is_first) {
@@ -56,68 +58,68 @@ __global__ void __launch_bounds__(kTermThreads)
     if (out != nullptr) *out = narrow<T>(SumAcc<C>{sum, scaled}.times(factor));
 }
 
-// One sum after another, in runs of 64 and of 64 runs, so that the error grows with the roots of as many.
+// Running sum in three levels, by 64 and 64 * 64 values, which bounds error growth.
 template <class C>
-class LongSum {
-    static constexpr int kRun = 64;
-    C own_ = 0, runs_ = 0, all_ = 0;
-    int terms_ = 0;
+class NestedSum {
+    static constexpr int kChunk = 64;
+    C inner_ = 0, outer_ = 0, all_ = 0;
+    int count_ = 0;
 
 public:
-    BK_DEVICE void add(C term) {
-        own_ += term;
-        if (++terms_ % kRun != 0) return;
-        runs_ += own_;
-        own_ = 0;
-        if (terms_ != kRun * kRun) return;
-        all_ += runs_;
-        runs_ = 0;
-        terms_ = 0;
+    BK_DEVICE void add(C value) {
+        inner_ += value;
+        if (++count_ % kChunk != 0) return;
+        outer_ += inner_;
+        inner_ = 0;
+        if (count_ != kChunk * kChunk) return;
+        all_ += outer_;
+        outer_ = 0;
+        count_ = 0;
     }
-    BK_DEVICE C result() const { return all_ + runs_ + own_; }
+    BK_DEVICE C result() const { return all_ + outer_ + inner_; }
 };
 
-// Sums, and beside them those of the scaled terms, which have a range to spare.
+// Adds sums and sums of scaled values, which cannot overflow.
 template <class C>
-struct AddSums {
+struct CombineSums {
     using Acc = SumAcc<C>;
     BK_DEVICE Acc identity() const { return {0, 0}; }
     BK_DEVICE Acc combine(const Acc& a, const Acc& b) const { return {a.sum + b.sum, a.recent + b.recent}; }
 };
 
-// Without a workspace there is one launch, of blocks that can add up what each of them has: those of a cluster, or one where
-// chips have no clusters. A block has a multiprocessor to itself; of 1024 threads each would have fewer loads in flight.
-constexpr int kAloneThreads = 768;
+// One-launch sum without a workspace: the blocks of one cluster, or one block before sm_90, so that blocks can combine
+// sums. Each block has an SM to itself; with 1024 threads a block would have fewer loads in flight per thread.
+constexpr int kSingleLaunchThreads = 768;
 
-// How the threads of a launch share rows: a team has one row after another, as many rows apart as there are teams.
-struct TermTeams {
-    int lanes;         // threads of a team: one, a warp, or a block
-    bool has_vectors;  // whether every row is whole vectors
+// Thread mapping: a team loops over rows with a stride of the number of teams.
+struct RowTeams {
+    int lanes;         // threads per team: one, a warp, or a block
+    bool has_vectors;  // rows are dense, aligned and a multiple of the vector width
 };
 
-// Elements of a vector, and vectors that a thread loads at once: of as many elements as it may hold, and of at most 128 bytes
-// of all inputs; of f64, whose functions need registers, of 64.
+// Elements per vector, and vectors in flight per thread: limited by its element cache and by 128 bytes of inputs; 64
+// for f64, whose functions need more registers.
 template <class... In>
-constexpr int kTermLanes = kVectorBytes / static_cast<int>(std::max({sizeof(In)...}));
+constexpr int kVectorElements = kVectorBytes / static_cast<int>(std::max({sizeof(In)...}));
 template <class... In>
-constexpr int kTermBytes = kTermLanes<In...> == 2 ? 64 : 128;
+constexpr int kLoadBytes = kVectorElements<In...> == 2 ? 64 : 128;
 template <class F, class... In>
-constexpr int kTermVectors =
-    std::max(1, std::min(kManyElementVectors<F, kTermLanes<In...>>,
-                         kTermBytes<In...> / (kTermLanes<In...> * (static_cast<int>(sizeof(In)) + ...))));
+constexpr int kLoadVectors =
+    std::max(1, std::min(kMaxTransformedVectors<F, kVectorElements<In...>>,
+                         kLoadBytes<In...> / (kVectorElements<In...> * (static_cast<int>(sizeof(In)) + ...))));
 
-// The positions of a thread's elements: V times N neighbours in a row of whole vectors, or N that a team's threads lie between.
+// Indices of a thread's elements in a tile: V vectors of N if has_vectors, else N * V scalars, one team size apart.
 template <int N, int V>
-struct TermTile {
+struct TeamTile {
     static constexpr int width = 1;
-    uint32_t first, vector_step, step, n;  // positions behind a row of any length still fit
-    BK_DEVICE static TermTile of(const TermTeams& teams, uint32_t lane, uint32_t begin, uint32_t n) {
+    uint32_t first, vector_step, step, n;  // unsigned: indices past the longest row fit
+    BK_DEVICE static TeamTile of(const RowTeams& teams, uint32_t lane, uint32_t begin, uint32_t n) {
         const uint32_t lanes = static_cast<uint32_t>(teams.lanes);
         return {begin + (teams.has_vectors ? lane * N : lane), lanes * N, teams.has_vectors ? 1 : lanes, n};
     }
-    BK_DEVICE uint32_t place(int i) const { return first + i / N * vector_step + i % N * step; }
-    BK_DEVICE int position(int i) const { return static_cast<int>(place(i)); }
-    BK_DEVICE bool has(int i) const { return place(i) < n; }
+    BK_DEVICE uint32_t index(int i) const { return first + i / N * vector_step + i % N * step; }
+    BK_DEVICE int position(int i) const { return static_cast<int>(index(i)); }
+    BK_DEVICE bool has(int i) const { return index(i) < n; }
     BK_DEVICE int64_t at(int i) const { return position(i); }
     BK_DEVICE int count() const {
         int elements = 0;
@@ -127,28 +129,28 @@ struct TermTile {
     }
 };
 
-// A thread's elements of an input. All are loaded before the first is waited for.
+// A thread's elements of one input. Loads have no dependent use in between, so that all are in flight together.
 template <class T, int N, int V>
-struct TermCells {
+struct TeamVectors {
     Vec<T, N> vector[V];
-    BK_DEVICE void load(const T* row, int64_t step, const TermTile<N, V>& where, bool has_vectors, T behind_row) {
+    BK_DEVICE void load(const T* row, int64_t step, const TeamTile<N, V>& where, bool has_vectors, T row_padding) {
 #pragma unroll
-        for (int i = 0; i < N * V; ++i) vector[i / N].lane[i % N] = behind_row;
+        for (int i = 0; i < N * V; ++i) vector[i / N].lane[i % N] = row_padding;
         if (has_vectors) {
 #pragma unroll
             for (int v = 0; v < V; ++v)
-                if (where.has(v * N)) vector[v] = bk::load<N>(row + where.place(v * N));
+                if (where.has(v * N)) vector[v] = bk::load<N>(row + where.index(v * N));
         } else {
 #pragma unroll
             for (int i = 0; i < N * V; ++i)
-                if (where.has(i)) vector[i / N].lane[i % N] = row[where.place(i) * step];
+                if (where.has(i)) vector[i / N].lane[i % N] = row[where.index(i) * step];
         }
     }
 };
 
-// What an input has behind a row.
+// Value of inputs past the row end.
 template <class T, class F>
-BK_DEVICE T behind_row([[maybe_unused]] const F& f) {
+BK_DEVICE T row_padding([[maybe_unused]] const F& f) {
     if constexpr (kPadsInMemory<F>)
         return narrow<T>(f.pad());
     else
@@ -156,30 +158,30 @@ BK_DEVICE T behind_row([[maybe_unused]] const F& f) {
 }
 
 template <class F, class T, class C, class... In, class... RowIn, size_t... I, size_t... R>
-BK_DEVICE void sum_rows_of_teams(const F& f, const TermRows<sizeof...(In)>& given, const Inputs<In...>& x,
-                                 const Inputs<RowIn...>& row_inputs, const TermTeams& teams, C factor, T* out,
+BK_DEVICE void sum_rows_by_teams(const F& f, const TermRows<sizeof...(In)>& given, const Inputs<In...>& x,
+                                 const Inputs<RowIn...>& row_inputs, const RowTeams& teams, C factor, T* out,
                                  std::index_sequence<I...>, std::index_sequence<R...>) {
     using Acc = typename F::Acc;
-    constexpr int N = kTermLanes<In...>, V = kTermVectors<F, In...>;
+    constexpr int N = kVectorElements<In...>, V = kLoadVectors<F, In...>;
     __shared__ RowExchange<Acc> exchange;
-    __shared__ RowExchange<SumAcc<C>> of_terms;
+    __shared__ RowExchange<SumAcc<C>> sum_exchange;
     const int lanes = teams.lanes, lane = static_cast<int>(threadIdx.x) % lanes;
     const uint32_t n = static_cast<uint32_t>(given.columns), tile = static_cast<uint32_t>(lanes * N * V);
-    const int teams_of_block = kAloneThreads / lanes, step = static_cast<int>(gridDim.x) * teams_of_block;
-    const int64_t first = static_cast<int>(blockIdx.x) * teams_of_block + static_cast<int>(threadIdx.x) / lanes;
-    LongSum<C> sum, scaled;
-    int turn = 0;
+    const int teams_per_block = kSingleLaunchThreads / lanes, step = static_cast<int>(gridDim.x) * teams_per_block;
+    const int64_t first = static_cast<int>(blockIdx.x) * teams_per_block + static_cast<int>(threadIdx.x) / lanes;
+    NestedSum<C> sum, scaled;
+    int phase = 0;
     for (int64_t r = first; r < given.rows; r += step) {
-        const Pack<const In*...> of_row = pack(get<I>(x.pointer) + given.offset(I, r)...);
-        Pack<TermCells<In, N, V>...> cells;
+        const Pack<const In*...> row_x = pack(get<I>(x.pointer) + given.offset(I, r)...);
+        Pack<TeamVectors<In, N, V>...> cells;
         uint32_t begin = 0;
         bool is_loaded = true;
         const auto load = [&] {
-            (get<I>(cells).load(get<I>(of_row), given.column_step, TermTile<N, V>::of(teams, lane, begin, n), teams.has_vectors,
-                                behind_row<In>(f)),
+            (get<I>(cells).load(get<I>(row_x), given.column_step, TeamTile<N, V>::of(teams, lane, begin, n), teams.has_vectors,
+                                row_padding<In>(f)),
              ...);
         };
-        load();  // on their way while what the row starts with is waited for
+        load();  // in flight during the loads of the row inputs
         auto row = f.start(widen(get<R>(row_inputs.pointer)[r * given.row_step])...);
         Acc all;
         do {
@@ -187,77 +189,78 @@ BK_DEVICE void sum_rows_of_teams(const F& f, const TermRows<sizeof...(In)>& give
             for (begin = 0; begin < n; begin += tile) {
                 if (!is_loaded) load();
                 is_loaded = false;
-                const auto where = TermTile<N, V>::of(teams, lane, begin, n);
-                typename F::Held held[N * V];
+                const auto where = TeamTile<N, V>::of(teams, lane, begin, n);
+                typename F::Held cached[N * V];
 #pragma unroll
                 for (int i = 0; i < N * V; ++i) {
-                    const bool is_held = F::kHoldsZeros || kPadsInMemory<F> || where.has(i);
-                    held[i] = is_held ? f.hold(row, where.at(i), widen(get<I>(cells).vector[i / N].lane[i % N])...) : f.pad();
+                    const bool is_cached = F::kHoldsZeros || kPadsInMemory<F> || where.has(i);
+                    cached[i] =
+                        is_cached ? f.hold(row, where.at(i), widen(get<I>(cells).vector[i / N].lane[i % N])...) : f.pad();
                 }
-                const Acc mine = f.sum_up(row, held, where);
+                const Acc mine = f.sum_up(row, cached, where);
                 all = begin == 0 ? mine : f.combine(all, mine);
             }
-            all = lanes > 32 ? combine_block(f, all, exchange, turn++) : combine_lanes(f, all, lanes);
-            if constexpr (kPicks<F>) {
+            all = lanes > 32 ? combine_block(f, all, exchange, phase++) : combine_lanes(f, all, lanes);
+            if constexpr (kHasTarget<F>) {
                 const int64_t j = f.picks(row);
-                if (lane == 0 && j >= 0) f.pick(row, &all, widen(get<0>(of_row)[j * given.column_step]));
+                if (lane == 0 && j >= 0) f.pick(row, &all, widen(get<0>(row_x)[j * given.column_step]));
             }
         } while (f.finish(row, all, given.columns));
         if (lane != 0) continue;
         sum.add(get<1>(f.saved(row)));
         scaled.add(get<1>(f.saved(row)) * kScale<C>);
     }
-    const SumAcc<C> of_block = combine_block(AddSums<C>{}, SumAcc<C>{sum.result(), scaled.result()}, of_terms, 0);
-    const SumAcc<C> total = combine_cluster(AddSums<C>{}, of_block);
+    const SumAcc<C> of_block = combine_block(CombineSums<C>{}, SumAcc<C>{sum.result(), scaled.result()}, sum_exchange, 0);
+    const SumAcc<C> total = combine_cluster(CombineSums<C>{}, of_block);
     if (blockIdx.x == 0 && threadIdx.x == 0) *out = narrow<T>(total.times(factor));
 }
 
 template <class F, class T, class C, class In, class RowIn, int N>
-__global__ void __launch_bounds__(kAloneThreads)
-    sum_rows_alone(F f, TermRows<N> given, In x, RowIn row_inputs, TermTeams teams, C factor, T* out) {
-    sum_rows_of_teams(f, given, x, row_inputs, teams, factor, out, typename In::Indices{}, typename RowIn::Indices{});
+__global__ void __launch_bounds__(kSingleLaunchThreads)
+    sum_rows_kernel(F f, TermRows<N> given, In x, RowIn row_inputs, RowTeams teams, C factor, T* out) {
+    sum_rows_by_teams(f, given, x, row_inputs, teams, factor, out, typename In::Indices{}, typename RowIn::Indices{});
 }
 
 template <class F, class T, class... In, class... RowIn, size_t... I>
 Status sum_rows_in_one_launch(const Launch& launch, const TermRows<sizeof...(In)>& given, const F& f, const Inputs<In...>& x,
                               const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out, std::index_sequence<I...>) {
-    constexpr int N = kTermLanes<In...>;
-    constexpr int64_t kOfThread = N * kTermVectors<F, In...>;
-    const int64_t n = given.columns;  // of 32 bits
+    constexpr int N = kVectorElements<In...>;
+    constexpr int64_t kPerThread = N * kLoadVectors<F, In...>;
+    const int64_t n = given.columns;  // fits 32 bits
     const unsigned blocks = given.rows > 1 ? most_cluster_blocks() : 1;
-    const int64_t threads = int64_t{blocks} * kAloneThreads;
-    // A thread takes a row where rows lie side by side and many threads get one; a warp takes one where every warp gets one, or
-    // where it is short. A thread that adds up many tiles of a row, one after another, loses digits: a block takes long rows.
+    const int64_t threads = int64_t{blocks} * kSingleLaunchThreads;
+    // One thread per row if rows are adjacent and occupy a quarter of the threads; one warp if rows occupy all warps or
+    // are short. Serial sums of many tiles lose accuracy, so long rows take a block.
     constexpr int64_t kMostTiles = 256;
-    const bool across = given.neighbours >= 8 && given.rows >= threads / 4 && n <= kMostTiles * kOfThread;
-    const bool by_warps = n <= 32 * kOfThread || (given.rows >= threads / 32 && n <= kMostTiles * 32 * kOfThread);
+    const bool by_threads = given.neighbours >= 8 && given.rows >= threads / 4 && n <= kMostTiles * kPerThread;
+    const bool by_warps = n <= 32 * kPerThread || (given.rows >= threads / 32 && n <= kMostTiles * 32 * kPerThread);
     const bool has_vectors = given.column_step == 1 && given.neighbours == 1 && n % N == 0 &&
                              ((given.stride[I] % N == 0) && ...) && all_aligned(x.pointer, N, std::index_sequence<I...>{});
-    const TermTeams teams{across ? 1 : by_warps ? 32 : kAloneThreads, has_vectors};
-    return launch_kernel(launch, Grid{dim3(blocks), dim3(kAloneThreads), blocks},
-                         sum_rows_alone<F, T, compute_t<T>, Inputs<In...>, Inputs<RowIn...>, static_cast<int>(sizeof...(In))>,
+    const RowTeams teams{by_threads ? 1 : by_warps ? 32 : kSingleLaunchThreads, has_vectors};
+    return launch_kernel(launch, Grid{dim3(blocks), dim3(kSingleLaunchThreads), blocks},
+                         sum_rows_kernel<F, T, compute_t<T>, Inputs<In...>, Inputs<RowIn...>, static_cast<int>(sizeof...(In))>,
                          f, given, x, row_inputs, teams, factor, out);
 }
 
-// The total, and the terms of as many rows as there is room for.
+// Space for the total and for the values of all rows.
 template <class C>
 size_t row_terms_workspace(int64_t rows) {
-    return (static_cast<size_t>(std::min(rows, kMostBytes)) + 2) * sizeof(C);  // of rows without elements there may be more
+    return (static_cast<size_t>(std::min(rows, kMostBytes)) + 2) * sizeof(C);  // empty rows may exceed kMostBytes
 }
 
 template <class T, class C>
-Status add_terms(const Launch& launch, C* terms, int64_t count, C* total, bool is_first, C factor, T* out) {
+Status add_values(const Launch& launch, C* values, int64_t count, C* total, bool is_first, C factor, T* out) {
     int64_t step = 1, pairs = 0;
-    if (count > kTermsOfBlock) {
-        const int64_t blocks = ceil_div(count, kTermsOfBlock);
-        BK_TRY((launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kTermThreads)}, sum_terms<T, C>, terms,
-                              count, step, pairs, kTermsOfBlock, total, is_first, factor, out)));
-        pairs = count / kTermsOfBlock + (count % kTermsOfBlock > 1 ? 1 : 0);
+    if (count > kValuesPerBlock) {
+        const int64_t blocks = ceil_div(count, kValuesPerBlock);
+        BK_TRY((launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kRowSumThreads)}, sum_values_kernel<T, C>,
+                              values, count, step, pairs, kValuesPerBlock, total, is_first, factor, out)));
+        pairs = count / kValuesPerBlock + (count % kValuesPerBlock > 1 ? 1 : 0);
         count = blocks;
-        step = kTermsOfBlock;
+        step = kValuesPerBlock;
     }
-    return launch_kernel(launch, Grid{dim3(1), dim3(kTermThreads)}, sum_terms<T, C>, terms, count, step, pairs, count, total,
-                         is_first, factor, out);
+    return launch_kernel(launch, Grid{dim3(1), dim3(kRowSumThreads)}, sum_values_kernel<T, C>, values, count, step, pairs,
+                         count, total, is_first, factor, out);
 }
 
 template <class F, class T, class... In, class... RowIn>
@@ -266,19 +269,19 @@ Status sum_row_terms(const Launch& launch, const TermRows<sizeof...(In)>& given,
     using C = compute_t<T>;
     const uintptr_t address = reinterpret_cast<uintptr_t>(launch.workspace), start = (address + sizeof(C) - 1) / sizeof(C);
     const uintptr_t end = address + (launch.workspace == nullptr ? 0 : launch.workspace_bytes);
-    const int64_t room = static_cast<int64_t>(end / sizeof(C)) - static_cast<int64_t>(start) - 1;  // one is the total's
-    if (room < 1 || launch.workspace == nullptr)
+    const int64_t capacity = static_cast<int64_t>(end / sizeof(C)) - static_cast<int64_t>(start) - 1;  // less the total
+    if (capacity < 1 || launch.workspace == nullptr)
         return sum_rows_in_one_launch(launch, given, f, x, row_inputs, factor, out, std::index_sequence_for<In...>{});
     C* const total = reinterpret_cast<C*>(start * sizeof(C));
     int64_t done = 0;
     for (int64_t first = 0; first < given.rows; first = done) {
-        const TermRows<sizeof...(In)> run = given.run(first, room);
-        done = first + run.rows;
+        const TermRows<sizeof...(In)> slice = given.slice(first, capacity);
+        done = first + slice.rows;
         const bool is_last = done == given.rows;
         BK_TRY((row_terms<F, T>(
-            Launch{nullptr, 0, launch.stream}, run, f, from_row(x, given, first, std::index_sequence_for<In...>{}),
+            Launch{nullptr, 0, launch.stream}, slice, f, from_row(x, given, first, std::index_sequence_for<In...>{}),
             rows_from(row_inputs, first * given.row_step, std::index_sequence_for<RowIn...>{}), nullptr, total + 1)));
-        BK_TRY(add_terms(launch, total + 1, run.rows, total, first == 0, factor, is_last ? out : nullptr));
+        BK_TRY(add_values(launch, total + 1, slice.rows, total, first == 0, factor, is_last ? out : nullptr));
     }
     return Status::kOk;
 }

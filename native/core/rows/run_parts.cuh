@@ -1,12 +1,11 @@
-// Folds of runs of rows (core/rows/folds.h): rows come with ids in non-decreasing order, and those of equal id are added up,
-// or whatever the fold does to them.
+// Segmented reduction of rows by sorted ids (reduce by key), with the operators of core/rows/folds.h.
 //
-// Workers take chunks of equal length, whatever the runs' lengths. A run that lies within a chunk is finished there. Of one
-// that crosses chunks each worker keeps its part, `tail` where the run goes on and `head` where it ends, and a second
-// kernel combines them in chunk order: one writer a run, a fixed order of operations, and no run too long.
+// Load-balanced: workers take chunks of equal length, whatever the segment lengths. A segment within one chunk is
+// finished there. For one that crosses chunks, each worker stores a partial (`tail` if the segment continues, `head` if
+// it ends), and a second kernel combines partials in chunk order: one writer per segment, and a fixed order of
+// operations.
 //
-// Two walks: store_runs.cuh writes every target, zero where it has no row; add_runs.cuh adds to the targets that have rows
-// and leaves the others. This file holds what they share.
+// store_runs.cuh writes every target, also those without rows; add_runs.cuh adds to the targets that have rows.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +20,8 @@
 namespace bk {
 
 constexpr int kRunThreads = 128;
-// Whole waves of an H200, whose 132 multiprocessors hold 32 warps of store_runs_kernel or 24 of add_runs_kernel. Constants,
-// so that the order of additions is the same on every chip.
+// Full waves of an H200: 132 SMs with 32 resident warps of store_runs_kernel or 24 of add_runs_kernel. Constants, so
+// that the order of additions is equal on every chip.
 constexpr int64_t kStoreChunks = 132 * 32 * 2, kAddChunks = 132 * 24 * 3;
 constexpr int64_t kMinChunk = 16;
 
@@ -30,13 +29,13 @@ struct RunShape {
     uint32_t rows;
     int32_t targets;
     int64_t columns;
-    int64_t items;  // what chunks divide: rows, or rows + targets
+    int64_t items;  // split into chunks: rows, or rows + targets
     int64_t chunks;
 };
 
 template <class T>
 RunShape make_run_shape(int64_t rows, int64_t columns, int64_t targets, bool with_targets) {
-    // As if aligned, so that the chunks do not depend on alignment.
+    // Assumes alignment, so that chunks do not depend on it.
     const RowGroups groups = RowGroups::choose<T>(columns, true, kRunThreads);
     RunShape s{static_cast<uint32_t>(rows), static_cast<int32_t>(targets), columns, with_targets ? rows + targets : rows, 0};
     const int64_t chunks = (with_targets ? kStoreChunks : kAddChunks) * std::max(1, 8 / groups.group);
@@ -45,26 +44,26 @@ RunShape make_run_shape(int64_t rows, int64_t columns, int64_t targets, bool wit
     return s;
 }
 
-// Parts of runs that cross chunks. A chunk has at most one head and one tail.
+// Partials of segments that cross chunks: at most one head and one tail per chunk.
 template <class C>
 struct RunParts {
     C* head;
     C* tail;
     int32_t* head_target;  // -1: no head
-    int32_t* tail_target;  // non-decreasing over the chunks; the tail is of no rows where the run ended
+    int32_t* tail_target;  // non-decreasing; the tail is the identity if the segment ended with the chunk
 };
 
 template <class C>
 RunParts<C> carve_run_parts(Carver* carver, const RunShape& s) {
-    RunParts<C> parts;
-    parts.head = carver->take<C>(s.chunks * s.columns);
-    parts.tail = carver->take<C>(s.chunks * s.columns);
-    parts.head_target = carver->take<int32_t>(s.chunks);
-    parts.tail_target = carver->take<int32_t>(s.chunks);
-    return parts;
+    RunParts<C> partials;
+    partials.head = carver->take<C>(s.chunks * s.columns);
+    partials.tail = carver->take<C>(s.chunks * s.columns);
+    partials.head_target = carver->take<int32_t>(s.chunks);
+    partials.tail_target = carver->take<int32_t>(s.chunks);
+    return partials;
 }
 
-// Ids outside [0, targets) become -1 or targets, so that order is kept and 32 bits suffice.
+// Ids outside [0, targets) become -1 or targets: keeps the order and fits 32 bits.
 template <class I>
 BK_DEVICE int32_t clamp_id(I id, int32_t targets) {
     if constexpr (std::is_signed<I>::value)
@@ -72,7 +71,7 @@ BK_DEVICE int32_t clamp_id(I id, int32_t targets) {
     return id < static_cast<I>(targets) ? static_cast<int32_t>(id) : targets;
 }
 
-// Where row i of a run comes from: row index(i) of `rows`. kReused: a row is the source of many.
+// Row sources: input row i is row index(i) of `rows`. kReused: rows are read more than once.
 template <class T>
 struct RowsInOrder {
     using Element = T;
@@ -91,36 +90,36 @@ struct RowsByIndex {
 };
 
 template <int N, class C>
-BK_DEVICE void keep_part(C* parts, int64_t chunk, const RunShape& s, int64_t column, const C (&part)[N]) {
+BK_DEVICE void store_chunk_partial(C* partials, int64_t chunk, const RunShape& s, int64_t column, const C (&partial)[N]) {
     if (column >= s.columns) return;
     Vec<C, N> row;
 #pragma unroll
-    for (int i = 0; i < N; ++i) row.lane[i] = part[i];
-    store<N>(parts + chunk * s.columns + column, row);
+    for (int i = 0; i < N; ++i) row.lane[i] = partial[i];
+    store<N>(partials + chunk * s.columns + column, row);
 }
 
-// --- Runs that cross chunks ------------------------------------------------------------------------------------------
+// --- segments that cross chunks --------------------------------------------------------------------------------------
 
-constexpr int kJoinThreads = 1024;
-constexpr int kJoinWarps = kJoinThreads / 32;
+constexpr int kCombineThreads = 1024;
+constexpr int kCombineWarps = kCombineThreads / 32;
 constexpr int kShortSpan = 32;  // chunks that one warp combines alone
 
-// Columns of a thread, 32 apart.
+// Columns per thread, 32 apart.
 template <class Acc>
-constexpr int kJoinLanes = sizeof(Acc) <= 8 ? 4 : 2;
+constexpr int kCombineColumns = sizeof(Acc) <= 8 ? 4 : 2;
 
-// Combines the parts of chunks [first, last), in order.
-template <class Fold, class Acc, int kLanes>
-BK_DEVICE void add_chunks(const Fold& fold, Acc (&acc)[kLanes], const Acc* parts, int64_t first, int64_t last, int64_t columns,
-                          int64_t column) {
+// Combines the partials of chunks [first, last), in order.
+template <class Op, class Acc, int kLanes>
+BK_DEVICE void combine_chunks(const Op& op, Acc (&acc)[kLanes], const Acc* partials, int64_t first, int64_t last,
+                              int64_t columns, int64_t column) {
 #pragma unroll 4
     for (int64_t c = first; c < last; ++c)
 #pragma unroll
         for (int i = 0; i < kLanes; ++i)
-            if (column + 32 * i < columns) fold.combine(acc[i], parts[c * columns + column + 32 * i]);
+            if (column + 32 * i < columns) op.combine(acc[i], partials[c * columns + column + 32 * i]);
 }
 
-// Rows of a target, by a whole warp.
+// Row count of a target, by a warp-wide search.
 template <class Ids>
 BK_DEVICE int64_t run_length(Ids ids, const RunShape& s, int32_t target) {
     int64_t low[2] = {0, 0}, high[2] = {s.rows, s.rows};
@@ -129,44 +128,44 @@ BK_DEVICE int64_t run_length(Ids ids, const RunShape& s, int32_t target) {
     return low[1] - low[0];
 }
 
-// A warp a chunk and a stretch of columns. Where a chunk has a head, combines the tails before it that belong to the same
-// target. kAdd: the result is combined with what stands there.
-template <bool kAdd, class Fold, class Ids>
-__global__ void __launch_bounds__(kJoinThreads)
-    join_runs_kernel(Fold fold, Ids ids, typename Fold::Result* out, RunShape s, RunParts<typename Fold::Acc> parts) {
-    using Acc = typename Fold::Acc;
-    constexpr int kLanes = kJoinLanes<Acc>;
-    __shared__ int64_t long_first[kJoinWarps];
-    __shared__ Acc slice[kJoinWarps][kLanes][32];
+// One warp per chunk and 32 * kCombineColumns columns: a chunk with a head combines the preceding tails of the same
+// target with it. kAdd: accumulates into `out`.
+template <bool kAdd, class Op, class Ids>
+__global__ void __launch_bounds__(kCombineThreads)
+    combine_partials_kernel(Op op, Ids ids, typename Op::Result* out, RunShape s, RunParts<typename Op::Acc> partials) {
+    using Acc = typename Op::Acc;
+    constexpr int kLanes = kCombineColumns<Acc>;
+    __shared__ int64_t long_first[kCombineWarps];
+    __shared__ Acc slice[kCombineWarps][kLanes][32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int64_t column = int64_t{blockIdx.y} * (32 * kLanes) + lane;
-    const int64_t block_chunk = int64_t{blockIdx.x} * kJoinWarps;
+    const int64_t block_chunk = int64_t{blockIdx.x} * kCombineWarps;
     const auto clear = [&](Acc(&acc)[kLanes]) {
 #pragma unroll
-        for (int i = 0; i < kLanes; ++i) acc[i] = fold.identity();
+        for (int i = 0; i < kLanes; ++i) acc[i] = op.identity();
     };
     const auto finish = [&](int64_t chunk, int32_t target, Acc(&acc)[kLanes]) {
-        const int64_t count = fold.counts() ? run_length(ids, s, target) : 0;
-        add_chunks(fold, acc, parts.head, chunk, chunk + 1, s.columns, column);
+        const int64_t count = op.counts() ? run_length(ids, s, target) : 0;
+        combine_chunks(op, acc, partials.head, chunk, chunk + 1, s.columns, column);
 #pragma unroll
         for (int i = 0; i < kLanes; ++i) {
             if (column + 32 * i >= s.columns) continue;
             auto* const cell = out + target * s.columns + column + 32 * i;
-            if constexpr (kAdd) fold.add(acc[i], widen(*cell), 0);
-            *cell = fold.finish(acc[i], count);
+            if constexpr (kAdd) op.add(acc[i], widen(*cell), 0);
+            *cell = op.finish(acc[i], count);
         }
     };
 
     const int64_t chunk = block_chunk + warp;
-    const int32_t target = chunk < s.chunks ? parts.head_target[chunk] : -1;
+    const int32_t target = chunk < s.chunks ? partials.head_target[chunk] : -1;
     int64_t first = chunk;
     if (target >= 0) {
-        // The target's tails begin at the first chunk whose tail_target reaches it: mostly the one before.
+        // The first tail of the target is in the first chunk whose tail_target reaches it: mostly the previous chunk.
         int64_t low = 0, high = chunk > 0 ? chunk - 1 : 0;
-        if (high > 0 && parts.tail_target[high - 1] < target) low = high;
+        if (high > 0 && partials.tail_target[high - 1] < target) low = high;
         while (low < high) {
             const int64_t middle = (low + high) / 2;
-            if (parts.tail_target[middle] < target)
+            if (partials.tail_target[middle] < target)
                 low = middle + 1;
             else
                 high = middle;
@@ -177,45 +176,45 @@ __global__ void __launch_bounds__(kJoinThreads)
     Acc acc[kLanes];
     clear(acc);
     if (target >= 0 && !is_long) {
-        add_chunks(fold, acc, parts.tail, first, chunk, s.columns, column);
+        combine_chunks(op, acc, partials.tail, first, chunk, s.columns, column);
         finish(chunk, target, acc);
     }
     if (lane == 0) long_first[warp] = is_long ? first : -1;
     if (!__syncthreads_or(is_long)) return;
-    for (int owner = 0; owner < kJoinWarps; ++owner) {
+    for (int owner = 0; owner < kCombineWarps; ++owner) {
         const int64_t from = long_first[owner], to = block_chunk + owner;
         if (from < 0) continue;
-        Acc part[kLanes];
-        clear(part);
-        add_chunks(fold, part, parts.tail, from + (to - from) * warp / kJoinWarps, from + (to - from) * (warp + 1) / kJoinWarps,
-                   s.columns, column);
+        Acc partial[kLanes];
+        clear(partial);
+        combine_chunks(op, partial, partials.tail, from + (to - from) * warp / kCombineWarps,
+                       from + (to - from) * (warp + 1) / kCombineWarps, s.columns, column);
 #pragma unroll
-        for (int i = 0; i < kLanes; ++i) slice[warp][i][lane] = part[i];
+        for (int i = 0; i < kLanes; ++i) slice[warp][i][lane] = partial[i];
         __syncthreads();
         if (warp == owner) {
-            for (int w = 0; w < kJoinWarps; ++w)
+            for (int w = 0; w < kCombineWarps; ++w)
 #pragma unroll
-                for (int i = 0; i < kLanes; ++i) fold.combine(acc[i], slice[w][i][lane]);
+                for (int i = 0; i < kLanes; ++i) op.combine(acc[i], slice[w][i][lane]);
             finish(to, target, acc);
         }
         __syncthreads();
     }
 }
 
-template <bool kAdd, class Fold, class Ids>
-Status join_runs(const Launch& launch, const RunShape& s, const RunParts<typename Fold::Acc>& parts, typename Fold::Result* out,
-                 const Fold& fold, Ids ids) {
+template <bool kAdd, class Op, class Ids>
+Status combine_partials(const Launch& launch, const RunShape& s, const RunParts<typename Op::Acc>& partials,
+                        typename Op::Result* out, const Op& op, Ids ids) {
     if (s.chunks == 1) return Status::kOk;
-    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(s.chunks, kJoinWarps)),
-                         static_cast<unsigned>(ceil_div<int64_t>(s.columns, 32 * kJoinLanes<typename Fold::Acc>))),
-                    dim3(kJoinThreads)};
-    return launch_kernel(launch, grid, join_runs_kernel<kAdd, Fold, Ids>, fold, ids, out, s, parts);
+    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(s.chunks, kCombineWarps)),
+                         static_cast<unsigned>(ceil_div<int64_t>(s.columns, 32 * kCombineColumns<typename Op::Acc>))),
+                    dim3(kCombineThreads)};
+    return launch_kernel(launch, grid, combine_partials_kernel<kAdd, Op, Ids>, op, ids, out, s, partials);
 }
 
-// Of sums.
+// Sums, without counts.
 template <bool kAdd, class T>
-Status join_runs(const Launch& launch, const RunShape& s, const RunParts<compute_t<T>>& parts, T* out) {
-    return join_runs<kAdd>(launch, s, parts, out, SumFold<T>{}, IdArray{});
+Status combine_partials(const Launch& launch, const RunShape& s, const RunParts<compute_t<T>>& partials, T* out) {
+    return combine_partials<kAdd>(launch, s, partials, out, SumFold<T>{}, IdArray{});
 }
 
 // --- Host ------------------------------------------------------------------------------------------------------------

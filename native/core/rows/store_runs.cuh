@@ -1,7 +1,7 @@
-// Folds of runs, every target written: out[t] = the fold of the rows with id t.
+// Segmented reduction that writes every target: out[t] = reduction of the rows with id t.
 //
-// Chunks divide rows and targets together, as a merge of the rows' ids with the targets' ends does (merge path: Odeh et al.
-// 2012; for sums over runs: Merrill and Garland 2016), so that neither long runs nor empty targets unbalance them.
+// Chunks split the merge of row ids with target ends (merge path: Odeh et al. 2012; for segmented sums: Merrill and
+// Garland 2016), so that neither long segments nor empty targets unbalance them.
 #pragma once
 
 #include <algorithm>
@@ -12,79 +12,79 @@
 
 namespace bk {
 
-// Rows and targets at which chunk boundary `chunk` lies.
+// Merge-path coordinate of a chunk boundary.
 struct RunBoundary {
     uint32_t row;
     int32_t target;
 };
 
-// Both boundaries of a chunk.
-template <bool kParts, class Ids>
+// Merge-path search for both boundaries of a chunk.
+template <bool kSplitsRuns, class Ids>
 BK_DEVICE void find_boundaries(Ids ids, const RunShape& s, int64_t chunk, int group, int lane, RunBoundary (&boundary)[2]) {
     int64_t low[2], high[2], goal[2];
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
-        goal[e] = (kParts ? s.items : int64_t{s.targets}) * (chunk + e) / s.chunks;
-        low[e] = kParts ? max(goal[e] - s.targets, int64_t{0}) : 0;
-        high[e] = kParts ? min(goal[e], int64_t{s.rows}) : s.rows;
+        goal[e] = (kSplitsRuns ? s.items : int64_t{s.targets}) * (chunk + e) / s.chunks;
+        low[e] = kSplitsRuns ? max(goal[e] - s.targets, int64_t{0}) : 0;
+        high[e] = kSplitsRuns ? min(goal[e], int64_t{s.rows}) : s.rows;
     }
-    // Of the first k items, row i is one if it comes before the end of target k - i - 1.
+    // Row i is among the first k merged items if it precedes the end of target k - i - 1.
     group_search(low, high, group, lane,
-                 [&](int e, int64_t i) { return clamp_id(ids[i], s.targets) > (kParts ? goal[e] - i - 1 : goal[e] - 1); });
+                 [&](int e, int64_t i) { return clamp_id(ids[i], s.targets) > (kSplitsRuns ? goal[e] - i - 1 : goal[e] - 1); });
 #pragma unroll
     for (int e = 0; e < 2; ++e)
-        boundary[e] = {static_cast<uint32_t>(low[e]), static_cast<int32_t>(kParts ? goal[e] - low[e] : goal[e])};
+        boundary[e] = {static_cast<uint32_t>(low[e]), static_cast<int32_t>(kSplitsRuns ? goal[e] - low[e] : goal[e])};
 }
 
-template <int N, class Fold, class T>
-BK_DEVICE void fold_row(const Fold& fold, typename Fold::Acc (&acc)[N], const Vec<T, N>& row, uint32_t number) {
+template <int N, class Op, class T>
+BK_DEVICE void fold_row(const Op& op, typename Op::Acc (&acc)[N], const Vec<T, N>& row, uint32_t number) {
 #pragma unroll
-    for (int i = 0; i < N; ++i) fold.add(acc[i], widen(row.lane[i]), number);
+    for (int i = 0; i < N; ++i) op.add(acc[i], widen(row.lane[i]), number);
 }
 
-template <int N, class Fold>
-BK_DEVICE void store_folded(const Fold& fold, typename Fold::Result* out, const typename Fold::Acc (&acc)[N], int64_t count) {
-    Vec<typename Fold::Result, N> row;
+template <int N, class Op>
+BK_DEVICE void store_reduced(const Op& op, typename Op::Result* out, const typename Op::Acc (&acc)[N], int64_t count) {
+    Vec<typename Op::Result, N> row;
 #pragma unroll
-    for (int i = 0; i < N; ++i) row.lane[i] = fold.finish(acc[i], count);
+    for (int i = 0; i < N; ++i) row.lane[i] = op.finish(acc[i], count);
     if constexpr (sizeof(row) <= kVectorBytes)
         store_once<N>(out, row);
     else
         store<N>(out, row);
 }
 
-// With kParts false the chunks divide the targets alone, so that no run crosses one and no parts are needed.
-template <bool kParts, int N, class Fold, class Source, class Ids>
-__global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a multiprocessor
-    store_runs_kernel(Fold fold, Source source, Ids ids, typename Fold::Result* out, RunShape s,
-                      RunParts<typename Fold::Acc> parts, int group) {
+// kSplitsRuns false: chunks are whole targets, so that no segment crosses a boundary and no partials are stored.
+template <bool kSplitsRuns, int N, class Op, class Source, class Ids>
+__global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps per SM
+    store_runs_kernel(Op op, Source source, Ids ids, typename Op::Result* out, RunShape s, RunParts<typename Op::Acc> partials,
+                      int group) {
     using T = typename Source::Element;
-    using Acc = typename Fold::Acc;
-    const RowLane place = RowLane::here<N>(group);
-    const int64_t chunk = place.worker, column = place.column;
+    using Acc = typename Op::Acc;
+    const RowLane self = RowLane::here<N>(group);
+    const int64_t chunk = self.worker, column = self.column;
     if (chunk >= s.chunks) return;
     const bool inside = column < s.columns;
     RunBoundary boundary[2];
-    find_boundaries<kParts>(ids, s, chunk, group, place.lane, boundary);
+    find_boundaries<kSplitsRuns>(ids, s, chunk, group, self.lane, boundary);
     const RunBoundary begin = boundary[0], end = boundary[1];
 
-    bool is_continued = kParts && begin.row > 0 && clamp_id(ids[begin.row - 1], s.targets) == begin.target;
+    bool is_continued = kSplitsRuns && begin.row > 0 && clamp_id(ids[begin.row - 1], s.targets) == begin.target;
     int32_t current = begin.target, head_target = -1;
     uint32_t count = 0;  // rows of the current target in this chunk
     Acc acc[N];
     const auto clear = [&] {
         count = 0;
 #pragma unroll
-        for (int i = 0; i < N; ++i) acc[i] = fold.identity();
+        for (int i = 0; i < N; ++i) acc[i] = op.identity();
     };
     clear();
     const auto end_target = [&] {
         if (is_continued) {
-            keep_part(parts.head, chunk, s, column, acc);
+            store_chunk_partial(partials.head, chunk, s, column, acc);
             head_target = current;
             is_continued = false;
         } else if (inside) {
-            store_folded<N>(fold, out + current * s.columns + column, acc, count);
+            store_reduced<N>(op, out + current * s.columns + column, acc, count);
         }
         clear();
         ++current;
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
         queue.take(value);
         if (row + kRowBatch <= end.row && id[0] == current && id[kRowBatch - 1] == current) {
 #pragma unroll
-            for (int u = 0; u < kRowBatch; ++u) fold_row<N>(fold, acc, value[u], row + u);
+            for (int u = 0; u < kRowBatch; ++u) fold_row<N>(op, acc, value[u], row + u);
             count += kRowBatch;
         } else {
 #pragma unroll
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
                 if (row + u >= end.row) continue;
                 while (current < id[u] && current < end.target) end_target();
                 if (current != id[u]) continue;
-                fold_row<N>(fold, acc, value[u], row + u);
+                fold_row<N>(op, acc, value[u], row + u);
                 ++count;
             }
         }
@@ -130,42 +130,42 @@ __global__ void __launch_bounds__(kRunThreads, 8)  // 64 registers: 32 warps a m
         end_copy_group();
     }
     while (current < end.target) end_target();
-    if (!kParts) return;
-    keep_part(parts.tail, chunk, s, column, acc);
-    if (place.lane == 0 && blockIdx.y == 0) {
-        parts.head_target[chunk] = head_target;
-        parts.tail_target[chunk] = end.target;
+    if (!kSplitsRuns) return;
+    store_chunk_partial(partials.tail, chunk, s, column, acc);
+    if (self.lane == 0 && blockIdx.y == 0) {
+        partials.head_target[chunk] = head_target;
+        partials.tail_target[chunk] = end.target;
     }
 }
 
-// parts == nullptr: no workspace, chunks of whole targets; not where kAlwaysParts, which saves the kernels for it.
-template <bool kAlwaysParts = false, class Source, class Ids, class Fold>
-Status fold_runs(const Launch& launch, RunShape s, const Source& source, Ids ids, const Fold& fold, typename Fold::Result* out,
-                 const RunParts<typename Fold::Acc>* parts) {
+// partials == nullptr: no workspace, chunks of whole targets. kAlwaysPartials: never null, which saves those kernels.
+template <bool kAlwaysPartials = false, class Source, class Ids, class Op>
+Status fold_runs(const Launch& launch, RunShape s, const Source& source, Ids ids, const Op& op, typename Op::Result* out,
+                 const RunParts<typename Op::Acc>* partials) {
     using T = typename Source::Element;
     RowGroups groups;
     BK_TRY(choose_run_groups(s, source, out, &groups));
-    if constexpr (!kAlwaysParts) {
-        if (parts == nullptr) {
+    if constexpr (!kAlwaysPartials) {
+        if (partials == nullptr) {
             s.chunks = std::min<int64_t>(s.targets, std::max<int64_t>(s.chunks, s.targets / 8));
             return with_run_lanes<T>(groups.lanes, [&](auto lanes) {
-                return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<false, lanes(), Fold, Source, Ids>, fold,
-                                     source, ids, out, s, RunParts<typename Fold::Acc>{}, groups.group);
+                return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<false, lanes(), Op, Source, Ids>, op,
+                                     source, ids, out, s, RunParts<typename Op::Acc>{}, groups.group);
             });
         }
     }
     BK_TRY(with_run_lanes<T>(groups.lanes, [&](auto lanes) {
-        return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<true, lanes(), Fold, Source, Ids>, fold, source,
-                             ids, out, s, *parts, groups.group);
+        return launch_kernel(launch, run_grid(s, groups), store_runs_kernel<true, lanes(), Op, Source, Ids>, op, source, ids,
+                             out, s, *partials, groups.group);
     }));
-    return join_runs<false>(launch, s, *parts, out, fold, ids);
+    return combine_partials<false>(launch, s, *partials, out, op, ids);
 }
 
-// Sums.
+// Segmented sum.
 template <class Source, class I, class T = typename Source::Element>
 Status store_runs(const Launch& launch, const RunShape& s, const Source& source, const I* ids, T* out,
-                  const RunParts<compute_t<T>>* parts) {
-    return fold_runs(launch, s, source, ids, SumFold<T>{}, out, parts);
+                  const RunParts<compute_t<T>>* partials) {
+    return fold_runs(launch, s, source, ids, SumFold<T>{}, out, partials);
 }
 
 }  // namespace bk

@@ -1,9 +1,9 @@
-// Teams: threads that do one piece of work together, each its share of every loop. On a GPU a block is one, on the CPU a thread
-// is a team by itself. For work whose loops depend on data, as they do along lists and through time.
+// Cooperative groups for CUDA and CPU: a team is a thread block on a GPU, and a single thread on the CPU. For items
+// whose inner loops are data-dependent, along lists or through time.
 //
-// A job is a trivially copyable struct with `void operator()(const Team&, int64_t item) const`. In it every thread does the
-// indices rank, rank + size, ... of a loop; what one writes, others read behind sync(). Each thread passes the same sync()s. A
-// team has kTeamScratch bytes of memory that its threads share, if the job asks for them.
+// A job is a trivially copyable struct with `void operator()(const Team&, int64_t item) const`. Each thread takes the
+// indices rank, rank + size, ... of every loop; writes are visible to the team after sync(), which all threads call
+// alike. A team shares kTeamScratch bytes of scratch if has_scratch.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace bk {
 
 constexpr int kTeamScratch = 10240;
 
-// job(team, item) for each item of [0, items), which touches about `bytes` of memory, in each of `rounds` one after another.
+// job(team, item) for each item in [0, items), which touches about `bytes` of memory in each of `rounds` rounds.
 template <class Job>
 Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job, bool has_scratch = false,
                  int64_t rounds = 1);

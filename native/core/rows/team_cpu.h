@@ -10,7 +10,7 @@ struct Team {
     void* scratch;
     int rank = 0, size = 1;
     BK_HD void sync() const {}
-    // The sum, or the largest number, over the threads of a team; all of them get it.
+    // All-reduce over the team: a single thread.
     template <class C>
     BK_HD C sum(C mine) const {
         return mine;

@@ -8,7 +8,7 @@
 
 namespace bk {
 
-constexpr int kMostTeamThreads = 256;
+constexpr int kMaxTeamThreads = 256;
 
 struct Team {
     void* scratch;
@@ -18,14 +18,14 @@ struct Team {
         __syncthreads();
 #endif
     }
-    // The sum, or the largest number, over the threads of a team, in a fixed order; all of them get it.
+    // All-reduce over the team in a fixed order.
     template <class C>
     BK_HD C sum(C mine) const {
-        return fold(mine, Sum{});
+        return reduce(mine, Sum{});
     }
     template <class C>
     BK_HD C largest(C mine) const {
-        return fold(mine, Largest{});
+        return reduce(mine, Largest{});
     }
 
 private:
@@ -41,18 +41,18 @@ private:
             return b > a ? b : a;
         }
     };
-    // Of each warp by shuffles, then of the warps one after another.
-    template <class C, class Fold>
-    BK_HD C fold(C mine, const Fold& both) const {
+    // Shuffles within each warp, then the warps in order.
+    template <class C, class Op>
+    BK_HD C reduce(C mine, const Op& op) const {
 #if BK_IN_KERNEL
-        __shared__ C part[kMostTeamThreads / 32];
+        __shared__ C partial[kMaxTeamThreads / 32];
 #pragma unroll
-        for (int distance = 1; distance < 32; distance *= 2) mine = both(mine, shuffle_xor(mine, distance));
+        for (int distance = 1; distance < 32; distance *= 2) mine = op(mine, shuffle_xor(mine, distance));
         __syncthreads();
-        if (rank % 32 == 0) part[rank / 32] = mine;
+        if (rank % 32 == 0) partial[rank / 32] = mine;
         __syncthreads();
-        C all = part[0];
-        for (int warp = 1; warp < size / 32; ++warp) all = both(all, part[warp]);
+        C all = partial[0];
+        for (int warp = 1; warp < size / 32; ++warp) all = op(all, partial[warp]);
         return all;
 #else
         return mine;
@@ -61,7 +61,7 @@ private:
 };
 
 template <class Job>
-__global__ void __launch_bounds__(kMostTeamThreads) team_kernel(const Job job) {
+__global__ void __launch_bounds__(kMaxTeamThreads) team_kernel(const Job job) {
     BK_LAUNCH_SHARED(uint4, scratch);
     job(Team{scratch, static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x)}, int64_t{blockIdx.x});
 }
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kMostTeamThreads) team_kernel(const Job job) {
 template <class Job>
 Status run_teams(const Launch& launch, int64_t items, int64_t bytes, const Job& job, bool has_scratch, int64_t) {
     if (items > kMaxGridX) return fail(Status::kUnsupported, "%lld rows are too many for one launch", (long long)items);
-    const unsigned threads = bytes <= 512 ? 32 : bytes <= 2048 ? 128 : kMostTeamThreads;
+    const unsigned threads = bytes <= 512 ? 32 : bytes <= 2048 ? 128 : kMaxTeamThreads;
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(items)), dim3(threads), 1, has_scratch ? kTeamScratch : 0u},
                          team_kernel<Job>, job);
 }
