@@ -1,7 +1,8 @@
-// Factors narrower than the tensor cores' on every chip, widened in registers.
+// mma steps for operands narrower than the tensor cores take: s4, u4 and b1 are widened to bytes in registers, fp8 to
+// f16.
 //
-// A sum does not care for the order of its terms, if A and B have the same one. So a word of either, whatever its place along
-// k, becomes words of wider elements one after another, and each takes part in a step of its own.
+// A dot product does not depend on the order along k if A and B agree on it. So a packed word becomes several words of
+// wider elements in sequence, and each goes through an mma of its own.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,14 @@
 
 namespace bk {
 
-// What an element is multiplied by as it is widened.
+// Factor that widening leaves in an element.
 template <class E>
 constexpr int kWidenedBy = 1;
 template <>
 constexpr int kWidenedBy<s4x2> = 16;
 
-// Part `i` of the elements of a word, as four bytes. Elements of s4 are 16 times what they were, bits 1 for a 0 and -1 for a
-// 1, so that products of equal bits are 1 and of others -1.
+// Word `i` of the widened elements, four bytes each. s4 comes out times 16; a bit becomes 1 for 0 and -1 for 1, so that
+// the product of equal bits is 1 and of different bits -1.
 template <class E>
 BK_DEVICE uint32_t widened(uint32_t word, int i);
 
@@ -50,7 +51,7 @@ uint32_t of_halves(uint32_t a, uint32_t b, const F& function) {
 }
 #endif
 
-// Two elements of f16 at once, each rounded to nearest even.
+// Packed f16 arithmetic, each lane rounded to nearest even.
 BK_DEVICE uint32_t times_halves(uint32_t a, uint32_t b) {
 #if BK_ON_GPU
     uint32_t result;
@@ -71,7 +72,7 @@ BK_DEVICE uint32_t minus_halves(uint32_t a, uint32_t b) {
 #endif
 }
 
-// Two elements of fp8, the lower or upper half of a word's, as two of f16. Exact; NaN stays one.
+// Converts two fp8 elements, the lower or upper half of a word, to f16x2: exact, NaN stays NaN.
 template <class E>
 BK_DEVICE uint32_t half_pair(uint32_t word, int half);
 
@@ -81,7 +82,7 @@ BK_DEVICE uint32_t half_pair<e5m2>(uint32_t word, int half) {
     return (two & 0xffu) << 8 | (two & 0xff00u) << 16;
 }
 
-// Exponent and mantissa moved into place are 2^-8 of the value, subnormals too. The fields of f16 reach as far as 480.
+// Shifting exponent and mantissa of e4m3 into f16 gives 2^-8 of the value, subnormals included. f16's fields reach 480.
 template <>
 BK_DEVICE uint32_t half_pair<e4m3>(uint32_t word, int half) {
     const uint32_t two = half == 0 ? word : word >> 16;
@@ -91,7 +92,7 @@ BK_DEVICE uint32_t half_pair<e4m3>(uint32_t word, int half) {
     return times_halves(magnitude << 7, 0x5c005c00u) | sign | nan;           // times 256
 }
 
-// A step over 32 bytes along k of elements that are parts of a byte, by steps of bytes.
+// mma over 32 bytes along k of sub-byte elements, by byte mmas.
 template <class Bytes, class E>
 struct StepOfBytes {
     using Sum = typename Bytes::Sum;
@@ -105,7 +106,7 @@ struct StepOfBytes {
     }
 };
 
-// A step over 32 elements of fp8, by two of f16.
+// mma over 32 fp8 elements, by two f16 mmas.
 template <class Halves, class E>
 struct StepOfHalves {
     using Sum = typename Halves::Sum;

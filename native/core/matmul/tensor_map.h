@@ -1,5 +1,5 @@
-// Descriptions of matrices that bulk tensor copies take (CUtensorMap). The driver writes them; it is asked for the function,
-// not linked to.
+// Tensor maps (CUtensorMap) that TMA loads take. The driver encodes them; its function is looked up at run time, not
+// linked.
 #pragma once
 
 #include <cuda.h>
@@ -21,7 +21,7 @@ constexpr CUtensorMapDataType tensor_type() {
     return std::is_same_v<E, bf16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
-// Null where the driver has none.
+// Returns null if the driver lacks the function.
 inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
     static void* known = nullptr;
     void* found = __atomic_load_n(&known, __ATOMIC_RELAXED);
@@ -41,8 +41,9 @@ inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
 }
 
-// `count` matrices of `lines` lines of `length` elements, aligned to 16 bytes as `pitch` and `step` are; boxes of `box` lines
-// of 128 bytes, swizzled, or of another multiple of 16, which lie as they are. False where there can be no such map.
+// Describes `count` matrices of outer x inner elements; data, `pitch` and `step` are aligned to 16 bytes. A box has
+// `box_outer` rows of 128 bytes with the 128-byte swizzle, or of another multiple of 16 bytes without one. Returns
+// false if no such map exists.
 template <class E>
 bool make_tensor_map(TensorMap* map, const E* data, int64_t length, int64_t lines, int64_t pitch, int64_t count, int64_t step,
                      int box, int line_bytes = 128) {

@@ -1,12 +1,12 @@
-// Instructions of a warp group, four warps that multiply together what shared memory holds: wgmma. sm_90 alone.
+// wgmma and the named barriers of warpgroups. sm_90a alone.
 //
-// A step multiplies 64 rows of A by kColumns columns of B over 32 bytes along k. Of the sums, thread t of the 128 has, with
-// w = t / 32, g = t % 32 / 4 and p = t % 4, of each eight columns 8j: d[4j] and d[4j + 1], columns 2p and 2p + 1 of row
-// 16w + g, and d[4j + 2] and d[4j + 3], the same columns of row 16w + g + 8.
+// A wgmma multiplies 64 rows of A by kColumns columns of B over 32 bytes along k. With w = t / 32, g = t % 32 / 4 and p
+// = t % 4, thread t of the 128 accumulates, for each eight columns 8j, columns 2p and 2p + 1 of row 16w + g in d[4j]
+// and d[4j + 1] and of row 16w + g + 8 in d[4j + 2] and d[4j + 3].
 //
-// Operands lie as bulk tensor copies with a swizzle of 128 bytes leave them (PTX ISA, "Asynchronous warpgroup level matrix
-// shared memory layout"): "deep", a row of A or column of B each 128 bytes along k; "wide", blocks of 64 neighbours across k,
-// 128 bytes, one line for each k.
+// Shared-memory operands have the 128-byte swizzle of TMA loads (PTX ISA, "Asynchronous warpgroup level matrix shared
+// memory layout"). K-major: each row of A or column of B is 128 bytes along k. MN-major: blocks of 64 elements across
+// k, 128 bytes for each k.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,30 @@ namespace bk {
 
 constexpr int kSwizzleBytes = 128, kSwizzleLines = 8;
 
-// Where a step's operand begins in shared memory, and how it goes on: of wide ones, `across` bytes lie between blocks of 64.
+// Shared-memory matrix descriptor; `across` is the byte distance between blocks of 64 of an MN-major operand.
 BK_DEVICE uint64_t operand_descriptor(uint32_t address, uint32_t across) {
     constexpr uint64_t kSwizzle128 = uint64_t(1) << 62;
     constexpr uint64_t kGroup = uint64_t(kSwizzleBytes * kSwizzleLines / 16) << 32;
     return kSwizzle128 | kGroup | static_cast<uint64_t>(across >> 4) << 16 | (address >> 4 & 0x3fff);
 }
 
-// Registers that a step writes are not touched between these two but by steps.
+// Accumulator registers must not be touched between the fence and the wait, except by wgmma.
 BK_DEVICE void begin_steps() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 BK_DEVICE void end_steps() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 
-// All but the last kPending batches of steps are done.
+// Waits until at most kPending committed batches are in flight.
 template <int kPending>
 BK_DEVICE void wait_for_steps() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
 
-// Waits for as many threads of the block, those of the groups that multiply.
+// Synchronises the consumer warpgroups, kThreads threads in all.
 template <int kThreads>
 BK_DEVICE void wait_for_groups() {
     asm volatile("bar.sync 1, %0;" ::"n"(kThreads) : "memory");
 }
 
-// Two groups that take turns, kThreads in all: each waits for its own, and then gives one to the other.
+// Warpgroup order barrier (ping-pong): two consumer warpgroups of kThreads in all issue wgmma alternately.
 template <int kThreads>
 BK_DEVICE void wait_for_turn(int group) {
     asm volatile("bar.sync %0, %1;" ::"r"(group + 2), "n"(kThreads) : "memory");
@@ -52,7 +52,7 @@ BK_DEVICE void give_turn(int group) {
     asm volatile("bar.arrive %0, %1;" ::"r"(group + 2), "n"(kThreads) : "memory");
 }
 
-// Registers for a warp of the group, of a block's that was launched with as many for all.
+// setmaxnreg: the producer warps release registers, the consumer warpgroups acquire them.
 template <int kCount>
 BK_DEVICE void take_registers() {
     asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
@@ -62,7 +62,7 @@ BK_DEVICE void give_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
 }
 
-// d += a b, or d = a b where `adds` is 0.
+// wgmma of element type E: d += a b, or d = a b if `is_adding` is 0.
 template <class E, int kColumns>
 struct GroupStep;
 
@@ -107,7 +107,7 @@ BK_FLOAT_STEP(bf16, 64, 128, "m64n128k16", "f32.bf16.bf16", "%64", "%65", "%66",
 BK_FLOAT_STEP(bf16, 128, 256, "m64n256k16", "f32.bf16.bf16", "%128", "%129", "%130", "%131", "%132")
 #undef BK_FLOAT_STEP
 
-// A from registers, 64 rows of which each warp of the group has 16, as lanes have them for a step of TensorStep; B lies deep.
+// wgmma with A in registers: 64 rows, 16 for each warp, in the fragment layout of Mma; B is K-major.
 template <class E, int kColumns>
 struct GroupStepOfWords;
 
@@ -126,7 +126,7 @@ BK_WORDS_STEP(f16, 32, 64, "m64n64k16", "f32.f16.f16", "%32", "%33", "%34", "%35
 BK_WORDS_STEP(f16, 64, 128, "m64n128k16", "f32.f16.f16", "%64", "%65", "%66", "%67", "%68", "%69")
 #undef BK_WORDS_STEP
 
-// All but 16-bit elements lie deep alone. Those of f32 are numbers of TF32: what more they have is not looked at.
+// Other than 16-bit operands must be K-major. f32 operands must already be rounded to TF32: the low bits are ignored.
 #define BK_DEEP_STEP(element, sum, constraint, count, columns, shape, types, a, b, adds, signs)                      \
     template <>                                                                                                      \
     struct GroupStep<element, columns> {                                                                             \

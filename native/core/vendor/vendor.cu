@@ -12,13 +12,13 @@
 
 namespace bk {
 
-// A handle with the place that it serves. Seats are never taken off the list but at exit.
+// A pooled library handle and the key it was last bound to. Entries leave the pool only at exit.
 struct VendorSeat {
     struct Place {
         Vendor library;
         uint64_t context;
         cudaStream_t stream;
-        const void* thread;  // of a per-thread stream, else null
+        const void* thread;  // set for a per-thread stream, else null
 
         bool operator==(const Place& other) const {
             return library == other.library && context == other.context && stream == other.stream && thread == other.thread;
@@ -51,7 +51,7 @@ Status missing(const VendorEntry& entry, const char* reason) {
                 entry.sonames[0], two ? ", " : "", two ? entry.sonames[1] : "", entry.package_13, entry.package_12);
 }
 
-// Leaves the loader's reason in `reason`, unless it is that there is no such file.
+// Stores the loader's error in `reason`, unless the file does not exist.
 void* try_open(const char* soname, char* reason, size_t size) {
     void* const library = dlopen(soname, RTLD_NOW);
     const char* const error = library == nullptr ? dlerror() : nullptr;
@@ -61,7 +61,7 @@ void* try_open(const char* soname, char* reason, size_t size) {
     return library;
 }
 
-// Threads that race here open the same file, which stays open.
+// Threads that race here open the same file, which is never closed.
 Status open_library(Vendor id, void** out) {
     const VendorEntry& entry = entry_of(id);
     std::atomic<void*>& known = opened[static_cast<size_t>(id)];
@@ -101,8 +101,8 @@ Status find_symbol(const VendorEntry& entry, void* library, const char* symbol, 
 
 // --- Contexts and streams --------------------------------------------------------------------------------------------
 
-// A number that no other context of this process has or had; 0 if the driver does not answer. The runtime, which has opened
-// the driver, has no function for it, and to ask for the legacy stream's number breaks captures.
+// Returns the context's id, unique in this process; 0 if the driver does not answer. The runtime, which has opened the
+// driver, has no function for it, and querying the legacy stream's id breaks captures.
 uint64_t current_context() {
     static std::atomic<void*> known{nullptr};
     void* function = known.load(std::memory_order_acquire);
@@ -123,7 +123,7 @@ const void* this_thread() {
 
 // --- Handles ---------------------------------------------------------------------------------------------------------
 
-// The mutex guards the list; nobody calls NVIDIA's libraries while holding it.
+// The mutex guards the pool; it is never held during a call into NVIDIA's libraries.
 std::mutex mutex;
 VendorSeat* seats = nullptr;
 std::atomic<bool> is_watched[kVendorCount];
@@ -136,8 +136,8 @@ void after_fork_in_child() {
     mutex.unlock();
 }
 
-// An idle handle of the place, else, where no more may be made, the handle of its library and context that was idle for
-// longest; null where there is none.
+// Returns an idle handle with this key, else, if no more may be created, the least recently used idle one of the same
+// library and context, else null.
 VendorSeat* take(const Place& place, bool is_capturing) {
     const std::lock_guard<std::mutex> guard(mutex);
     VendorSeat *same = nullptr, *oldest = nullptr;
@@ -160,8 +160,8 @@ void give_back(VendorSeat* seat) {
     seat->last_use = ++uses;
 }
 
-// By each lease: a stream of the handle's last place may be gone, and another one have its address. Library and context stay
-// as they are, since take() reads those of leased seats.
+// Each lease rebinds: the stream of the handle's last key may be destroyed, and another one have its address. Library
+// and context do not change, since acquire() reads those of leased entries.
 Status serve(VendorSeat* seat, const Place& place) {
     const int result = seat->set_stream == nullptr ? 0 : seat->set_stream(seat->handle, place.stream);
     if (result != 0)
@@ -171,7 +171,7 @@ Status serve(VendorSeat* seat, const Place& place) {
     return Status::kOk;
 }
 
-// Handles of other contexts, and those in use on threads that still run, are left to the driver.
+// Handles of other contexts, and those leased by running threads, are left to the driver.
 void destroy_idle() {
     const uint64_t context = current_context();
     if (context == 0) return;
@@ -197,8 +197,8 @@ void destroy_idle() {
     }
 }
 
-// Registered anew after the first handle of each library: what is registered last runs first, before the destructors of
-// every library that has handles by then.
+// Registers again after the first handle of each library: exit handlers run in reverse, so this one runs before the
+// destructors of every library that has handles by then.
 void watch_exit(Vendor library) {
     if (!is_watched[static_cast<size_t>(library)].exchange(true)) atexit(destroy_idle);
 }
