@@ -1,4 +1,4 @@
-// Blocks of results by instructions that sum products of neighbours along k, of AVX-512.
+// GEMM microkernels on AVX-512 dot products (vdpbf16ps, vpdpbusd), which sum adjacent products along k.
 #include "gemm/block_kernel_cpu.h"
 
 #include <algorithm>
@@ -10,7 +10,6 @@
 
 namespace bk {
 
-// The least of each lane first.
 BK_FOR_AVX512 int32_t least_of_bf16(const void* elements, int64_t line, int rows, int64_t count) {
     constexpr int kLanes = 32;
     typedef uint16_t Bits __attribute__((may_alias));
@@ -30,7 +29,7 @@ BK_FOR_AVX512 int32_t least_of_bf16(const void* elements, int64_t line, int rows
     return least;
 }
 
-// The exponent of the least element that is no zero, by its bits less one: far down for a subnormal.
+// Exponent of the smallest nonzero element, given its bits less one: far below any normal one for a subnormal.
 static int exponent_of(int32_t least) { return least == 0xffff ? 1000 : least < 0x7f ? -100000 : (least + 1) / 128 - 127; }
 
 bool has_normal_products(int32_t least_a, int32_t least_b) {
@@ -60,7 +59,7 @@ struct DotSum<Dot::kU8> : DotSum<Dot::kS8> {};
 BK_FOR_AVX512_DOT inline __m512 added(__m512 x, __m512 y) { return _mm512_add_ps(x, y); }
 BK_FOR_AVX512_DOT inline __m512i added(__m512i x, __m512i y) { return _mm512_add_epi32(x, y); }
 
-// Products of pairs as bf16 has them, and the sums, in f32, no subnormals lost.
+// Sums products of bf16 pairs in f32 by FMA, which keeps subnormals.
 BK_FOR_AVX512_DOT inline __m512 add_widened(__m512 sum, __m512i a, __m512i b) {
     typedef uint32_t Bits __attribute__((vector_size(64)));
     const Bits in_a = reinterpret_cast<Bits>(a), in_b = reinterpret_cast<Bits>(b);
@@ -145,7 +144,7 @@ const int32_t* notes_of(const void* panel, int64_t units) {
     return reinterpret_cast<const int32_t*>(static_cast<const char*>(panel) + panel_notes(units * 4));
 }
 
-// Where the instructions would lose something the pairs are widened.
+// Pairs are widened to f32 if the dot product could flush a subnormal.
 void multiply_pairs(int64_t units, const void* a, int64_t line, bool is_turned, const void* b, int64_t width, void* sums,
                     bool adds) {
     const int32_t least = line == 0 ? *notes_of(a, units * kRows) : least_of_bf16(a, line, kRows, 2 * units);
@@ -172,8 +171,8 @@ void note_least(uint32_t* panel, int64_t units) {
     panel[panel_notes(units * 4) / 4] = static_cast<uint32_t>(least_of_bf16(panel, 0, 1, 2 * units));
 }
 
-// Factors of A are moved by 128 to become unsigned, or signed where B's are unsigned: 128 times the sum of B's is too much in
-// the sums, or too little.
+// A is shifted by 128 to be unsigned, or signed if B is unsigned. That adds 128 times the sum of B's column, with
+// either sign, to every result; the accumulators start from its negative.
 template <Dot kDot>
 BK_FOR_AVX512_DOT void note_sums(uint32_t* panel, int64_t units) {
     const __m512i factor = _mm512_set1_epi8(-128);

@@ -1,4 +1,4 @@
-// Blocks of results in vector registers.
+// GEMM microkernels on FMA, in GCC vectors of 16, 32 and 64 bytes.
 #include "gemm/block_kernel_cpu.h"
 
 #include "gemm/compensated_cpu.h"

@@ -1,4 +1,4 @@
-// Which blocks are packed when, and by whom.
+// GEMM driver on the CPU: blocking (MC, NC, KC), packing and threads around the microkernel.
 #include "gemm/matmul_blocks_cpu.h"
 
 #include <algorithm>
@@ -10,21 +10,21 @@ namespace bk {
 
 namespace {
 
-constexpr int64_t kUnits = 256, kMostRows = 512, kMostColumns = 2016;  // of what is packed in a workspace
-constexpr int64_t kLeast = int64_t{160} * 160 * 160;                   // products for which that pays
-constexpr int64_t kStack = 16 * 1024 + 512;                            // with all else that a call takes at most 32 KiB
-constexpr int64_t kSpanTerms = 32768;  // longer sums are compensated ones of the sums of as many terms
+constexpr int64_t kUnits = 256, kMostRows = 512, kMostColumns = 2016;  // block sizes with a workspace
+constexpr int64_t kLeast = int64_t{160} * 160 * 160;                   // multiplications from which that pays
+constexpr int64_t kStack = 16 * 1024 + 512;                            // a call uses at most 32 KiB of stack in all
+constexpr int64_t kSpanTerms = 32768;  // longer sums are compensated sums of slices of that length
 
 bool is_large(int64_t m, int64_t n, int64_t k) { return m > 8 && n > 8 && k > 8 && m * n >= kLeast / k; }
 
 int64_t rounded_up(int64_t count, int64_t to) { return ceil_div(count, to) * to; }
 
-// The extent of one of as few equal parts as hold `count`, of at most `most` each.
+// Block size that splits `count` evenly into as few blocks of at most `most` as possible.
 int64_t even_part(int64_t count, int64_t most, int64_t to) {
     return count == 0 ? to : rounded_up(ceil_div(count, ceil_div(count, most)), to);
 }
 
-// Bytes of panels, and what is packed at once.
+// Block sizes, and bytes of the packed panels.
 struct Blocks {
     const BlockKernel& kernel;
     int64_t depth, rows, columns;
@@ -35,10 +35,11 @@ struct Blocks {
     int64_t sums_bytes() const { return int64_t{kernel.rows} * kernel.columns * kernel.sum_bytes; }
     int64_t across() const { return columns / kernel.columns; }
     int64_t down() const { return rows / kernel.rows; }
-    // Whether sums of k terms have totals beside them, to which they are added after each span of terms.
+    // Whether sums over k have compensated totals, updated after each span of K elements.
     static bool has_totals(const BlockKernel& kernel, int64_t k) { return kernel.add_block != nullptr && k > kSpanTerms; }
     int64_t span() const { return ceil_div(kSpanTerms, depth) * depth; }
-    // Adds a block that has all terms before `end`, of k; the sums become errors, with which the next span begins.
+    // Adds a block summed up to `end`, of k, to its totals; the sums become rounding errors, from which the next span
+    // starts.
     void add_span(int64_t end, int64_t k, int64_t width, char* totals, char* sums) const {
         if (end % span() != 0 && end < k) return;
         if (end <= span()) std::memset(totals, 0, static_cast<size_t>(sums_bytes()));
@@ -52,7 +53,7 @@ Blocks blocks_of_workspace(const BlockKernel& kernel, int64_t m, int64_t n, int6
             even_part(n, kMostColumns / kernel.columns * kernel.columns, kernel.columns)};
 }
 
-// The largest that products of no larger extents have: what a workspace must hold, so that its size never falls as one grows.
+// Upper bound on the blocks of all smaller GEMMs: the workspace size must grow monotonically.
 Blocks largest_blocks(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k) {
     const int64_t most = std::min(kUnits * kernel.terms, kernel.most_terms);
     return {kernel, rounded_up(std::min(k, most), 8), rounded_up(std::min(m, kMostRows), kernel.rows),
@@ -98,7 +99,7 @@ struct Part {
         }
     }
 
-    // Panels [begin, end) of A by one of B.
+    // Multiplies panels [begin, end) of A by one of B.
     void multiply(int64_t panel, int64_t begin, int64_t end) const {
         const BlockKernel& kernel = blocks.kernel;
         const bool is_first = k0 == 0, is_last = k0 + depth >= p.k;
@@ -129,7 +130,6 @@ struct Part {
     }
 };
 
-// Rows [first, last) of product g.
 void multiply_with(const Buffers& to, const Blocks& blocks, const BlockedMatmul& p, int64_t g, int64_t first, int64_t last) {
     for (int64_t j = 0; j < p.n; j += blocks.columns)
         for (int64_t i = first; i < last; i += blocks.rows)
@@ -144,18 +144,18 @@ void multiply_with(const Buffers& to, const Blocks& blocks, const BlockedMatmul&
 
 // --- on the stack ---
 
-// A thread's tile: one panel of B, and as many rows as there is room for sums of, or any number where no sums have to wait.
+// A thread's tile: one panel of B, and the rows whose accumulators fit; any number if k is one block.
 Blocks blocks_of_stack(const BlockKernel& kernel, int64_t m, int64_t k) {
     const Blocks whole{kernel, std::max<int64_t>(rounded_up(k, 8), 8), m, kernel.columns};
     if (k <= kernel.most_terms && whole.a_bytes() + whole.b_bytes() + whole.sums_bytes() <= kStack) return whole;
-    // Panels of whole vectors, and sums of as many rows as there is room for beside them.
+    // Whole-vector panels take half of the stack, accumulators the rest.
     const int64_t units = kStack / 2 / ((kernel.rows + kernel.columns) * kernel.unit_bytes) / 16 * 16;
     const Blocks part{kernel, std::min(units * kernel.terms, kernel.most_terms), kernel.rows, kernel.columns};
     const int64_t left = kStack - part.a_bytes() - part.b_bytes(), copies = Blocks::has_totals(kernel, k) ? 2 : 1;
     return {kernel, part.depth, left / (copies * part.sums_bytes()) * kernel.rows, kernel.columns};
 }
 
-// Asks for `lines` from `first`, terms [k, k + depth) of each, before they are packed.
+// Prefetches `count` rows of A or columns of B from `first`, [k, k + depth) of each, before they are packed.
 void fetch(const FactorBytes& of, int64_t g, int64_t first, int64_t lines, int64_t k, int64_t depth) {
     if (of.base == nullptr) return;
     const char* from = of.base + g * of.step + first * of.line + k * of.k;
@@ -201,7 +201,7 @@ void multiply_tile(const BlockedMatmul& p, const Blocks& blocks, char* scratch, 
     } while (k < p.k);
 }
 
-// Rows [first, last). Tiles of a strip of rows one after another: what they read of A stays in a cache.
+// Computes rows [first, last). Consecutive tiles share rows of A, which stay in cache.
 void multiply_on_stack(const BlockedMatmul& p, int64_t first, int64_t last) {
     const BlockKernel& kernel = *p.kernel;
     const int64_t m = last - first;
@@ -218,10 +218,10 @@ void multiply_on_stack(const BlockedMatmul& p, int64_t first, int64_t last) {
     });
 }
 
-// --- in rows of D that are still to be stored ---
+// --- in rows of D not yet stored ---
 
-// What is packed at once in so many bytes; without rows where a stack would do as well. Terms are a stack's, so that results do
-// not depend on where a product's factors are packed.
+// Blocks that fit `bytes`; zero rows if packing on the stack is as good. KC is that of the stack, so that results do
+// not depend on where operands are packed.
 Blocks blocks_of_room(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k, int64_t bytes) {
     constexpr int64_t kLeastRows = 48, kLeastColumns = 96;
     Blocks blocks = blocks_of_workspace(kernel, m, n, k);
@@ -237,8 +237,8 @@ Blocks blocks_of_room(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k
     return blocks;
 }
 
-// Computes rows from `first` on while others, half of what is left up to `last` at most, lend their place; returns the first
-// that is not done. Those from it on are so few that little could be packed.
+// Computes rows from `first` on while up to half of those left before `last` serve as scratch; returns the first row
+// not done. Too few remain to be worth packing.
 int64_t multiply_in_spare_rows(const BlockedMatmul& p, int64_t first, int64_t last) {
     const BlockKernel& kernel = *p.kernel;
     int64_t done = first;
@@ -261,7 +261,7 @@ void multiply_rows(const BlockedMatmul& p, int64_t first, int64_t last) {
     if (done < last) multiply_on_stack(p, done, last);
 }
 
-// Strips of rows, each a thread's own. Not inlined: what one thread calls needs little stack.
+// Gives each thread rows of its own. Not inlined: the single-threaded path needs little stack.
 BK_COLD void multiply_rows_apart(const BlockedMatmul& p, int64_t pieces) {
     const int64_t height = p.kernel->rows, strips = ceil_div(p.m, height);
     split_ranges(pieces, 1, [&](int64_t begin, int64_t end) {
@@ -270,7 +270,7 @@ BK_COLD void multiply_rows_apart(const BlockedMatmul& p, int64_t pieces) {
     });
 }
 
-// Threads take rows apart where each gets many: what they pack together takes a start of all threads for each part.
+// Threads split the rows if each gets many: packing together costs a fork-join for each block.
 void multiply_alone(const BlockedMatmul& p) {
     constexpr int64_t kLeastRows = 128;
     const int64_t threads = thread_count();

@@ -1,10 +1,9 @@
-// Products of matrices on the CPU: factors are packed, block after block, and multiplied by the loops of
+// Blocked GEMM on the CPU, after BLIS: operands are packed into panels and multiplied by the microkernel of
 // gemm/block_kernel_cpu.h.
 //
-// With a workspace, A and B are packed in parts of a size for the caches, which all threads share: some rows of A and columns
-// of B, some hundred terms deep, and the sums of their results lie there too until all terms are in. Without one, and where a
-// product is small, a thread packs what it needs onto its stack; but the last rows of D lend their place for parts as with a
-// workspace while those before them are computed. The order of additions depends on k alone.
+// With a workspace all threads share cache-sized packed blocks of A (MC x KC) and B (KC x NC), and partial sums stay in
+// it until k is complete. Without one, and for small problems, each thread packs onto its stack; if D is contiguous,
+// its last rows serve as the workspace while those before them are computed. The order of additions depends on k alone.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +14,15 @@
 
 namespace bk {
 
-// Where a factor lies: lines of A's rows or B's columns, in bytes. With a null base it lies in no simple way.
+// Strides of an operand in bytes, for prefetching; `stride` lies between rows of A or columns of B. A null base means
+// no simple layout.
 struct FactorBytes {
     const char* base;
     int64_t element, line, k, step;
 };
 
-// Rows of D, one behind another without gaps, that nothing is read of: until a row is stored its bytes may hold anything. Null
-// where they may not.
+// Contiguous rows of D that the op does not read: until a row is stored its bytes may hold scratch. Null if not
+// allowed.
 struct SpareRows {
     char* first = nullptr;
     int64_t bytes = 0, step = 0;
@@ -35,14 +35,14 @@ struct SpareRows {
     }
 };
 
-// A product, of which these functions of `problem` know elements and what becomes of sums. `depth` terms from k are packed, k a
-// multiple of 8; rows and columns behind the last of the matrix are zeros.
+// A GEMM whose elements `problem` packs and whose sums it stores. `depth` K elements from k are packed, k a multiple of
+// 8; rows and columns behind the last are zero-padded.
 struct BlockedMatmul {
     const BlockKernel* kernel;
     int64_t m, n, k, batch;
-    bool a_is_turned;  // in panels
-    bool a_is_units;   // elements of A along k are units as they lie
-    FactorBytes a, b;  // to be fetched ahead
+    bool a_is_turned;  // panels of A have MR units for each k
+    bool a_is_units;   // rows of A along k need no packing
+    FactorBytes a, b;  // for prefetching
     SpareRows spare;
     const void* problem;
     void (*pack_rows)(const void* problem, int64_t g, int64_t i, int64_t rows, int64_t k, int64_t depth, void* to);
@@ -50,7 +50,7 @@ struct BlockedMatmul {
     void (*store)(const void* problem, int64_t g, int64_t i, int64_t j, int64_t rows, int64_t columns, const void* sums);
 };
 
-// 0 for a product that has no use for it.
+// Returns 0 for a GEMM that does not use a workspace.
 size_t blocked_workspace(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k);
 
 Status multiply_blocked(const Launch& launch, const BlockedMatmul& p);

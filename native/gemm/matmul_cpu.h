@@ -1,7 +1,7 @@
-// Products of matrices on the CPU: elements for the blocks of gemm/matmul_blocks_cpu.h, and the last steps of results.
+// GEMM on the CPU: panels for the driver of gemm/matmul_blocks_cpu.h, and its epilogue.
 //
-// 8-bit integers are multiplied in f32, where a block's sum is exact (256 * 255^2 < 2^24), and added up in f64; or, where the
-// processor has dot products of them, in i32. Activations are applied by spans, compiled once (gemm/matmul_cpu.cpp).
+// 8-bit integers are multiplied in f32, where a block's sum is exact (256 * 255^2 < 2^24), and accumulated in f64, or
+// in i32 on processors with integer dot products. Activations run over spans, compiled once (gemm/matmul_cpu.cpp).
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ constexpr Packing kWidePacking = std::is_same_v<T, double>                 ? Pac
                                  : std::is_integral_v<matmul_element_t<T>> ? Packing::kF32Whole
                                                                            : Packing::kF32;
 
-// The packing for dot products of T, or kWidePacking<T>.
+// Packing for dot-product instructions, or kFmaPacking<T> if there are none for T.
 template <class T>
 constexpr Packing kDotPacking = !BK_ISA_DISPATCH                               ? kWidePacking<T>
                                 : std::is_same_v<matmul_element_t<T>, bf16>    ? Packing::kBf16Pairs
@@ -29,7 +29,7 @@ constexpr Packing kDotPacking = !BK_ISA_DISPATCH                               ?
                                 : std::is_same_v<matmul_element_t<T>, uint8_t> ? Packing::kU8Quads
                                                                                : kWidePacking<T>;
 
-// Sums of so many products of 8-bit integers fit i32.
+// Bound on k for which 8-bit products sum exactly in i32.
 constexpr int64_t kMostDotTerms = 32768;
 
 template <class T>
@@ -38,7 +38,7 @@ bool uses_dot(int64_t k) {
     return has_dot_products() && (kDotPacking<T> == Packing::kBf16Pairs || k <= kMostDotTerms);
 }
 
-// Columns of both matrices of B of a gated product, half a panel of the one beside half of the other.
+// Padded columns of both B of a gated GEMM: each panel is half of one and half of the other.
 inline int64_t gated_columns(const BlockKernel& kernel, int64_t n) {
     return ceil_div<int64_t>(n, kernel.columns / 2) * kernel.columns;
 }
@@ -121,16 +121,16 @@ Status multiply(const Launch& launch, const Matmul<T>& p) {
     return MatmulBlocks<T, kWidePacking<T>, 16>::multiply(launch, p);
 }
 
-// Rows of narrow elements promise to do without a workspace.
+// Ops on narrow elements promise to need no workspace.
 template <class T>
 constexpr bool kTakesWorkspace = !std::is_integral_v<matmul_element_t<T>> && !kIsFp8<matmul_element_t<T>>;
 
-constexpr double kThreadedWork = 65536;  // of products, for which it pays to start threads
+constexpr double kThreadedWork = 65536;  // multiplications from which starting threads pays
 
 inline double products(int64_t a, int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
 
-// do_product(k) for each k < count, of `work(k)` each: those that are more than two threads' shares one after another, by all
-// threads, and then the others, of which a thread has whole ones: a product is small beside the start of threads.
+// Runs do_product(k) for each k < count. Those whose work exceeds two threads' shares run one after another on all
+// threads; the others are distributed whole, since a small GEMM does not pay for starting threads.
 template <class Work, class Product>
 Status multiply_each(int64_t count, const Work& work, const Product& do_product) {
     double total = 0;
@@ -147,7 +147,7 @@ Status multiply_each(int64_t count, const Work& work, const Product& do_product)
     return found;
 }
 
-// Rows before the first group, and behind the last, are groups without terms.
+// Rows before the first group and behind the last become groups with k = 0.
 template <class T>
 Status multiply_groups(const Matmul<T>& p) {
     const bool of_rows = p.grouped == Grouped::kRows;
@@ -184,7 +184,7 @@ Status multiply_groups(const Matmul<T>& p) {
     });
 }
 
-// Products of extents of their own.
+// GEMMs of different sizes.
 template <class T>
 Status multiply_sizes(const Matmul<T>& p) {
     const auto work = [&](int64_t g) {

@@ -1,4 +1,4 @@
-// Packing of factors for the blocks of gemm/block_kernel_cpu.h.
+// Packing of A and B into panels for the microkernel of gemm/block_kernel_cpu.h.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// --- turning ---
+// --- transposes in registers ---
 
 template <class Unit, int kLanes>
 struct Turned {
@@ -21,13 +21,13 @@ struct Turned {
     typedef Unit Lanes __attribute__((vector_size(kLanes * sizeof(Unit))));
     typedef Whole Mask __attribute__((vector_size(kLanes * sizeof(Unit))));
 
-    // Lanes of a and b in turn, of their lower halves or their upper.
+    // Interleaves the lower or upper halves of a and b.
     template <int kFirst, size_t... kAt>
     static BK_HD Lanes interleave(Lanes a, Lanes b, std::index_sequence<kAt...>) {
         return BK_SHUFFLE(Mask, a, b, (kFirst + static_cast<int>(kAt) / 2 + (kAt % 2 != 0 ? kLanes : 0))...);
     }
 
-    // Rows become columns: as many steps as lanes have bits of their number.
+    // Transposes kLanes x kLanes units in log2(kLanes) steps of interleaves.
     static BK_HD void turn(Lanes (&v)[kLanes]) {
         constexpr auto kOrder = std::make_index_sequence<kLanes>();
         constexpr int kHalf = kLanes / 2;
@@ -45,9 +45,9 @@ struct Turned {
     }
 };
 
-// to[u * pitch + x] = unit u of line x, where line(x, first, count, room) says where units of a line are, up to 32 from a
-// multiple of 32: in `room`, where it may put them, or where they lie, if `count` is a multiple of 16. Columns behind the last
-// line are zeros.
+// to[u * pitch + x] = unit u of row x. row(x, first, count, buffer) returns the address of up to 32 units from a
+// multiple of 32 on: `buffer`, which it may fill, or memory, if `count` is a multiple of 16. Columns behind the last
+// row are zeros.
 template <int kBytes, class Unit, class Line>
 BK_HD void pack_turned(int64_t lines, int64_t units, int64_t pitch, Unit* to, const Line& line) {
     constexpr int kLanes = kBytes / static_cast<int>(sizeof(Unit)), kRun = 32;
@@ -85,13 +85,14 @@ BK_HD void pack_turned(int64_t lines, int64_t units, int64_t pitch, Unit* to, co
 
 // --- units of elements ---
 
-// Of `terms` neighbours along k the units, and of `count` neighbours across k one unit each, of `terms` terms k_step apart.
+// Converts elements to units: `terms` adjacent ones along k, or `count` adjacent ones across k, a unit each of `terms`
+// K elements k_step apart.
 template <class T, Packing kPacking>
 struct Units {
     using E = matmul_element_t<T>;
     using Unit = typename PackedUnit<kPacking>::Unit;
     static constexpr int kTerms = PackedUnit<kPacking>::kTerms;
-    static constexpr bool kIsUnits = std::is_same_v<T, Unit> || kTerms > 1;  // elements along k are units as they lie
+    static constexpr bool kIsUnits = std::is_same_v<T, Unit> || kTerms > 1;  // rows along k need no conversion
     static BK_HD Unit unit(E x) { return MatmulArithmetic<T>::term(x); }
 
     static BK_HD void along(const E* BK_RESTRICT from, int64_t terms, Unit* BK_RESTRICT to) {
@@ -139,7 +140,7 @@ struct Units {
 
 // --- panels ---
 
-// kWidth units for each step along k, kPitch apart.
+// Packs kWidth units for each step along k, kPitch apart.
 template <class T, Packing kPacking, int kWidth, int kPitch = kWidth>
 BK_HD void pack_across(const matmul_element_t<T>* from, int64_t k_step, int64_t count, int64_t depth,
                        typename PackedUnit<kPacking>::Unit* to) {
@@ -155,7 +156,7 @@ BK_HD void pack_across(const matmul_element_t<T>* from, int64_t k_step, int64_t 
     }
 }
 
-// A panel of A: rows of units along k, or turned.
+// Packs a panel of A: rows of units along k, or MR units for each k.
 template <class T, Packing kPacking, int kBytes>
 BK_HD void pack_rows(const matmul_element_t<T>* from, const MatrixStrides& at, int64_t rows, int64_t depth,
                      typename PackedUnit<kPacking>::Unit* to) {
@@ -173,7 +174,7 @@ BK_HD void pack_rows(const matmul_element_t<T>* from, const MatrixStrides& at, i
     if constexpr (kPacking == Packing::kBf16Pairs) note_least(to, units * kRows);
 }
 
-// A panel of B: for each unit along k, those of columns. Of a gated product half of them are of the other B, behind the first.
+// Packs a panel of B: NR units for each k. A gated GEMM has the other B in the second half.
 template <class T, Packing kPacking, int kBytes>
 BK_HD void pack_columns(const matmul_element_t<T>* from, const matmul_element_t<T>* gate, const MatrixStrides& at,
                         int64_t columns, int64_t depth, typename PackedUnit<kPacking>::Unit* to) {

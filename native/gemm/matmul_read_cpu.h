@@ -1,11 +1,11 @@
-// Products on the CPU of factors that are not elements of matrices in memory: packed, sparse or quantised. Blocks are those of
-// gemm/matmul_blocks_cpu.h, and what fills them is the problem's,
-//     kPacking                                              kF32, kF64, kBf16Pairs, or kF32Whole for integers
+// GEMM on the CPU with operands that the problem decodes as they are packed (packed, sparse, quantised), on the driver
+// of gemm/matmul_blocks_cpu.h. A problem P provides
+//     kPacking                                              kF32, kF64, kBf16Pairs, or kF32Integer
 //     m, n, k
 //     void read_row(i, k, depth, Unit* to) const            units of [i, k] to [i, k + depth) of A; k is a multiple of 8
 //     void read_column(j, k, depth, Unit* to) const         units of [k, j] to [k + depth, j] of B
-//     void store(i, j, columns, const Sum* sums) const      what becomes of `columns` sums from [i, j]
-//     SpareRows spare() const
+//     void store(i, j, columns, const Sum* sums) const      stores `columns` results from [i, j]
+//     ScratchRows scratch_rows() const
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Elements of products of matrices on the CPU before they are multiplied, and the last steps of their results.
+// Operand conversion and epilogue of GEMM on the CPU.
 #pragma once
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 
 namespace bk {
 
-// z = act(z), as accurate as results of A are: f16, bf16, float or double.
+// z = act(z), to the accuracy of A: f16, bf16, float or double.
 template <class A>
 void activate_span(Activation activation, compute_t<A>* z, int64_t count);
 
-// Terms of products, as they are multiplied.
+// Conversion of elements to the type in which they are multiplied.
 template <class T>
 struct MatmulArithmetic {
     static constexpr bool kIsInteger = std::is_integral_v<matmul_element_t<T>>;
@@ -32,13 +32,13 @@ struct MatmulArithmetic {
     }
 };
 
-// Some hundred bytes, for which neither a call nor a string instruction pays.
+// Copies some hundred bytes, for which neither a call nor a string instruction pays.
 BK_HD void copy_bytes(void* to, const void* from, int64_t bytes) {
     char* target = static_cast<char*>(to);
     const char* source = static_cast<const char*>(from);
     for (; bytes >= 64; bytes -= 64, target += 64, source += 64) {
         std::memcpy(target, source, 64);
-        __asm__("" : "+r"(target));  // a loop it stays
+        __asm__("" : "+r"(target));  // keeps the compiler from making it a memcpy call
     }
     const auto rest = [&](auto size) {
         if ((bytes & size) == 0) return;
@@ -54,7 +54,7 @@ BK_HD void copy_bytes(void* to, const void* from, int64_t bytes) {
     rest(std::integral_constant<int64_t, 1>());
 }
 
-// z += factor * c over a row's part of `count`.
+// z += factor * c over `count` elements of a row.
 template <class T>
 BK_HD void add_span(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count, matmul_scalar_t<T> factor,
                     const matmul_result_t<T>* from, int64_t at) {
@@ -78,7 +78,7 @@ BK_HD void keep_span(const Epilogue<T>& e, const matmul_scalar_t<T>* z, int64_t 
     for (int64_t c = 0; c < count; ++c) to[at + c] = Epilogue<T>::stored(z[c]);
 }
 
-// z = act(z), the epilogue's, of what no gate multiplies.
+// z = act(z) of an epilogue without a gate.
 template <class T>
 void activate_results(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count) {
     using E = matmul_result_t<T>;
@@ -87,8 +87,8 @@ void activate_results(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count
     activate_span<matmul_scalar_t<T>>(e.activation, z, count);
 }
 
-// Whether act(z) is about the least that f32 can tell, 2^-110 to 2^-150, which those of 16 bits need not know, but a gate may
-// lift.
+// Whether act(z) is about 2^-110 to 2^-150, the least of f32: 16-bit activations need not be accurate there, but a gate
+// may scale it up.
 BK_HD bool is_near_nothing(Activation activation, float z) {
     switch (activation) {
         case Activation::kGelu: return z < -12.4f && z > -14.6f;
@@ -98,7 +98,7 @@ BK_HD bool is_near_nothing(Activation activation, float z) {
     }
 }
 
-// Of at most `kMost` that a gate multiplies.
+// z = act(z) of at most `kMost` elements that a gate multiplies.
 template <int64_t kMost, class T>
 void activate_gated(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count) {
     using E = matmul_result_t<T>;
@@ -116,7 +116,7 @@ void activate_gated(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count) 
     activate_span<S>(e.activation, z, count);
 }
 
-// d = act(z) gate of `columns` results from [i, j] of a gated product.
+// Stores `columns` results of a gated GEMM from [i, j] on: d = act(z) gate.
 template <class T, class S>
 BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t columns, const S* sums, const S* gate_sums) {
     constexpr int64_t kMost = 64;
@@ -139,7 +139,7 @@ BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t c
     }
 }
 
-// The last steps of `columns` results from [i, j] of matrix g.
+// Stores `columns` results from [i, j] of matrix g.
 template <class T, class Sum>
 BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int64_t columns, const Sum* sums) {
     using S = matmul_scalar_t<T>;
@@ -174,8 +174,8 @@ BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int6
     }
 }
 
-// Rows of results with nothing but alpha behind the sums, if that is all, of the sums of a whole block: whole vectors are
-// computed, and what is wanted of them is kept.
+// Stores rows of a block whose epilogue is alpha alone; returns false for any other. Whole vectors are computed, and
+// the columns needed are copied.
 template <int kColumns, class T, class Sum>
 BK_HD bool store_plain_rows(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int64_t rows, int64_t columns,
                             const Sum* sums) {

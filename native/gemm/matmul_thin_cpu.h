@@ -1,4 +1,4 @@
-// Products with up to 8 rows, or columns, on the CPU. Reading the other factor once bounds them: it is not packed.
+// Skinny GEMM on the CPU, M <= 8 or N <= 8: bandwidth-bound on one read of the large operand, which is not packed.
 #pragma once
 
 #include <algorithm>
@@ -12,20 +12,20 @@
 
 namespace bk {
 
-// Sums of integers in f32 would have to be short.
+// Integers are excluded: exact f32 sums would have to be short.
 template <class T>
 constexpr bool kHasThinLoops = !std::is_integral_v<matmul_element_t<T>>;
 
-// Lines of k terms: few of them, and those of the other factor.
+// Rows of K elements of the skinny and the large operand: rows of A, columns of B.
 template <class T>
 struct ThinMatmul {
     using E = matmul_element_t<T>;
     using S = matmul_scalar_t<T>;
     static constexpr Packing kPacking = std::is_same_v<S, double> ? Packing::kF64 : Packing::kF32;
-    static constexpr bool kIsDirect = std::is_same_v<T, S>;  // elements are multiplied as they lie
-    static constexpr int64_t kRun = 2048 / sizeof(S) / 2;    // elements that are widened at once
+    static constexpr bool kIsDirect = std::is_same_v<T, S>;  // elements need no conversion
+    static constexpr int64_t kRun = 2048 / sizeof(S) / 2;    // elements converted at once
     static constexpr int64_t kSums = 8192 / sizeof(S);
-    static constexpr int64_t kPartial = 256;  // terms that are added one after another
+    static constexpr int64_t kPartial = 256;  // K elements of a partial sum
 
     struct Lines {
         const E* base;
@@ -37,7 +37,7 @@ struct ThinMatmul {
     const Matmul<T>& p;
     Lines thin, many;
     int64_t thin_count, many_count;
-    bool is_across;  // neighbours in memory are terms of different lines
+    bool is_across;  // K elements of different rows are adjacent in memory
 
     ThinMatmul(const Matmul<T>& given, const E* b) : p(given) {
         const Lines of_a{p.a, p.a_at.row, p.a_at.column, &p.a_at}, of_b{b, p.b_at.column, p.b_at.row, &p.b_at};
@@ -49,7 +49,7 @@ struct ThinMatmul {
         is_across = many.line == 1 && many_count > 1;
     }
 
-    // Elements as they are multiplied: where they lie, or widened to `room`.
+    // Elements converted for multiplication: in place, or in `buffer`.
     static BK_HD const S* widened(const E* from, int64_t count, S* room) {
         if constexpr (kIsDirect) return from;
         Units<T, kPacking>::along(from, count, room);
@@ -58,7 +58,8 @@ struct ThinMatmul {
 
     int64_t lines() const { return thin_count == 1 ? 1 : thin_count <= 4 ? 4 : 8; }
 
-    // sums[i * pitch + j] += terms [begin, end) of lines first + j, while all that lies at k goes by, 8 terms at a time.
+    // Adds K elements [begin, end) to sums[i * pitch + j] of rows first + j (axpy), 8 at a time; adjacent rows are
+    // adjacent in memory.
     BK_HD void sum_across(int64_t g, int64_t first, int64_t count, int64_t begin, int64_t end, S* sums, int64_t pitch) const {
         const E *const few = thin.first(g), *const from = many.first(g) + first;
         alignas(64) S room[kIsDirect ? 1 : kThin][kIsDirect ? 1 : kRun], zeros[kIsDirect ? kRun : 1] = {};
@@ -87,7 +88,7 @@ struct ThinMatmul {
         }
     }
 
-    // sum_across() of bf16, whose many lines are read as they lie.
+    // sum_axpy() of bf16, whose large rows are read without conversion.
     BK_HD void sum_pairs_across(int64_t g, int64_t first, int64_t count, int64_t begin, int64_t end, S* sums,
                                 int64_t pitch) const {
         const E *const few = thin.first(g), *const from = many.first(g) + first;
@@ -111,7 +112,7 @@ struct ThinMatmul {
         }
     }
 
-    // The sums of sum_pairs_across() in their order.
+    // Puts the sums of sum_bf16_axpy() in column order.
     BK_HD void part_sums(int64_t count, S* sums, int64_t pitch) const {
         const int64_t padded = ceil_div<int64_t>(count, kPairBlock) * kPairBlock;
         for (int64_t i = 0; i < thin_count; ++i)
@@ -123,10 +124,11 @@ struct ThinMatmul {
             }
     }
 
-    // Sums along k, a run of kPartial terms in each lane after another: sum_run(begin, end, parts) adds terms to the parts.
+    // Sums along k in lanes, in segments of kPartial K elements a lane: sum_segment(begin, end, partials) adds a
+    // segment.
     template <class Run>
     BK_HD void sum_runs(int64_t count, S* sums, int64_t pitch, const Run& sum_run) const {
-        constexpr int64_t kTerms = kPartial / 2 * kThinLanes;  // of narrow vectors a lane has two of these
+        constexpr int64_t kTerms = kPartial / 2 * kThinLanes;  // with narrow vectors a lane has two partial sums
         S totals[kThin * kThin] = {}, errors[kThin * kThin] = {};
         for (int64_t begin = 0; begin == 0 || begin < p.k; begin += kTerms) {
             ThinParts<S> parts{};
@@ -140,7 +142,7 @@ struct ThinMatmul {
         for (int64_t i = 0; i < thin_count; ++i) std::copy_n(totals + i * kThin, count, sums + i * pitch);
     }
 
-    // sums[i * pitch + j] of lines first + j, eight at a time, each along k.
+    // sums[i * pitch + j] of rows first + j, eight at a time, as dot products along k.
     BK_HD void sum_along(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
         const E *const few = thin.first(g), *const from = many.first(g) + first * many.line;
         constexpr int64_t kTerms = kRun / 4;
@@ -152,7 +154,7 @@ struct ThinMatmul {
                 const int64_t terms = is_direct ? whole - k : std::min(end - k, kTerms);
                 const int64_t padded = ceil_div<int64_t>(terms, kThinLanes) * kThinLanes;
                 const S *thin_lines[kThin], *lines[kThin];
-                for (int64_t l = 0; l < kThin; ++l) {  // lines behind the last repeat it
+                for (int64_t l = 0; l < kThin; ++l) {  // rows behind the last repeat it
                     const E* const line = from + std::min(j + l, count - 1) * many.line + k;
                     const E* const other = few + std::min(l, thin_count - 1) * thin.line + k * thin.k;
                     thin_lines[l] = place(other, thin.k, terms, padded, rooms[0][l], is_direct);
@@ -167,7 +169,7 @@ struct ThinMatmul {
                      [&](int64_t begin, int64_t end, ThinParts<S>& parts) { sum_run(j, begin, end, parts); });
     }
 
-    // sum_along() of bf16, whose many lines are read as they lie.
+    // sum_dot() of bf16, whose large rows are read without conversion.
     BK_HD void sum_pairs_along(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
         const E *const few = thin.first(g), *const from = many.first(g) + first * many.line;
         constexpr int64_t kRoom = 512, kPairs = kPairBlock, kDots = 8192;
@@ -195,7 +197,7 @@ struct ThinMatmul {
                 const int64_t padded = ceil_div<int64_t>(terms, kPairs) * kPairs;
                 const S* thin_lines[kThin];
                 const uint16_t* lines[kThin];
-                for (int64_t l = 0; l < kThin; ++l) {  // lines behind the last repeat it
+                for (int64_t l = 0; l < kThin; ++l) {  // rows behind the last repeat it
                     if (l < slots) {
                         const E* const other = few + std::min(l, thin_count - 1) * thin.line + k * thin.k;
                         part_pairs(other, thin.k, terms, padded / 2, thin_room + l * most);
@@ -215,7 +217,7 @@ struct ThinMatmul {
                      [&](int64_t begin, int64_t end, ThinParts<S>& parts) { sum_run(j, begin, end, parts); });
     }
 
-    // Even terms before odd ones, zeros behind the last.
+    // Splits K elements into even and odd ones, zero-padded.
     static BK_HD void part_pairs(const E* from, int64_t step, int64_t terms, int64_t pairs, S* to) {
         const int64_t whole = step == 1 ? terms / 2 : 0;
         for (int64_t x = 0; x < whole; ++x) {
@@ -236,7 +238,7 @@ struct ThinMatmul {
             sum_along(g, first, count, sums, pitch);
     }
 
-    // Sums of rows, kPartial of them after another.
+    // Sums in segments of kPartial K elements.
     BK_HD void sum_rows(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
         const auto add = [&](int64_t begin, int64_t end) {
             if constexpr (std::is_same_v<T, bf16>)
@@ -310,7 +312,7 @@ struct ThinMatmul {
         }
     }
 
-    // Long strips are read fast, and each thread wants one.
+    // Long strips read memory fast, but each thread should get one.
     void run() const {
         const int64_t most = kSums / lines() / (p.gate == nullptr ? 1 : 2);
         const int64_t wanted = ceil_div<int64_t>(many_count * p.batch, 2 * thread_count());
@@ -326,7 +328,7 @@ struct ThinMatmul {
     }
 };
 
-// Whether that is the product's way, which it then went.
+// Computes the GEMM if it is skinny and of a supported layout, else returns false.
 template <class T>
 bool multiply_thin(const Matmul<T>& p) {
     if (p.m > kThin && p.n > kThin) return false;

@@ -1,4 +1,4 @@
-// Products of packed elements on the CPU, in f32: a block's sums are exact.
+// GEMM of sub-byte elements on the CPU, in f32: the sums of a block are exact.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@ struct PackedProduct {
     const Matmul<T>& p;
     int64_t m, n, k;
 
-    // Of a byte's elements number i. Bits are 1 for a 0 and -1 for a 1, so that products of equal bits are 1, of others -1.
+    // Element i of a byte. Bits become 1 for 0 and -1 for 1, so that products of equal bits are 1, of different ones
+    // -1.
     static BK_HD float term(T byte, int64_t i) {
         if constexpr (kIsNibbles<T>)
             return static_cast<float>(i % 2 == 0 ? low_nibble(byte) : high_nibble(byte));
@@ -62,7 +63,7 @@ struct PackedProduct {
         } else {
             int32_t* const to = e.d + i * e.d_at.row + j;
             for (int64_t c = 0; c < columns; ++c)
-                to[c] = static_cast<int32_t>((k - static_cast<int64_t>(sums[c])) / 2);  // of k places, those that differ
+                to[c] = static_cast<int32_t>((k - static_cast<int64_t>(sums[c])) / 2);  // differing bits, out of k
         }
     }
 

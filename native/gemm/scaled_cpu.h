@@ -1,4 +1,4 @@
-// Products with scales on the CPU, in f32: factors have the scales of their blocks as they are packed, sums all others.
+// 8-bit GEMM with scales on the CPU, in f32: block scales are applied as operands are packed, others to the sums.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ struct ScaledReads {
             return static_cast<float>(x);
     }
 
-    // Terms [first, first + depth), `step` apart; of blocks each by scale(block).
+    // Converts K elements [first, first + depth), `step` apart, scaled by scale(block) if scales are by blocks.
     template <class Scale>
     BK_HD void read(const T* from, int64_t step, int64_t first, int64_t depth, float* to, const Scale& scale) const {
         for (int64_t x = 0; x < depth;) {

@@ -1,5 +1,5 @@
-// Sparse weights on the CPU: rows of them are spread, the second value of a group over the first, as panels are packed or, for
-// few rows of x, as they are multiplied.
+// 2:4 sparse GEMM on the CPU: rows of weights are expanded as panels are packed or, for skinny x, as they are
+// multiplied.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// Twice kLanes terms of kSize bytes, whose values fill a vector.
+// Expands a vector of values to 2 kLanes K elements of kSize bytes.
 template <size_t kSize, int kLanes>
 struct SpreadLanes {
     using Bits = std::conditional_t<kSize == 2, uint16_t, uint32_t>;
@@ -21,8 +21,8 @@ struct SpreadLanes {
     typedef std::make_signed_t<Bits> Mask __attribute__((vector_size(kLanes * kSize)));
     static constexpr auto kOrder = std::make_index_sequence<kLanes>();
 
-    // In each lane the word of its eight terms. A lane has the bits of its group's places, those of the second group in the
-    // word's upper byte.
+    // Word of the eight K elements of each lane. The index bits of a lane's group are in its lower byte, those of the
+    // second group in the upper.
     template <size_t... kAt>
     static BK_HD Lanes words(const uint16_t* places, std::index_sequence<kAt...>) {
         Words words;
@@ -41,7 +41,7 @@ struct SpreadLanes {
     static constexpr BK_HD Lanes own_bits(std::index_sequence<kAt...>) {
         return Lanes{static_cast<Bits>(kAt % 4 << kAt % 8 / 4 * 8)...};
     }
-    // Value number kNumber of each lane's group, of the lower half of the values or of the upper.
+    // Value kNumber of each lane's group, from the lower or upper half of the values.
     template <int kNumber, int kHalf, size_t... kAt>
     static BK_HD Lanes values(Lanes all, std::index_sequence<kAt...>) {
         return BK_SHUFFLE(Mask, all, all, (static_cast<int>(kAt) / 4 * 2 + kNumber + kHalf * (kLanes / 2))...);
@@ -65,7 +65,7 @@ struct SpreadLanes {
     }
 };
 
-// From values and places of the same eights; `terms` is a multiple of 8.
+// Expands `terms` K elements, a multiple of 8.
 template <int kBytes, class T>
 BK_HD void spread_span(const T* values, const uint16_t* places, int64_t terms, T* to) {
     constexpr int kLanes = std::max<int>(kBytes / static_cast<int>(sizeof(T)), 8);
@@ -85,7 +85,7 @@ struct Sparse24Reads {
     using Unit = typename PackedUnit<kUnits>::Unit;
     using Of = Units<T, kUnits>;
     const Sparse24<T>& p;
-    int64_t m, n, k;  // of the product: rows of x, rows of weights
+    int64_t m, n, k;  // extents of the GEMM: rows of x, rows of weights
 
     BK_HD void read_row(int64_t i, int64_t first, int64_t depth, Unit* to) const { Of::along(p.x + i * k + first, depth, to); }
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, Unit* to) const {
@@ -99,10 +99,10 @@ struct Sparse24Reads {
     SpareRows spare() const { return SpareRows::of(p.y, n, n); }
 };
 
-// Few rows of x: each row of weights is spread once, and multiplied by all of them.
+// Skinny x: each row of weights is expanded once and multiplied by all rows of x.
 template <class T>
 struct Sparse24Thin {
-    static constexpr int64_t kTerms = 512 / sizeof(T), kRoom = 128;  // that are spread, and widened, at once
+    static constexpr int64_t kTerms = 512 / sizeof(T), kRoom = 128;  // K elements expanded, and converted, at once
     using Of = Units<T, Packing::kF32>;
     const Sparse24<T>& p;
 
@@ -129,7 +129,7 @@ struct Sparse24Thin {
         }
     }
 
-    // Lines of bf16 as they are spread, by lines of x as they lie, if that can be.
+    // Multiplies expanded bf16 rows by rows of x without conversion, if dot-product instructions allow it.
     BK_HD bool add_dots_of(int32_t least, int64_t k, int64_t depth, int64_t count, const T (&terms)[kThin][kTerms],
                            ThinParts<float>& parts) const {
         if constexpr (std::is_same_v<T, bf16>) {
@@ -148,14 +148,14 @@ struct Sparse24Thin {
                            float (&rooms)[2][kThin][kRoom], ThinParts<float>& parts) const {
         const int64_t padded = ceil_div<int64_t>(depth, kThinLanes) * kThinLanes;
         const float *few[kThin], *many[kThin];
-        for (int64_t l = 0; l < kThin; ++l) {  // lines behind the last repeat it
+        for (int64_t l = 0; l < kThin; ++l) {  // rows behind the last repeat it
             few[l] = l < p.n ? widened(p.x + l * p.k + k + first, depth, padded, rooms[0][l]) : few[p.n - 1];
             many[l] = l < count ? widened(terms[l] + first, depth, padded, rooms[1][l]) : many[count - 1];
         }
         add_lines(static_cast<int>(p.n), many, few, padded, parts);
     }
 
-    // Terms and zeros behind them, in `room` or where they lie.
+    // Converts and zero-pads K elements, in `buffer` unless no conversion is needed.
     static BK_HD const float* widened(const T* from, int64_t terms, int64_t padded, float* room) {
         if constexpr (std::is_same_v<T, float>)
             if (terms == padded) return from;

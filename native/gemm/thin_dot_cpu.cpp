@@ -1,4 +1,4 @@
-// Lines of bf16 by few others, both as they lie, by instructions that sum products of neighbours along k, of AVX-512.
+// Dot products of bf16 rows, both operands unconverted, by AVX-512 vdpbf16ps.
 #include "gemm/block_kernel_cpu.h"
 #include "gemm/thin_kernel_cpu.h"
 
@@ -14,9 +14,9 @@ namespace bk {
 #if BK_ISA_DISPATCH
 namespace {
 
-constexpr int64_t kAhead = 512;  // elements between what is multiplied and what is fetched
+constexpr int64_t kAhead = 512;  // prefetch distance in elements
 
-// The sums, and of the lines the least |x| but zeros, as least_of_bf16() has it.
+// Adds the dot products; returns the smallest nonzero |x| of the rows, as min_abs_bf16() encodes it.
 template <int kCount, int kAtOnce>
 BK_FOR_AVX512_DOT int32_t add_dots_of(const uint16_t* const* lines, const uint16_t* const (&thin_lines)[kThin], int64_t count,
                                       float (*parts)[kThin][kThinLanes]) {

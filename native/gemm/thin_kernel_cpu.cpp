@@ -1,4 +1,4 @@
-// Loops over long rows and along long lines.
+// Microkernels of skinny GEMM: axpy across rows and dot products along k.
 #include "gemm/thin_kernel_cpu.h"
 
 #include "core/abi/vector_width_cpu.h"
@@ -46,7 +46,7 @@ __attribute__((noinline)) void add_rows_with(int thin, const S* const (&rows)[kT
     });
 }
 
-// Of two neighbours, the bits of a word, each is an f32 without a step more than one: the lower ones first, then the upper.
+// The two bf16 of a word become f32 with one instruction each; lower ones are summed first, then upper ones.
 template <int kBytes, int kCount>
 BK_HD void add_pair_rows_of(const uint16_t* const (&rows)[kThin], const float (&factors)[kThin][kThin], float* sums,
                             int64_t pitch, int64_t count) {
@@ -79,14 +79,14 @@ __attribute__((noinline)) void add_pair_rows_with(int thin, const uint16_t* cons
     });
 }
 
-// `kAtOnce` lines with all thin ones fill the registers.
+// `kAtOnce` rows times all skinny ones fill the registers.
 template <class S, int kBytes, int kCount, int kAtOnce>
 BK_HD void add_lines_of(const S* const (&lines)[kThin], const S* const (&thin_lines)[kThin], int64_t count,
                         ThinParts<S>& parts) {
     BK_FUSE_PRODUCTS
     using Vector = typename Register<S, kBytes>::Vector;
     constexpr int kLanes = Register<S, kBytes>::kLanes;
-    constexpr int kSpread = kThinLanes / kLanes < 2 ? kThinLanes / kLanes : kCount == 1 ? 2 : 1;  // more chains of additions
+    constexpr int kSpread = kThinLanes / kLanes < 2 ? kThinLanes / kLanes : kCount == 1 ? 2 : 1;  // independent chains
     for (int first = 0; first < kThin; first += kAtOnce) {
         Vector sum[kSpread][kAtOnce][kCount];
         const auto at = [&](int s, int l, int i) { return reinterpret_cast<Vector*>(&parts.at[first + l][i][s * kLanes]); };

@@ -1,4 +1,4 @@
-// Weights of four bits on the CPU: dequantised as panels are packed.
+// int4-weight GEMM on the CPU: weights are dequantised as panels are packed.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ struct MarlinReads : MarlinProduct {
 
     BK_HD void read_row(int64_t i, int64_t first, int64_t depth, float* to) const { widen_run(a + i * k + first, depth, to); }
 
-    // Of 16 terms along k, r of a column is in the word of lane 4 (j % 8) + r % 8 / 2, as its element r / 8 * 2 + r % 2, and
-    // four later in the upper eight columns. A word has its even elements first.
+    // Row r of 16 K elements is in the word of lane 4 (j % 8) + r % 8 / 2, as element r / 8 * 2 + r % 2, and four later
+    // for the upper eight columns. A word stores its even elements first.
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, float* to) const {
         const int32_t* const words = weights + j / 64 * 128 + j % 8 * 16 + j % 64 / 16;
         const int64_t upper = j % 16 / 8 * 4, place = marlin_scale_place(j, by_groups);
