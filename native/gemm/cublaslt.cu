@@ -24,13 +24,13 @@ constexpr LtType lt_type(LibraryType type) {
     }
 }
 
-// --- What it chose before -----------------------------------------------------------------------------------------------
+// --- Cache of heuristics -------------------------------------------------------------------------------------------
 
-// All that cuBLASLt's choice depends on; without padding, so that its bytes can be compared.
+// Everything cuBLASLt's heuristic depends on; without padding, so that keys compare and hash as bytes.
 struct Question {
     int64_t m, n, k, batch;
     int64_t pitch[4], step[4];                                     // of A, B, C, D
-    int32_t type, d_type, forms, epilogue, has_workspace, device;  // forms: which operands are turned, and the scales
+    int32_t type, d_type, forms, epilogue, has_workspace, device;  // flags: transposed operands, and scales
 
     bool operator==(const Question& other) const { return memcmp(this, &other, sizeof(Question)) == 0; }
 
@@ -48,8 +48,7 @@ struct Answer {
     LtAlgo algo;
 };
 
-// A fixed number of places, each for the last of the questions that meet there. Nobody waits for the mutex, which a forked
-// child may find taken: who does not get it asks anew.
+// Direct-mapped cache. A thread that does not get the mutex, which a forked child may inherit locked, queries again.
 class Answers {
 public:
     Answer find(const Question& question) {
@@ -76,7 +75,7 @@ private:
 
 Answers answers;
 
-// The alignment of a pointer as a power of two, at most the 256 bytes that cuBLASLt tells apart.
+// Log2 of a pointer's alignment, up to the 256 bytes that cuBLASLt distinguishes.
 int32_t alignment_of(const void* data) {
     int32_t power = 0;
     while (power < 8 && reinterpret_cast<uintptr_t>(data) % (uintptr_t{2} << power) == 0) ++power;
@@ -105,7 +104,7 @@ Question question_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_works
             device};
 }
 
-// --- A problem in its words ---------------------------------------------------------------------------------------------
+// --- Descriptors ---------------------------------------------------------------------------------------------------
 
 // Descriptors of D^T = B^T A^T. `is_good` turns false with the first call that fails.
 struct Descriptors {
@@ -146,7 +145,7 @@ private:
         if (scales == LibraryScales::kOfRows) set(mode, kLtScalesOfLines);
     }
 
-    // Column-major, `rows` neighbours a column.
+    // Column-major, `rows` contiguous elements a column.
     void lay(LtLayout* layout, LtType type, const LibraryMatrix& matrix, int64_t rows, int64_t columns, int64_t batch) {
         expect(lt.init_layout(layout, sizeof(*layout), type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
                               matrix.pitch));
@@ -181,8 +180,8 @@ Answer ask(const CublasLt& lt, void* handle, Descriptors& of, const LibraryMatmu
 
 LtEpilogue epilogue_of(const LibraryMatmul& p) { return p.bias == nullptr ? kLtPlain : kLtBias; }
 
-// The library's functions, null where it is missing. The search through the file system is made once: what a program loads
-// later is found all the same.
+// Returns the library's functions, or null. The file system is searched once; a library that the program loads later is
+// found all the same.
 const CublasLt* find_library() {
     static std::atomic<bool> is_missing{false};
     if (is_missing.load(std::memory_order_relaxed) && !is_loaded(Vendor::kCublasLt)) return nullptr;
@@ -194,7 +193,7 @@ const CublasLt* find_library() {
 
 }  // namespace
 
-// As much as NVIDIA advises: split-K products of f32 take 2 to 4 times as long with less. Small ones have no use for it.
+// NVIDIA's recommended workspace: split-K GEMMs of f32 take 2 to 4 times as long with less. Small ones do not use it.
 size_t library_workspace(int64_t m, int64_t n, int64_t k) {
     constexpr int64_t kLeastDepth = 1024, kLeastTerms = int64_t(1) << 25;
     const int arch = device_arch();

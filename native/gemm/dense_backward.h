@@ -1,4 +1,4 @@
-// Gradients of D = alpha A B, of a batch of products.
+// Backward pass of a batch of D = alpha A B.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace bk {
 
-// dA = alpha dD B^T and dB = alpha A^T dD, each as the operand lies, without gaps.
+// dA = alpha dD B^T and dB = alpha A^T dD, each in its operand's layout, contiguous.
 template <class T>
 struct GemmDenseBackward {
     using S = matmul_scalar_t<T>;
@@ -21,7 +21,6 @@ struct GemmDenseBackward {
     StoredMatrices stored_dd() const { return {batch, stride_dd, m, n, lddd}; }
     StoredMatrices stored_a() const { return stored_a_of(order(), m, k, lda, batch, stride_a); }
     StoredMatrices stored_b() const { return stored_b_of(order(), n, k, ldb, batch, stride_b); }
-    // Gradients as they are stored.
     StoredMatrices stored_da() const { return stored_a_of(order(), m, k, a_is_turned() ? m : k, batch, int64_t{m} * k); }
     StoredMatrices stored_db() const { return stored_b_of(order(), n, k, b_is_turned() ? k : n, batch, int64_t{n} * k); }
 

@@ -1,5 +1,5 @@
-// Products of groups of rows, each with a matrix of its own (experts, adapters), and their gradients. Where groups begin is
-// known on the device alone.
+// Grouped GEMM over rows of A, one matrix of B for each group (experts, adapters), and its backward pass. Group offsets
+// are known on the device alone.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ Epilogue<T> plain_result(matmul_element_t<T>* d, const MatrixStrides& at, matmul
     return {beta == 0 ? nullptr : d, d, nullptr, at, at, alpha, beta, BiasType::kElement, Activation::kNone};
 }
 
-// A is m x k, D m x n, both by rows, and B has a matrix for each group, by rows (layout 0) or by columns (1).
+// A is m x k and D m x n, both by rows; B has a matrix for each group, by rows (layout 0) or by columns (1).
 template <class T>
 struct GroupedGemm {
     using E = matmul_element_t<T>;
@@ -57,8 +57,8 @@ struct GroupedGemm {
     }
 };
 
-// da = dd of each group times its matrix of B, transposed; db[g] = a^T dd of the group, by rows or columns as B is. Both are
-// contiguous: with stride_b 0 the matrices of B are one, and those of db are not.
+// da = dd of each group times B^T of the group; db[g] = a^T dd of the group, in B's memory order. Both are contiguous:
+// with stride_b 0 B has one matrix, db still one for each group.
 template <class T>
 struct GroupedGemmBackward {
     using E = matmul_element_t<T>;

@@ -1,4 +1,4 @@
-// Gradients of y = x weight^T + bias.
+// Backward pass of y = x weight^T + bias.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// dx = dy weight, dweight = dy^T x, dbias the sum of dy over its rows; all by rows, without gaps.
+// dx = dy weight, dweight = dy^T x, dbias = sum of dy over its rows; all by rows and contiguous.
 template <class T>
 struct LinearBackward {
     int32_t m, n, k;

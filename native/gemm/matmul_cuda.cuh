@@ -1,4 +1,4 @@
-// Which kernel computes a product on the GPU.
+// Chooses the GPU kernel of a GEMM.
 #pragma once
 
 #include <algorithm>
@@ -18,13 +18,13 @@
 
 namespace bk {
 
-// Carved in this order.
+// Members in the order in which they are carved.
 struct LibraryWorkspace {
     char *own = nullptr, *sums = nullptr;
-    float *a = nullptr, *b = nullptr;  // rounded factors
+    float *a = nullptr, *b = nullptr;  // operands rounded to TF32
     size_t bytes = 0;
 
-    // Of a product that is for the library.
+    // For a GEMM that cuBLASLt computes.
     template <class T>
     static LibraryWorkspace of(int64_t m, int64_t n, int64_t k, bool has_sums, bool is_gated, void* base) {
         Carver carver(base);
@@ -44,7 +44,7 @@ template <class T>
 size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated, Backend backend,
                         const AlongTerms& along) {
     if (backend == Backend::kGroups) return 0;
-    // Of a layout that callers need not know yet, B may lie along its rows.
+    // Callers need not know B's layout yet: assume it is by rows.
     const bool for_library =
         may_be_library(backend) && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
         (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated, AlongTerms{along.a, false}));
@@ -54,7 +54,7 @@ size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has
         is_gated ? 0 : std::max(parts_workspace<T>(m, n, k, batch), TurnedFactors<T>(m, n, k, batch, along, nullptr).bytes));
 }
 
-// By cuBLASLt, if it can have the product; *done says of how many rows.
+// Tries cuBLASLt; *done is the number of rows computed.
 template <class T>
 Status matmul_if_library(const Launch& launch, const Matmul<T>& p, bool has_workspace, int64_t* done) {
     const bool is_gated = p.gate != nullptr, has_steps = p.epilogue.has_steps();
@@ -108,8 +108,8 @@ Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
     }
 }
 
-// cuBLASLt has what it can (gemm/matmul_library.cuh has the rule). Without it skinny GEMMs have kernels that read B once, few
-// results are split along K; else f32 is computed by FMA, and all others by tensor cores, by warpgroups where they can.
+// cuBLASLt takes what gemm/matmul_library.cuh's rule gives it. Otherwise skinny GEMMs have kernels that read B once,
+// and small results are split along K; else f32 runs on FMA, other types on tensor cores, by wgmma if possible.
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& p) {
     if (p.grouped != Grouped::kNot || p.sizes != nullptr || p.backend == Backend::kGroups) return matmul_by_tiles(launch, p);

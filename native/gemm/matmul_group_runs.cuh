@@ -1,8 +1,8 @@
-// Results of 16 bits from the registers of a warp group along rows of memory, 16 bytes a thread. What they are added to comes
-// the same way, that of the next columns while these are computed.
+// Vectorised epilogue of wgmma kernels for 16-bit results: 16 bytes a thread along rows, C and residual prefetched one
+// pass ahead.
 //
-// A quad of lanes has pairs of neighbours of a row, each lane one of every eight columns. Words of pairs are turned among its
-// lanes, so that each has eight neighbours.
+// Each lane of a quad accumulates a pair out of every eight columns of a row. A 4 x 4 transpose of words within the
+// quad gives each lane eight adjacent columns.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@
 
 namespace bk {
 
-// Whether results may lie so.
+// Whether T's results can be stored so.
 template <class T>
 constexpr bool kHasRuns = !kIsScaled<T> && kMayBeWide<matmul_result_t<T>>;
 
-// Four words of each lane of a quad, turned: word i of lane p becomes word p of lane i.
+// Transposes 4 x 4 words across a quad: word i of lane p becomes word p of lane i.
 BK_DEVICE void turn_in_quad(uint32_t (&word)[4], int lane) {
 #pragma unroll
     for (int step = 1; step < 4; step *= 2) {
@@ -34,7 +34,7 @@ BK_DEVICE void turn_in_quad(uint32_t (&word)[4], int lane) {
     }
 }
 
-// Of 32 columns the 16 results of a thread: a pair of each eight columns in its rows `row` and row + 8.
+// A thread's 16 results of 32 columns: a pair of each eight columns in rows `row` and row + 8.
 template <class T>
 struct RunStores {
     using E = matmul_result_t<T>;
@@ -45,7 +45,7 @@ struct RunStores {
     int64_t row;
     int lane;
 
-    // Eight neighbours of each of the two rows.
+    // Eight adjacent elements of each of the two rows.
     struct Runs {
         uint4 half[2];
     };
@@ -75,7 +75,7 @@ struct RunStores {
         }
     }
 
-    // `bias` is that of the pair in the first eight columns.
+    // `bias` points to the pair in the first eight columns.
     BK_DEVICE void scale(S (&x)[kPairs][2], const E* bias) const {
 #pragma unroll
         for (int i = 0; i < kEights; ++i) {
@@ -109,7 +109,7 @@ struct RunStores {
     }
 };
 
-// A warp's rows of a tile that ends within the columns.
+// Stores a warp's rows of a tile that lies inside the columns.
 template <class T, int kColumns, class Sum>
 BK_DEVICE void store_runs(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], const MatmulPlace& place, int64_t row,
                           int lane) {
@@ -129,7 +129,7 @@ BK_DEVICE void store_runs(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], c
                 for (int pair = 0; pair < Stores::kPairs; ++pair)
                     for (int v = 0; v < 2; ++v) x[pair][v] = sums[4 * (i + pair % kEights) + pair / kEights * 2 + v];
     };
-    // What is asked for a pass ahead: of C and the residual that which there is, the latter of both.
+    // C or residual is loaded one pass ahead; if both exist, the residual.
     const E* const ahead = e.residual != nullptr ? e.residual : e.c;
     const MatrixStrides& ahead_at = e.residual != nullptr ? e.residual_at : e.c_at;
     auto runs = stores.load_runs(ahead, ahead_at, place.column);
@@ -161,7 +161,7 @@ BK_DEVICE void store_runs(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], c
     }
 }
 
-// Whether all that such results are made of lies at multiples of 16 bytes.
+// Whether every matrix of the epilogue is aligned to 16 bytes.
 template <class T>
 bool are_runs(const Epilogue<T>& e) {
     const auto fits = [](const auto* data, const MatrixStrides& at) {

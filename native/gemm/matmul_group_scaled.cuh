@@ -1,5 +1,5 @@
-// Results of products with scales from the registers of a warp group along rows of memory: of 16 bits as
-// gemm/matmul_group_runs.cuh stores them, of f32 in pairs, which fill the sectors of memory.
+// Vectorised epilogue of wgmma kernels for GEMM with scales: 16-bit results as in gemm/matmul_group_runs.cuh, f32 in
+// pairs that fill memory sectors.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace bk {
 
-// A warp's rows of a tile that ends within the columns, as dtype U.
+// Stores a warp's rows of a tile that lies inside the columns, as dtype U.
 template <class T, class U, int kColumns>
 BK_DEVICE void store_scaled_as(const Matmul<T>& p, const float (&sums)[kColumns / 2], const MatmulPlace& place, int64_t row,
                                int lane) {
-    constexpr int kEights = 4;  // of columns, at a time
+    constexpr int kEights = 4;  // of columns, each pass
     const Epilogue<T>& e = p.epilogue;
     const bool has_scales = !e.is_by_blocks();
     const int64_t first = row + lane / 4;
@@ -22,7 +22,7 @@ BK_DEVICE void store_scaled_as(const Matmul<T>& p, const float (&sums)[kColumns 
     float row_scale[2];
     for (int half = 0; half < 2; ++half)
         row_scale[half] = has_scales ? e.scale_of_row(min(first + 8 * half, place.end - 1)) : 1;
-    // Of the columns of a pass their scales, and what is added to them, which are read a pass ahead.
+    // Column scales and bias are loaded one pass ahead.
     float scale[kEights][2], added[kEights][2];
     const auto load_of_columns = [&](int eights) {
 #pragma unroll
@@ -73,7 +73,7 @@ BK_DEVICE void store_scaled_runs(const Matmul<T>& p, const float (&sums)[kColumn
     }
 }
 
-// Whether D, of which nothing is added, lies at multiples of 16 bytes.
+// Whether D is aligned to 16 bytes and is not read.
 template <class T>
 bool are_scaled_runs(const Epilogue<T>& e) {
     if (e.beta != 0) return false;

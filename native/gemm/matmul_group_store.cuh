@@ -1,5 +1,5 @@
-// Results of a product by warp groups, from the registers of a group to memory: along rows where steps and alignment allow it,
-// else by way of shared memory.
+// Epilogue of wgmma kernels: registers to memory, directly along rows if layout and alignment allow it, else staged in
+// shared memory.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace bk {
 
-constexpr int kBandColumns = 32, kBandPitch = kBandColumns + 8;  // of a warp's piece of shared memory, in results
+constexpr int kBandColumns = 32, kBandPitch = kBandColumns + 8;  // of a warp's staging buffer, in results
 
-// What the kernel is told of the epilogue: whether pairs of results may be stored at a time, and straight from registers.
+// How the epilogue stores: in pairs, and straight from registers.
 struct GroupStores {
     bool in_pairs, is_direct;
 };
 
-// Results with nothing but alpha, a bias and relu behind the sums, of a tile that ends within the columns.
+// Stores a tile that lies inside the columns, with alpha, bias and relu as the only epilogue.
 template <class T, int kColumns, class Sum>
 BK_DEVICE void store_directly(const Matmul<T>& p, Sum (&sums)[kColumns / 2], const MatmulPlace& place, int64_t row, int lane) {
     using E = matmul_result_t<T>;
@@ -49,7 +49,7 @@ BK_DEVICE void store_directly(const Matmul<T>& p, Sum (&sums)[kColumns / 2], con
     }
 }
 
-// A pass over a warp's band: two columns of every second row of its 16.
+// Stores a staged pass: two columns of every second of the warp's 16 rows.
 template <class T>
 BK_DEVICE void store_band(const Matmul<T>& p, const matmul_scalar_t<T>* band, const MatmulPlace& place, int64_t row, int line,
                           int at, int64_t column, bool in_pairs) {
@@ -81,7 +81,7 @@ BK_DEVICE void store_band(const Matmul<T>& p, const matmul_scalar_t<T>* band, co
     }
 }
 
-// Of a gated product, whose gates lie half a band behind.
+// Stores a staged pass of a gated GEMM; gate sums are half a buffer behind the others.
 template <class T, int kLines>
 BK_DEVICE void store_gated_band(const Matmul<T>& p, const matmul_scalar_t<T>* band, const MatmulPlace& place, int64_t row,
                                 int line, int at, int64_t column, bool in_pairs) {
@@ -108,7 +108,7 @@ BK_DEVICE void store_gated_band(const Matmul<T>& p, const matmul_scalar_t<T>* ba
     }
 }
 
-// A warp's 16 rows, by way of its own piece of shared memory, so that stores go along rows.
+// Stages a warp's 16 rows in shared memory, so that stores go along rows.
 template <class T, int kColumns, class Sum>
 BK_DEVICE void store_group(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], matmul_scalar_t<T>* band,
                            const MatmulPlace& place, int64_t row, int lane, bool in_pairs) {
@@ -119,7 +119,7 @@ BK_DEVICE void store_group(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], 
         __syncwarp();
 #pragma unroll
         for (int j = 0; j < kColumns / 8; ++j) {
-            // eights of a pass: four neighbours, or two and the two of the gate
+            // a pass has four groups of eight columns, or two and their two gates
             const int upper = j >= kColumns / 16;
             const int own = is_gated ? (j - upper * (kColumns / 16)) / 2 : j / 4;
             const int place_in_band = is_gated ? j % 2 + 2 * upper : j % 4;
@@ -145,7 +145,7 @@ BK_DEVICE void store_group(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], 
     }
 }
 
-// A group's 16 rows for each warp, by the way that suits the product.
+// Stores 16 rows of each warp along the path chosen on the host.
 template <class T, int kColumns, class Sum>
 BK_DEVICE void store_sums(const Matmul<T>& p, Sum (&sums)[kColumns / 2], matmul_scalar_t<T>* band, const MatmulPlace& place,
                           int64_t row, int lane, const GroupStores& stores) {
@@ -161,7 +161,7 @@ BK_DEVICE void store_sums(const Matmul<T>& p, Sum (&sums)[kColumns / 2], matmul_
     store_group<T, kColumns>(p, sums, band, place, row, lane, stores.in_pairs);
 }
 
-// Whether results need nothing but what store_runs() or store_directly() do.
+// Whether store_rows() or store_directly() can do the whole epilogue.
 template <class T>
 GroupStores stores_of(const Matmul<T>& p) {
     const Epilogue<T>& e = p.epilogue;

@@ -1,5 +1,5 @@
-// Products of few results and many terms: parts of the sums, by enough blocks to fill the chip, then their sums in the order of
-// the parts. The number of parts follows from the extents alone.
+// Split-K GEMM for small M x N and large K: enough blocks to fill the chip compute partial sums over slices of K, which
+// are added in slice order (deterministic). The number of slices follows from the extents alone.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 
 namespace bk {
 
-// Integers have no parts: their sums in 32 bits would not be exact when they are added up as f32.
+// Integers are not split: their i32 partials would not add exactly as f32.
 template <class T>
 constexpr bool kHasParts =
     std::is_floating_point_v<matmul_scalar_t<T>> && !std::is_integral_v<matmul_element_t<T>> && !kIsPacked<matmul_element_t<T>>;
 
-constexpr int64_t kLeastSpan = 512, kSpanUnit = 128;  // terms of a part; whole chunks of 16 bytes, and tiles
+constexpr int64_t kLeastSpan = 512, kSpanUnit = 128;  // K elements of a slice; a multiple of 16-byte vectors and of tiles
 
-// How a product is divided whose workspace lies at `sums`; in one part if it is not.
+// The split of a GEMM whose workspace is `sums`; one slice if splitting does not pay.
 template <class T>
 PartsOf<T> parts_of(int64_t m, int64_t n, int64_t k, int64_t batch, void* sums) {
     constexpr int64_t kSide = std::is_same_v<T, float> ? kSimtSide : 64;

@@ -1,5 +1,4 @@
-// Which part of a problem a block of a product's kernel computes: a tile of one matrix, of one group of rows or over one group
-// of terms, or a tile of sums over a part of the terms.
+// Tile scheduler: maps a block to its tile of a matrix, of a group of rows, of a group along k, or of a slice of K.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +8,22 @@
 
 namespace bk {
 
-// Sums in `count` parts, of `span` terms each but the last: part s of matrix g lies, by rows, at (g * count + s) * m * n.
+// Split-K partials: `count` slices of `slice_k` K elements, the last one shorter. The m x n partial of slice s of
+// matrix g is at (g * count + s) * m * n.
 template <class S>
 struct MatmulParts {
     S* sums = nullptr;
     int64_t span = 0, count = 1;
 };
 
-// Rows [row, end) from a tile's first and columns [column, width), of the matrices numbered `matrix`, and terms [first, first +
-// terms). A block that has nothing to do has no rows.
+// A tile starts at [row, column] of matrix number `matrix` and ends at row_end and column_end; it sums K elements
+// [k_begin, k_begin + k_extent). A block with nothing to do has row_end 0.
 struct MatmulPlace {
     int64_t matrix = 0, row = 0, column = 0, end = 0, width = 0, first = 0, terms = 0, part = 0;
 };
 
-// Tile number `index` of a matrix, which `down` and `across` tiles of `side` rows and `columns` cover. Tiles that are computed
-// at a time lie together, so that they share what they read.
+// Sets the tile number `index` of a matrix of tiles_m x tiles_n tiles. Concurrent tiles are close in both directions,
+// so that they share operands in L2.
 BK_DEVICE void place_tile(MatmulPlace& place, int64_t index, int64_t down, int64_t across, int side, int columns) {
     constexpr int64_t kTogether = 8;
     const int64_t band = index / (kTogether * across), left = down - band * kTogether;
@@ -32,8 +32,8 @@ BK_DEVICE void place_tile(MatmulPlace& place, int64_t index, int64_t down, int64
     place.column = in_band / height * columns;
 }
 
-// Tile number `index` of all groups of rows, those of each on their own. Rows before the first group, and behind the last, are
-// groups without terms. Every warp searches, 32 groups at a time.
+// Finds tile number `index` of all groups of rows. Rows before the first group and behind the last become groups with
+// k_extent 0. Every warp searches, 32 groups at a time.
 template <class T>
 BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t across, int side, int columns) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
@@ -52,7 +52,7 @@ BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t
             const uint32_t other = __shfl_up_sync(~0u, sum, distance, 32);
             if (lane >= distance) sum += other;
         }
-        const uint32_t own = index - (before + sum - tiles);  // large where it is not of this group
+        const uint32_t own = index - (before + sum - tiles);  // large if the tile is not in this group
         uint32_t found = own < tiles ? static_cast<uint32_t>(lane) + 1 : 0;
         for (int distance = 1; distance < 32; distance *= 2) {
             const uint32_t other = __shfl_xor_sync(~0u, found, distance);
@@ -62,7 +62,7 @@ BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t
             const int from = static_cast<int>(found) - 1;
             const int64_t group = base + from;
             const bool has_terms = group >= 0 && group < p.batch;
-            begin = __shfl_sync(~0u, static_cast<uint32_t>(begin), from, 32);  // of 31 bits, as extents are
+            begin = __shfl_sync(~0u, static_cast<uint32_t>(begin), from, 32);  // 31-bit, as extents are
             place.end = __shfl_sync(~0u, static_cast<uint32_t>(end), from, 32);
             place_tile(place, __shfl_sync(~0u, own, from, 32), __shfl_sync(~0u, down, from, 32), across, side, columns);
             place.row += begin;
@@ -106,21 +106,21 @@ BK_DEVICE MatmulPlace find_place(const Matmul<T>& p, const MatmulParts<S>& parts
     return place;
 }
 
-// The first of a place's terms of an operand, whose terms are `along` elements apart. Of none no list is read, which may be
-// empty.
+// First K element of the tile in an operand, whose K elements are k_stride apart. The pointer array is not read if the
+// tile has none: it may be empty.
 template <class E>
 BK_DEVICE const E* first_term(const E* base, const MatrixStrides& at, int64_t along, const MatmulPlace& place) {
     return place.terms > 0 ? at.matrix(base, place.matrix) + place.first * along : base;
 }
 
-// Blocks of a grid, in tiles: at most, where the device alone knows the groups.
+// Row tiles of the grid: an upper bound if only the device knows the groups.
 template <class T>
 int64_t count_down(const Matmul<T>& p, int side) {
     if (p.grouped == Grouped::kRows) return p.m / side + p.batch + 2;
     return ceil_div<int64_t>(p.m, side);
 }
 
-// Where two sums go that are parts.
+// Stores two adjacent split-K partial sums.
 template <class S>
 BK_DEVICE void store_part(const MatmulParts<S>& parts, const MatmulPlace& place, int64_t m, int64_t n, int64_t row,
                           int64_t column, S first, S second) {

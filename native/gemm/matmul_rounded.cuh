@@ -1,5 +1,4 @@
-// Factors rounded to TF32 in the workspace, so that cuBLASLt, which cuts off what TF32 has not, multiplies what the rows of
-// TF32 promise.
+// Rounds operands to TF32 in the workspace, so that cuBLASLt, which truncates, multiplies what the TF32 ops promise.
 #pragma once
 
 #include <algorithm>
@@ -17,20 +16,20 @@ namespace bk {
 template <class T>
 constexpr bool kIsRounded = std::is_same_v<T, tf32>;
 
-// Lines of rounded factors begin at multiples of 16 bytes.
+// Rows of rounded operands start at multiples of 16 bytes.
 inline int64_t rounded_pitch(int64_t length) { return ceil_div<int64_t>(length, 4) * 4; }
 
-// Elements of a rounded factor, whichever of its extents lies along the lines.
+// Elements of a rounded operand in either memory order.
 inline int64_t rounded_numel(int64_t rows, int64_t columns) { return rounded_pitch(rows) * rounded_pitch(columns); }
 
-// Lines of `length` elements, both of whose matrices begin and go on at multiples of 16 bytes.
+// Rows of `length` elements; base and pitch of both matrices are multiples of 16 bytes.
 struct RoundedCopy {
     const float* from;
     float* to;
     int64_t lines, length, from_pitch, to_pitch;
 };
 
-// One factor for each blockIdx.z, a line for each blockIdx.y and so on, four elements a thread.
+// Rounds one operand for each blockIdx.z, a row for each blockIdx.y, four elements a thread.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads)
     round_kernel(const __grid_constant__ RoundedCopy first, const __grid_constant__ RoundedCopy second) {
@@ -51,7 +50,8 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
-// Rounds both factors of a product that is not a batch into `a` and `b`, of rounded_numel() elements, where it finds them then.
+// Rounds both operands of a GEMM without batch into `a` and `b`, of rounded_numel() elements, and points the problem
+// there.
 inline Status round_factors(const Launch& launch, LibraryMatmul* problem, float* a, float* b) {
     constexpr int kThreads = 256;
     const auto round = [](LibraryMatrix* matrix, float* to, int64_t lines, int64_t length) {

@@ -1,6 +1,5 @@
-// Products of f32 matrices without tensor cores: tiles of 128 x 128 results by four warps, 64 x 64 results a warp and 16 x 8 a
-// thread, or of a quarter of all these. Factors come by asynchronous copies, a tile along k ahead; a tile lies in shared
-// memory as its operand does.
+// f32 GEMM on FMA: block tiles of 128 x 128 by four warps, 64 x 64 a warp, 16 x 8 a thread; or half of each extent.
+// Operands arrive by cp.async, double-buffered, and keep their memory order in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -10,31 +9,32 @@
 
 namespace bk {
 
-constexpr int kSimtSide = 128;  // of large tiles
+constexpr int kSimtSide = 128;  // of large block tiles
 constexpr int kSimtThreads = 128;
-constexpr int kSimtDepth = 32, kSimtStages = 2;         // terms of a tile, and tiles in shared memory: 73 KB of the 99 of sm_86
+constexpr int kSimtDepth = 32, kSimtStages = 2;         // K elements and stages: 73 KB of the 99 of sm_86
 constexpr int kSimtRowLanes = 4, kSimtColumnLanes = 8;  // of a warp
-constexpr int kSimtTerms = 4;  // that a thread has in registers at once, for all its columns and four of its rows
+constexpr int kSimtTerms = 4;  // K elements in registers at once, for all columns and four rows of a thread
 constexpr int kSimtAtOnce = 4;
 
-// A tile of kSide rows of A, or columns of B: lines of kSimtDepth terms if it is deep, else kSimtDepth lines of all its rows.
-// Lines are padded by four elements, so that those which lanes read together stand in different banks.
+// A tile of kSide rows of A or columns of B: kSide rows of kSimtDepth if K-major, else kSimtDepth rows of kSide. Rows
+// are padded by four elements against bank conflicts.
 template <Feed kFeed, int kSide>
 struct SimtTile {
     static constexpr bool kIsWide = kFeed == Feed::kWide;
     static constexpr int kLine = kIsWide ? kSide : kSimtDepth, kLines = kIsWide ? kSimtDepth : kSide;
     static constexpr int kPitch = kLine + 4, kElements = kPitch * kLines;
-    static constexpr int kChunks = kLine / 4;             // of a line
-    static constexpr int kDown = kSimtThreads / kChunks;  // lines that are filled at once
+    static constexpr int kChunks = kLine / 4;             // 16-byte vectors of a row
+    static constexpr int kDown = kSimtThreads / kChunks;  // rows filled at once
     static constexpr int kTimes = kLines / kDown;
 
-    // Row number i of a thread among `kLanes`, of those of its warp: by fours, or one of every kLanes.
+    // Row i of a thread in its warp's tile, one of kLanes threads: in groups of four, or every kLanes-th.
     template <int kLanes>
     static BK_HD int row(int lane, int i) {
         return kIsWide ? i / 4 * kLanes * 4 + lane * 4 + i % 4 : i * kLanes + lane;
     }
 
-    // kSimtTerms terms from number k on of a thread's rows from number `first` on; the tile begins at the warp's first row.
+    // Loads kSimtTerms K elements from k on of a thread's rows from `first` on; the tile starts at the warp's first
+    // row.
     template <int kLanes, int kCount>
     static BK_DEVICE void load_terms(float (&x)[kSimtTerms][kCount], const float* tile, int lane, int first, int k) {
         if constexpr (kIsWide) {
@@ -55,16 +55,16 @@ struct SimtTile {
     }
 };
 
-// A thread's share of filling one tile after another; what is beyond the operand is zeros. The upper half of the tile's rows is
-// that of `gate`, from `first` on, where that is not null.
+// A thread's share of loading tiles; elements outside the operand are zeros. If `gate` is not null, the upper half of
+// the tile's rows comes from it, beginning at `first` too.
 template <Feed kFeed, int kSide>
 class SimtFeed {
     using Tile = SimtTile<kFeed, kSide>;
     static constexpr int kHalf = kSide / 2;
-    const float *lower_, *upper_, *anywhere_;  // the first tile's lines in each half; wide lines are of one half
-    int64_t step_, along_, terms_;             // from line to line, and from term to term; terms from the thread's first on
+    const float *lower_, *upper_, *anywhere_;  // first tile's rows in each half; an MN-major row is in one half
+    int64_t step_, along_, terms_;             // row stride, and K stride; K elements from the thread's first on
     int lower_left_, upper_left_, place_;      // rows from the thread's first on
-    int whole_tiles_;                          // of which every element is inside, for all threads
+    int whole_tiles_;                          // tiles inside the operand for all threads
 
 public:
     BK_DEVICE SimtFeed(const TileSource<float>& source, int64_t first, int thread, const float* gate = nullptr)
@@ -88,7 +88,7 @@ public:
         whole_tiles_ = has_rows ? static_cast<int>(source.depth / kSimtDepth) : 0;
     }
 
-    // Tile number `tile` along k.
+    // Loads tile number `tile` along k.
     BK_DEVICE void fill(float* to, int64_t tile) const {
         const int64_t skipped = tile * kSimtDepth, left = terms_ - skipped;
         const int terms = left < 4 ? static_cast<int>(left) : 4;
@@ -128,8 +128,8 @@ __global__ void __launch_bounds__(kSimtThreads, kSide == kSimtSide ? 2 : 4)
                        int64_t across, bool in_pairs) {
     using A = SimtTile<kFeedA, kSide>;
     using B = SimtTile<kFeedB, kSide>;
-    constexpr int kHalf = kSide / 2;                                                   // rows, and columns, of a warp
-    constexpr int kRows = kHalf / kSimtRowLanes, kColumns = kHalf / kSimtColumnLanes;  // of a thread
+    constexpr int kHalf = kSide / 2;                                                   // rows, and columns, of a warp tile
+    constexpr int kRows = kHalf / kSimtRowLanes, kColumns = kHalf / kSimtColumnLanes;  // of a thread tile
     BK_LAUNCH_SHARED(float, scratch);
     float* const a_tiles = scratch;
     float* const b_tiles = scratch + kSimtStages * A::kElements;
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kSimtThreads, kSide == kSimtSide ? 2 : 4)
                     for (int i = 0; i < kSimtAtOnce; ++i)
 #pragma unroll
                         for (int next = 0; next < kColumns; ++next) {
-                            // There and back: the column at a turn is read once.
+                            // A serpentine order reads the column at each turning point once.
                             const int j = i % 2 == 0 ? next : kColumns - 1 - next;
                             sum[first + i][j] = math::fma(rows[t][i], columns[t][j], sum[first + i][j]);
                         }
@@ -185,8 +185,7 @@ __global__ void __launch_bounds__(kSimtThreads, kSide == kSimtSide ? 2 : 4)
     wait_for_copies<0>();
     __syncthreads();
 
-    // The results by way of shared memory, a row of each thread at a time: the last steps are there once, not for each of its
-    // results.
+    // Stages one row of each thread at a time in shared memory: the epilogue is compiled once, not for each result.
     constexpr int kBandRows = 2 * kSimtRowLanes, kBandPitch = kSide + 4;
     static_assert(kBandRows * kBandPitch <= kSimtStages * A::kElements);
     float* const own_band = scratch + (warp / 2 * kSimtRowLanes + row_lane) * kBandPitch + half_column;
@@ -239,8 +238,8 @@ Status launch_fma_by_feed(const Launch& launch, const Matmul<T>& p, const PartsO
                   : launch_fma<kSide, Feed::kWide, Feed::kWide>(launch, p, parts);
 }
 
-// Small tiles take less where large ones leave multiprocessors idle: the chip computes two large ones a multiprocessor at a
-// time, one of them in no less, and small ones, of a quarter of the results, at 7 / 8 of the rate.
+// Small tiles, a quarter of the results, run at 7 / 8 of the rate of large ones, two of which an SM computes in the
+// time of one; they win if large ones leave SMs idle.
 template <class T>
 Status matmul_by_fma(const Launch& launch, const Matmul<T>& p, const PartsOf<T>& parts = {}) {
     constexpr int64_t kManyWaves = 64;

@@ -1,8 +1,9 @@
-// Products of matrices by warp groups: wgmma over tiles that bulk tensor copies bring, several stages ahead. sm_90a alone.
+// Persistent warp-specialised Hopper GEMM. sm_90a alone.
 //
-// A block computes one tile of 128 rows after another: a warp asks for boxes of A and B, another brings the scales of blocks,
-// two groups of four warps have 64 rows each, with all columns of the tile in registers. Two blocks of a cluster may have tiles
-// below one another: each asks for half of their columns of B, for both. Sums of a tile are added in the order of k.
+// A block computes 128-row tiles one after another: one producer warp issues TMA loads into a ring of kStages stages,
+// another loads block scales, and two consumer warpgroups run wgmma on 64 rows each, with all columns of the tile in
+// registers. Clusters of two blocks compute vertically adjacent tiles: each loads half of B and multicasts it. Each
+// tile accumulates in the order of k.
 #include <algorithm>
 #include <cstdint>
 
@@ -20,31 +21,30 @@ namespace {
 
 constexpr int kGroupThreads = 128, kGroups = 2, kBlockThreads = (kGroups + 1) * kGroupThreads;
 constexpr int kStageBarriers = 2;
-// Of a stage, the scales of the rows of A and of blocks of columns.
+// Floats of a stage's block scales: those of the rows of A and of blocks of columns.
 constexpr int kScalePitch = static_cast<int>(kGroupRows) + 4;
 
 template <class T, int kColumns>
 struct GroupTile {
-    static constexpr bool kHasRests = std::is_same_v<T, tf32x3>;  // a stage has what TF32 leaves of its factors behind them
+    static constexpr bool kHasRests = std::is_same_v<T, tf32x3>;  // 3xTF32: a stage also holds the residuals
     static constexpr int kABytes = static_cast<int>(kGroupRows) * kSwizzleBytes, kBBytes = kColumns * kSwizzleBytes;
     static constexpr int kBytes = kABytes + kBBytes, kPitch = kHasRests ? 2 * kBytes : kBytes;
     static constexpr int kStages = kHasRests ? 2 : kColumns == 256 ? 4 : 6;
     static constexpr int kBandBytes = kGroups * kGroupThreads / 32 * 16 * kBandPitch * 4;
     static constexpr int kScaleBytes = kIsScaled<T> ? kStages * kScalePitch * 4 : 0;
     static constexpr int kShared =
-        kStages * (kPitch + kStageBarriers * 8) + kBandBytes + kScaleBytes + 1024;  // the tiles are aligned to so many
+        kStages * (kPitch + kStageBarriers * 8) + kBandBytes + kScaleBytes + 1024;  // tiles are 1024-byte aligned
     static constexpr int kHalf = kColumns / 2;                                      // columns of the box of B, and of the gate
 };
 
-// What the kernel is launched with beside the product: maps of A, B and the gate, how the operands lie, and the blocks of a
-// cluster, 1 or 2.
+// Tensor maps, operand layouts and the cluster size, 1 or 2.
 struct GroupOperands {
     TensorMap a, b, gate;
     bool a_is_wide, b_is_wide, a_has_batch, b_has_batch;
     int blocks;
 };
 
-// Tile number `index` of those that a cluster has at a time, and of these the block's.
+// This block's tile, out of tile number `index` of its cluster.
 template <class T>
 BK_DEVICE MatmulPlace find_group_place(const Matmul<T>& p, int64_t index, int64_t down, int64_t across, int columns, int blocks,
                                        int rank) {
@@ -64,12 +64,12 @@ BK_DEVICE MatmulPlace find_group_place(const Matmul<T>& p, int64_t index, int64_
     return place;
 }
 
-// Everything that one thread asks for of one tile; of B, in a cluster of two, the half of its rank.
+// Producer: one thread issues all TMA loads of a stage; in a cluster of two only its rank's half of B.
 template <class T, int kColumns>
 BK_DEVICE void copy_stage(char* to, const GroupOperands& operands, const MatmulPlace& place, bool is_gated, int k,
                           uint64_t* barrier, int rank) {
     using Tile = GroupTile<T, kColumns>;
-    constexpr int kBox = 64 * kSwizzleBytes;  // of a wide operand
+    constexpr int kBox = 64 * kSwizzleBytes;  // of an MN-major operand
     const int a_matrix = operands.a_has_batch ? static_cast<int>(place.matrix) : 0;
     const int b_matrix = operands.b_has_batch ? static_cast<int>(place.matrix) : 0;
     const int row = static_cast<int>(place.row), column = static_cast<int>(place.column);
@@ -102,14 +102,14 @@ BK_DEVICE void copy_stage(char* to, const GroupOperands& operands, const MatmulP
     }
 }
 
-// Asks the cache for what the results of a tile are added to, line by line, while its sums are made.
+// Prefetches the C or residual tile into L2 during the main loop.
 template <class T>
 BK_DEVICE void ask_for_tile(const Matmul<T>& p, const matmul_result_t<T>* from, const MatrixStrides& at,
                             const MatmulPlace& place, int columns, int lane) {
     const Epilogue<T>& e = p.epilogue;
     const int bytes = e.is_wide ? static_cast<int>(sizeof(float)) : static_cast<int>(sizeof(matmul_result_t<T>));
     const int width = static_cast<int>(min(static_cast<int64_t>(columns), p.n - place.column)) * bytes;
-    const int rows = static_cast<int>(min(kGroupRows, place.end - place.row));  // none below the last
+    const int rows = static_cast<int>(min(kGroupRows, place.end - place.row));  // none below the last row
     const char* const first = reinterpret_cast<const char*>(e.matrix(from, at, place.matrix)) + place.column * bytes;
 #pragma unroll 1
     for (int i = lane; i < rows; i += 32)
@@ -117,8 +117,8 @@ BK_DEVICE void ask_for_tile(const Matmul<T>& p, const matmul_result_t<T>* from, 
         for (int byte = 0; byte < width; byte += kLineBytes) prefetch_line(first + (place.row + i) * at.row * bytes + byte);
 }
 
-// Factors of f32 that a stage brought, rounded to TF32 where they lie by both groups together, each thread 16 bytes of as many
-// as there are threads, and so on; and what that leaves of them. The instruction would cut off what TF32 has not.
+// Rounds a stage of f32 operands to TF32 in place, by both warpgroups together, and stores the residuals: wgmma would
+// truncate.
 template <class T, int kColumns>
 BK_DEVICE void round_stage(char* stage) {
     using Tile = GroupTile<T, kColumns>;
@@ -139,7 +139,7 @@ BK_DEVICE void round_stage(char* stage) {
     wait_for_groups<kThreads>();
 }
 
-// The steps of one stage, which begin with its first sums or add to those that are there. With rests small products come first.
+// Issues the wgmmas of one stage. 3xTF32 adds the residual products first.
 template <class T, int kColumns, bool kAIsWide, bool kBIsWide, class Sum>
 BK_DEVICE void add_stage(Sum (&sums)[kColumns / 2], char* tiles, int at, int group, bool adds) {
     using Tile = GroupTile<T, kColumns>;
@@ -163,8 +163,8 @@ BK_DEVICE void add_stage(Sum (&sums)[kColumns / 2], char* tiles, int at, int gro
     end_steps();
 }
 
-// Writes zeros over terms of a stage from number `terms` on, which are those of another group: of wide operands 128 bytes for
-// each term of a box.
+// Zeros K elements from `terms` on in the boxes of a stage, which belong to the next group; MN-major boxes have 128
+// bytes for each.
 template <class T, int kColumns>
 BK_DEVICE void clear_terms(char* stage, int terms) {
     constexpr int kThreads = kGroups * kGroupThreads, kBoxTerms = 64,
@@ -180,7 +180,7 @@ BK_DEVICE void clear_terms(char* stage, int terms) {
     wait_for_groups<kThreads>();
 }
 
-// The sums of a group's 64 rows over all terms of a tile, of which the last stage has `rest` if that is not 0.
+// Main loop of a consumer warpgroup's 64 rows. The last stage has `k_tail` K elements if that is not 0.
 template <class T, int kColumns, bool kAIsWide, bool kBIsWide, class Sum>
 BK_DEVICE void add_terms(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full, uint64_t* empty, StagePlace& at, int64_t steps,
                          int rest, int group, int lane, int blocks) {
@@ -198,29 +198,28 @@ BK_DEVICE void add_terms(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full,
         if constexpr (kAIsWide && kBIsWide)
             if (rest != 0 && step + 1 == steps) clear_terms<T, kColumns>(tiles + at.stage * Tile::kPitch, rest);
         add_stage<T, kColumns, kAIsWide, kBIsWide>(sums, tiles, at.stage, group, step > 0);
-        wait_for_steps<1>();  // those of the stage before, which may be filled again
+        wait_for_steps<1>();  // the previous stage's wgmma has retired: release its buffer
         if (before >= 0) free_stage(empty + before, blocks, lane);
         before = at.stage;
         at.advance(Tile::kStages);
-        if (kIsRounded && step + 1 < steps) receive();  // while the steps of this stage are under way
+        if (kIsRounded && step + 1 < steps) receive();  // while this stage's wgmma is in flight
     }
     wait_for_steps<0>();
     if (before >= 0) free_stage(empty + before, blocks, lane);
 }
 
-// Whether sums of a stage are added up by themselves: those of fp8, whose steps keep about 14 bits of what they add up (arXiv
-// 2412.19437, 3.3.2).
+// Whether accumulators are promoted to f32 after each stage: fp8 wgmma keeps about 14 bits (arXiv 2412.19437, 3.3.2).
 template <class T>
 constexpr bool kHasTotals = kIsFp8<matmul_element_t<T>>;
 
-// Whether stages bring the scales of their terms.
+// Whether stages carry block scales.
 template <class T>
 BK_DEVICE bool has_scales_of_blocks(const Matmul<T>& p) {
     if constexpr (kIsScaled<T>) return p.epilogue.is_by_blocks();
     return false;
 }
 
-// The scales of the stages of one tile, by a warp, which loads those of a stage while it waits for its place.
+// One warp loads the scales of each stage of a tile into registers while it waits for the stage to be free.
 template <class T, int kColumns>
 BK_DEVICE void copy_scales(const Matmul<T>& p, const MatmulPlace& place, float* scales, uint64_t* full, uint64_t* empty,
                            StagePlace& at, int64_t steps, int lane) {
@@ -240,8 +239,8 @@ BK_DEVICE void copy_scales(const Matmul<T>& p, const MatmulPlace& place, float* 
     }
 }
 
-// Totals in f32 of sums over the 128 terms of a stage, a block of scales, which they have where they are by blocks; 128 columns
-// at a time. The groups take turns, so that one adds up its sums while the other's are made.
+// FP8 main loop: promotes the tensor-core accumulator to f32 every 128 K elements, applying block scales if present,
+// 128 columns at a time. The warpgroups alternate, so that one promotes while the other's wgmma runs.
 template <class T, int kColumns>
 BK_DEVICE void add_totals(float (&totals)[kColumns / 2], const Matmul<T>& p, char* tiles, uint64_t* full, uint64_t* empty,
                           const float* scales, StagePlace& at, int64_t steps, int group, int lane, int blocks) {
@@ -372,12 +371,11 @@ __global__ void __launch_bounds__(kBlockThreads, 1)
             }
             store_sums<T, kColumns>(p, sums, band, place, row, lane, stores);
         }
-        if (kHasTotals<T> && group == 0) wait_for_turn<kGroups * kGroupThreads>(0);  // which the last of the other left
+        if (kHasTotals<T> && group == 0) wait_for_turn<kGroups * kGroupThreads>(0);  // the other warpgroup's last arrival
     }
-    sync_cluster();  // no block ends while others free stages in it
+    sync_cluster();  // peers may still arrive at this block's barriers
 }
 
-// A map of one operand, with rows of A or columns of B beside one another if it is wide.
 template <class E>
 bool map_operand(TensorMap* map, const E* data, int64_t rows, int64_t k, int64_t pitch, int64_t batch, int64_t step,
                  bool is_wide, int box) {
@@ -387,7 +385,7 @@ bool map_operand(TensorMap* map, const E* data, int64_t rows, int64_t k, int64_t
                                               has_batch ? step : pitch * lines, is_wide ? 64 : box);
 }
 
-// Whether tiles below one another go by twos: of a number that is odd one has nothing to do.
+// Whether vertically adjacent tiles form clusters of two: an odd count leaves one block idle.
 bool shares_b(Grouped grouped, int64_t down) {
     constexpr int64_t kFewLeftIdle = 16;
     return grouped != Grouped::kRows && down > 1 && (down % 2 == 0 || down > kFewLeftIdle);
@@ -431,7 +429,7 @@ Status launch_groups(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
 
 }  // namespace
 
-// Wide tiles read less, narrow ones leave fewer multiprocessors idle.
+// 256-column tiles read less, 128-column ones leave fewer SMs idle.
 template <class T>
 Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     using E = matmul_element_t<T>;

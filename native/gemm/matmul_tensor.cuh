@@ -1,6 +1,6 @@
-// Products of matrices on tensor cores: mma.sync over tiles that arrive by cp.async, several stages ahead.
+// Tensor-core GEMM for sm_80 and newer: mma.sync on tiles that cp.async loads, in a ring of kMatmulStages stages.
 //
-// A block of four warps has a square of kSide x kSide results, each warp a quarter of it in registers. The order of additions
+// A block of four warps computes a kSide x kSide tile, each warp a quarter of it in registers. The order of additions
 // depends on the kernel and k alone.
 #pragma once
 
@@ -14,19 +14,19 @@
 
 namespace bk {
 
-// Element of the tensor step of T, and the number of terms whose sum surely fits in its sums.
+// The mma of T, and the K elements whose sum cannot overflow its accumulators.
 template <class T>
 struct TensorKind {
     using E = matmul_element_t<T>;
     using Step = TensorStep<E>;
     using Sum = typename Step::Sum;
     static constexpr bool kIsInteger = std::is_integral_v<Sum> && !std::is_same_v<E, b1x8>;
-    static constexpr int64_t kTerms = kIsInteger ? 32768 : INT64_MAX;  // bytes of at most 2^16
+    static constexpr int64_t kTerms = kIsInteger ? 32768 : INT64_MAX;  // products of bytes are at most 2^16
 
-    // A sum as what follows takes it, `depth` long.
+    // Converts an accumulator over `depth` K elements to the epilogue's input.
     template <class S>
     static BK_DEVICE matmul_scalar_t<T> finished(S sum, int64_t depth) {
-        if constexpr (std::is_same_v<E, b1x8>) {  // what differs, of all bits that tiles have
+        if constexpr (std::is_same_v<E, b1x8>) {  // differing bits, out of all bits of the tiles, zero padding included
             const int64_t bits = (depth + kMatmulDepth - 1) / kMatmulDepth * kMatmulDepth * kInByte<E>;
             return static_cast<int32_t>((bits - sum) / 2);
         } else if constexpr (kWidenedBy<E> != 1) {
@@ -45,7 +45,7 @@ constexpr int kMatmulStages = kSide == 128 ? 3 : 4;
 template <int kSide>
 constexpr int kMatmulBytes = 2 * kMatmulStages<kSide> * kSide * kMatmulDepth;
 
-// Two results of a byte.
+// Stores two results that share a byte.
 template <class T>
 BK_DEVICE void store_nibbles(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, matmul_scalar_t<T> first,
                              matmul_scalar_t<T> second) {
@@ -56,7 +56,7 @@ BK_DEVICE void store_nibbles(const Epilogue<T>& e, int64_t matrix, int64_t i, in
     e.d[matrix * e.d_at.step + i * e.d_at.row + j / 2] = e.stored_pair(e.activated(z[0]), e.activated(z[1]));
 }
 
-// Two elements beside one another of c, d, residual or z.
+// Reads two adjacent elements of c, d, residual or z.
 template <class T>
 BK_DEVICE Vec<matmul_scalar_t<T>, 2> load_two(const Epilogue<T>& e, const matmul_result_t<T>* from, int64_t at) {
     Vec<matmul_scalar_t<T>, 2> two;
@@ -76,7 +76,7 @@ BK_DEVICE void keep_two(const Epilogue<T>& e, matmul_result_t<T>* to, int64_t at
     store(to + at, pair);
 }
 
-// As accurate as results of A are; what is asked for is asked once.
+// Applies the activation to the accuracy of dtype A, with one switch for all pairs.
 template <class T, class A, int kPairs>
 BK_DEVICE void activate_pairs(Activation activation, matmul_scalar_t<T> (&x)[kPairs][2]) {
     const auto each = [&](auto kind) {
@@ -93,8 +93,8 @@ BK_DEVICE void activate_pairs(Activation activation, matmul_scalar_t<T> (&x)[kPa
     }
 }
 
-// Pairs of neighbours, of the same columns in several rows; those of `has` not set are not touched. Each step is a loop of its
-// own, so that what it asks is asked once, and what it loads is under way at a time.
+// Epilogue of pairs of adjacent columns, the same in several rows; rows without `has` are skipped. Each step is a loop
+// of its own, so that it branches once and its loads are in flight together.
 template <class T, int kPairs>
 struct PairStores {
     using S = matmul_scalar_t<T>;
@@ -105,7 +105,7 @@ struct PairStores {
     bool has[kPairs];
     Vec<S, 2> bias{}, column_scale{};
 
-    // What belongs to the columns.
+    // Loads bias and scale of the two columns.
     BK_DEVICE void load_of_columns() {
         for (int v = 0; v < 2; ++v) {
             if (e.bias != nullptr) bias.lane[v] = e.bias_of(column + v);
@@ -171,7 +171,6 @@ private:
     }
 };
 
-// Two results beside one another.
 template <class T>
 BK_DEVICE void store_elements(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, int64_t n, matmul_scalar_t<T> first,
                               matmul_scalar_t<T> second, bool in_pairs) {
@@ -186,7 +185,6 @@ BK_DEVICE void store_elements(const Epilogue<T>& e, int64_t matrix, int64_t i, i
     stores.store(x);
 }
 
-// Two results beside one another of a product with scales.
 template <class T>
 BK_DEVICE void store_scaled(const Epilogue<scaled<T>>& e, int64_t i, int64_t j, int64_t n, float first, float second,
                             bool in_pairs) {
@@ -204,13 +202,13 @@ BK_DEVICE void store_scaled(const Epilogue<scaled<T>>& e, int64_t i, int64_t j, 
     }
 }
 
-// Tiles of a gated product have as many columns of each B, half of their own, those of the gate behind the others.
+// Columns of a tile: gated tiles have half as many of each B, those of the gate in the second half.
 template <class T>
 BK_HD int64_t columns_of(const Matmul<T>& p, int side) {
     return kMayBeGated<T> && p.gate != nullptr ? side / 2 : side;
 }
 
-// `j` is even, and so is n where results share bytes.
+// `j` is even; so is n if results share bytes.
 template <class T>
 BK_DEVICE void store_pair(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, int64_t n, matmul_scalar_t<T> first,
                           matmul_scalar_t<T> second, bool in_pairs) {
@@ -222,15 +220,15 @@ BK_DEVICE void store_pair(const Epilogue<T>& e, int64_t matrix, int64_t i, int64
         store_elements(e, matrix, i, j, n, first, second, in_pairs);
 }
 
-// A warp's quarter of the sums.
+// A warp's quarter of the tile's accumulators.
 template <class T, int kSide>
 struct WarpSums {
     using Kind = TensorKind<T>;
     using Sum = typename Kind::Sum;
     static constexpr int kRows = kSide / 2 / 16, kColumns = kSide / 2 / 8;
-    // Sums of integers that are too long for one go are added up in 64 bits, in small tiles, where registers allow it.
+    // Integer sums that may overflow 32 bits are promoted to 64, in small tiles, where registers allow it.
     static constexpr bool kIsLong = Kind::kIsInteger && kSide == 64;
-    // And so are sums over blocks, once they have their scales.
+    // Sums over scale blocks are promoted too, once scaled.
     static constexpr bool kHasTotals = kIsLong || (kIsScaled<T> && kSide == 64);
     Sum sum[kRows][kColumns][4];
     std::conditional_t<kIsScaled<T>, float, int64_t> total[kHasTotals ? kRows : 1][kHasTotals ? kColumns : 1][4];
@@ -253,7 +251,7 @@ struct WarpSums {
                 }
     }
 
-    // `of_rows` are the scales of the rows that a lane has, two of each step.
+    // `row_scales` are those of the lane's rows, two for each mma.
     BK_DEVICE void carry_scaled(const float (&of_rows)[kRows][2], float of_columns) {
         for (int i = 0; i < kRows; ++i)
             for (int j = 0; j < kColumns; ++j)
@@ -273,7 +271,7 @@ struct WarpSums {
     }
 };
 
-// The block's results, by way of shared memory, where the last steps go along rows: bands of 16 rows of each warp at a time.
+// Stages the block's results in shared memory, 16 rows of each warp at a time, so that the epilogue goes along rows.
 template <class T, int kSide>
 BK_DEVICE void store_sums(const Matmul<T>& p, const MatmulParts<matmul_scalar_t<T>>& parts, const WarpSums<T, kSide>& sums,
                           char* shared, const MatmulPlace& place, int warp_row, int warp_column, int thread, bool in_pairs) {
@@ -316,13 +314,13 @@ BK_DEVICE void store_sums(const Matmul<T>& p, const MatmulParts<matmul_scalar_t<
     }
 }
 
-// What rounding to TF32 leaves of a factor, rounded too.
+// TF32 residual of x, x - tf32(x), itself rounded to TF32.
 BK_DEVICE uint32_t rest_of_tf32(uint32_t bits, uint32_t rounded) {
     if ((rounded & 0x7f800000u) == 0x7f800000u) return 0;
     return round_to_tf32(bit_cast<uint32_t>(bit_cast<float>(bits) - bit_cast<float>(rounded)));
 }
 
-// The step of tf32x3: small products first.
+// Splits words into TF32 values and their residuals.
 template <int N>
 BK_DEVICE void split_tf32(uint32_t (&words)[N], uint32_t (&rest)[N]) {
 #pragma unroll
@@ -379,7 +377,8 @@ BK_DEVICE void add_tile(WarpSums<T, kSide>& sums, const char* a_tile, const char
     }
 }
 
-// The sums over block number `block` of the terms with its scales; a tile's columns are of one block, and `row` is its first.
+// Scales and promotes the sums over scale block `block`; the tile's columns are in one block, and `row` is the warp's
+// first.
 template <class T, int kSide>
 BK_DEVICE void carry_block(WarpSums<T, kSide>& sums, const Matmul<T>& p, const MatmulPlace& place, int64_t row, int64_t block,
                            int lane) {
@@ -393,7 +392,7 @@ BK_DEVICE void carry_block(WarpSums<T, kSide>& sums, const Matmul<T>& p, const M
     sums.carry_scaled(of_rows, p.epilogue.scale_of_column(place.column, block));
 }
 
-// Blocks that a multiprocessor is to have at once: small tiles of 16-bit and TF32 factors leave room for five.
+// Minimum resident blocks per SM: five of the small tiles of 16-bit and TF32 operands fit.
 template <class T, int kSide>
 constexpr int kMatmulBlocks = kSide == 64 && (sizeof(matmul_element_t<T>) == 2 || std::is_same_v<T, tf32>) ? 5 : 1;
 
@@ -422,7 +421,7 @@ __global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
             feed_a.fill(stage, tile);
             feed_b.fill(stage + kBytes, tile);
         }
-        end_copy_group();  // an empty one keeps the count
+        end_copy_group();  // an empty group keeps the count
     };
 
     WarpSums<T, kSide> sums;
@@ -430,7 +429,7 @@ __global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
     for (int64_t tile = 0; tile < kStages - 1; ++tile) fill(tile);
     for (int64_t tile = 0; tile < tiles; ++tile) {
         wait_for_copies<kStages - 2>();
-        __syncthreads();  // the tile is there for all, and all are done with the one before
+        __syncthreads();  // the tile has arrived for all, and all have read the one before
         fill(tile + kStages - 1);
         const char* const stage = shared + tile % kStages * (2 * kBytes);
         add_tile<T, kSide, kFeedA == Feed::kWide, kFeedB == Feed::kWide>(sums, stage, stage + kBytes, warp_row, warp_column,
@@ -448,9 +447,9 @@ __global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
     store_sums(p, parts, sums, shared, place, warp_row, warp_column, thread, in_pairs);
 }
 
-// --- the choice among them ---
+// --- choice of tile and load mode ---
 
-// Whether an operand can be copied by 16 bytes, with neighbours along the axis of stride 1.
+// Whether 16-byte copies along the contiguous axis are aligned.
 template <class E>
 bool moves_by_16(const E* data, const MatrixStrides& at) {
     const int64_t pitch = at.row == 1 ? at.column : at.row, lanes = kChunk / static_cast<int64_t>(sizeof(E));
@@ -486,7 +485,7 @@ inline Status count_tiles(int64_t down, int64_t across, int64_t batch, int64_t* 
                 static_cast<long long>(batch), static_cast<long long>(down), static_cast<long long>(across));
 }
 
-// Blocks that compute the problem by tiles of so many rows and columns.
+// Blocks of a grid with one side x side tile each.
 template <class T, class S>
 Status count_blocks(const Matmul<T>& p, const MatmulParts<S>& parts, int side, int64_t* blocks) {
     const int64_t matrices = p.grouped == Grouped::kRows ? 1 : p.batch * parts.count;
@@ -523,16 +522,16 @@ Status launch_by_feed(const Launch& launch, const Matmul<T>& p, const PartsOf<T>
 
 constexpr int64_t kMultiprocessors = 132;  // of an H200
 
-// Large tiles read less, small ones leave fewer multiprocessors idle and hold longer sums of integers.
+// 128-wide tiles read less; 64-wide ones leave fewer SMs idle and promote long integer sums.
 template <class T>
 Status matmul_by_tensor_cores(const Launch& launch, const Matmul<T>& p, const PartsOf<T>& parts = {}) {
     using E = matmul_element_t<T>;
     if constexpr (sizeof(E) < 8 && !std::is_same_v<T, tf32x3>) {  // whose registers are full with small tiles
         const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
-        const int64_t rows = p.grouped == Grouped::kRows ? p.m / (p.batch + 1) : p.m;  // of a group, on average
+        const int64_t rows = p.grouped == Grouped::kRows ? p.m / (p.batch + 1) : p.m;  // average of a group
         const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, columns_of(p, 128));
         bool fits = p.k <= TensorKind<T>::kTerms && rows > 64 && p.n > 64 && parts.count == 1;
-        if constexpr (kIsScaled<T>) fits = fits && !p.epilogue.is_by_blocks();  // which takes registers for both sums
+        if constexpr (kIsScaled<T>) fits = fits && !p.epilogue.is_by_blocks();  // both accumulators would not fit in registers
         if (fits && large >= ceil_div(kMultiprocessors, batch)) return launch_by_feed<T, 128>(launch, p, parts);
     }
     return launch_by_feed<T, 64>(launch, p, parts);

@@ -1,8 +1,8 @@
-// Products of at most eight rows of A on the GPU, which reading B once bounds.
+// Skinny GEMM on the GPU, M <= 8: bandwidth-bound on one read of B.
 //
-// A block has a few columns of B, whose terms its warps share; all rows of A take part in each piece of B. Lanes whose row or
-// column is none read the last one instead, and what they compute is not stored. Sums are of f32, in an order that depends on
-// the extents and the alignment alone.
+// A block has a few columns of B, and its warps split K (split-K within the block); each element of B is multiplied by
+// all rows of A. Lanes outside M or N read the last row or column and do not store. f32 sums, whose order depends on
+// extents and alignment alone.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 
 namespace bk {
 
-// Whether the kernels of this file compute the product: few rows, and B along k or along its rows.
+// Types with skinny kernels.
 template <class T>
 constexpr bool kHasThinKernels = std::is_same_v<T, float> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
-// Blocks from which on each reads whole lines of memory, 128 bytes, of a row of B, instead of half ones.
+// Blocks from which on each reads full 128-byte cache lines of a row of B, not half ones.
 constexpr int64_t kWholeLines = kMultiprocessors;
 
 template <class T>

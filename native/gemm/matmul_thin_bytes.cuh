@@ -1,5 +1,5 @@
-// Products of at most 16 rows of fp8 whose factors lie along k, which reading B once bounds: as those of 16 bits in
-// gemm/matmul_thin_tensor.cuh, but for the scales of blocks of 128 terms, which a block's sums have before they are added up.
+// Skinny FP8 GEMM, M <= 16, both operands K-major: bandwidth-bound on one read of B. As the 16-bit kernels of
+// gemm/matmul_thin_tensor.cuh, with sums over 128 K elements promoted and scaled if scales are by blocks.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ constexpr bool kHasThinBytes = kIsFp8<matmul_element_t<T>>;
 
 constexpr int kByteRows = 2 * kThinRows, kByteColumns = 16;
 
-// 16 bytes along k, zeros from number `inside` on.
+// Loads 16 bytes along k; zeros from index `inside` on.
 template <class E>
 BK_DEVICE void load_bytes(uint32_t (&words)[4], const E* from, int64_t inside) {
     if (inside >= 16) return load_words(words, reinterpret_cast<const f16*>(from));
@@ -28,8 +28,8 @@ BK_DEVICE void load_bytes(uint32_t (&words)[4], const E* from, int64_t inside) {
     }
 }
 
-// With g = lane / 4, t = lane % 4 a lane reads terms 16t to 16t + 15 of 64, of columns g and g + 8 and of rows g and g + 8 of
-// A, the latter where there are more than eight rows: four steps, each of one of their words.
+// With g = lane / 4 and t = lane % 4, a lane reads K elements 16t to 16t + 15 of 64, of columns g and g + 8 of B and
+// rows g and g + 8 of A, the latter if M > 8. Two mmas take two of their four words each.
 template <class T>
 __global__ void __launch_bounds__(32 * kThinWarps, 2) matmul_thin_bytes_kernel(const __grid_constant__ Matmul<T> p) {
     using E = matmul_element_t<T>;
@@ -114,7 +114,7 @@ __global__ void __launch_bounds__(32 * kThinWarps, 2) matmul_thin_bytes_kernel(c
     }
 }
 
-// Products that this kernel takes; *is_taken says whether.
+// *is_taken tells whether this kernel supports the GEMM.
 template <class T>
 Status matmul_thin_bytes(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     const bool has_lists = p.a_at.list != nullptr || p.b_at.list != nullptr || p.epilogue.d_at.list != nullptr;

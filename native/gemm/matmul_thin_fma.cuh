@@ -1,4 +1,4 @@
-// Products of few rows of f32, by FMA: a lane multiplies each piece of B that it reads by two rows of A, or by eight.
+// Skinny f32 GEMM on FMA: a lane multiplies each element of B by two rows of A, or by eight.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace bk {
 
 constexpr int kDeepFmaColumns = 4, kThinFmaSteps = 2;
 
-// Four elements `stride` apart; zeros from number `inside` on.
+// Loads four elements `stride` apart; zeros from index `inside` on.
 BK_DEVICE Vec<float, 4> gather_four(const float* from, int64_t stride, int64_t inside) {
     Vec<float, 4> four;
 #pragma unroll
@@ -18,8 +18,8 @@ BK_DEVICE Vec<float, 4> gather_four(const float* from, int64_t stride, int64_t i
     return four;
 }
 
-// Sums of kCount values over the lanes that differ in bits 16 to kLast. The values are shared out: those with higher numbers go
-// where these bits are higher; what is left of them are the first of x.
+// Sums kCount values over the lanes that differ in bits 16 to kLast (recursive halving): a lane with a higher value of
+// these bits ends with values of higher index, first in x.
 template <int kLast, int kCount>
 BK_DEVICE void sum_over_lanes(float (&x)[kCount], int lane) {
     int count = kCount;
@@ -40,7 +40,7 @@ BK_DEVICE void sum_over_lanes(float (&x)[kCount], int lane) {
     }
 }
 
-// Columns of B that lie along k: a warp reads 128 terms of four of them, a lane four terms.
+// K-major B: a warp reads 128 K elements of four columns, a lane four of each.
 template <int kRows, class T>
 BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDeepFmaColumns>& part, int64_t matrix,
                                   int64_t first, bool a_moves, bool b_moves) {
@@ -51,7 +51,7 @@ BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDee
     const float* const b = p.b_at.matrix(p.b, matrix) + first * p.b_at.column + 4 * lane;
     const int last_row = static_cast<int>(p.m) - 1,
               last = static_cast<int>(min(p.n - first, static_cast<int64_t>(kDeepFmaColumns))) - 1;
-    int64_t row_at[kRows], column_at[kDeepFmaColumns];  // the same for all lanes
+    int64_t row_at[kRows], column_at[kDeepFmaColumns];  // uniform across lanes
 #pragma unroll
     for (int i = 0; i < kRows; ++i) row_at[i] = min(i, last_row) * p.a_at.row;
 #pragma unroll
@@ -100,8 +100,7 @@ BK_DEVICE void multiply_thin_deep(const Matmul<T>& p, ThinParts<kThinWarps, kDee
     part[warp][value / kDeepFmaColumns][value % kDeepFmaColumns] = sum[0];
 }
 
-// Rows of B whose elements lie together: kAcross lanes of a warp read a line of 4 kAcross columns, a lane four terms of four
-// columns.
+// N-major B: kAcross lanes of a warp read a row of 4 kAcross columns, a lane four K elements of four columns.
 template <int kRows, int kAcross, class T>
 BK_DEVICE void multiply_thin_wide(const Matmul<T>& p, ThinParts<kThinWarps, 4 * kAcross>& part, int64_t matrix, int64_t first,
                                   bool a_moves, bool b_moves) {
@@ -114,7 +113,7 @@ BK_DEVICE void multiply_thin_wide(const Matmul<T>& p, ThinParts<kThinWarps, 4 * 
     const float* const b = p.b_at.matrix(p.b, matrix) + 4 * t * pitch + column;
     const float* const a = p.a_at.matrix(p.a, matrix) + 4 * t * a_step;
     const int last_row = static_cast<int>(p.m) - 1;
-    int64_t row_at[kRows];  // the same for all lanes
+    int64_t row_at[kRows];  // uniform across lanes
 #pragma unroll
     for (int i = 0; i < kRows; ++i) row_at[i] = min(i, last_row) * p.a_at.row;
     float sum[kRows * 4] = {};

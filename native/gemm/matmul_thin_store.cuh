@@ -1,4 +1,4 @@
-// The end of the kernels for few rows: the sums of a block's warps become results.
+// Epilogue of the skinny kernels: reduces the partial sums of a block's warps.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ constexpr int kThinRows = 8, kThinWarps = 8;
 template <int kWarps, int kColumns, int kRows = kThinRows>
 using ThinParts = float[kWarps][kRows][kColumns + 1];
 
-// Added up in the order of the warps. A gated product is a batch of two, whose first sums wait for those of the gate.
+// Partials are added in the order of the warps. A gated GEMM is a batch of two, whose first sums wait for the gate's.
 template <int kWarps, int kColumns, int kRows, class T>
 BK_DEVICE void store_thin(const Matmul<T>& p, const ThinParts<kWarps, kColumns, kRows>& part, int64_t matrix, int64_t first) {
     const Epilogue<T>& e = p.epilogue;

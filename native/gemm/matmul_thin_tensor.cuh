@@ -1,8 +1,8 @@
-// Products of few rows of 16-bit elements: columns of B are the rows of the tensor cores' steps, rows of A their columns, so
-// that a step multiplies all that a warp has read of B by all rows of A, without converting any of it.
+// Skinny GEMM of 16-bit elements on tensor cores: columns of B are the rows of the mma, rows of A its columns, so that
+// one mma multiplies a fragment of B by all rows of A.
 //
-// Which terms, and which columns of B, a step takes for its first, second and so on is free, as long as both factors agree.
-// So each lane reads neighbours in memory, and they are the words of fragments as they come.
+// The order of K elements within an mma is free if both operands agree, and so is that of columns of B. So each lane
+// loads adjacent elements, which form its fragments without shuffles.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace bk {
 
 constexpr int kDeepTensorColumns = 16, kWideTensorWarps = 16;
-constexpr int kThinSteps = 4;  // whose loads are under way at once
+constexpr int kThinSteps = 4;  // whose loads are in flight together
 
 template <class E, int N>
 BK_DEVICE void load_words(uint32_t (&words)[N], const E* from) {
@@ -22,7 +22,7 @@ BK_DEVICE void load_words(uint32_t (&words)[N], const E* from) {
     for (int w = 0; w < N; ++w) words[w] = vector.lane[w];
 }
 
-// What is touched once.
+// Streaming load, for data that is read once.
 template <class E, int N>
 BK_DEVICE void load_words_once(uint32_t (&words)[N], const E* from) {
     const auto vector = bit_cast<Vec<uint32_t, N>>(load_once<2 * N>(from));
@@ -30,7 +30,7 @@ BK_DEVICE void load_words_once(uint32_t (&words)[N], const E* from) {
     for (int w = 0; w < N; ++w) words[w] = vector.lane[w];
 }
 
-// Elements `stride` apart; zeros from number `inside` on.
+// Loads elements `stride` apart; zeros from index `inside` on.
 template <class E, int N>
 BK_DEVICE void gather_words(uint32_t (&words)[N], const E* from, int64_t stride, int64_t inside) {
 #pragma unroll
@@ -44,8 +44,8 @@ BK_DEVICE void gather_words(uint32_t (&words)[N], const E* from, int64_t stride,
 BK_DEVICE uint32_t low_halves(uint32_t first, uint32_t second) { return (first & 0xffffu) | second << 16; }
 BK_DEVICE uint32_t high_halves(uint32_t first, uint32_t second) { return first >> 16 | (second & 0xffff0000u); }
 
-// Columns of B that lie along k. With g = lane / 4, t = lane % 4 a lane reads terms 8t to 8t + 7 of 32, of columns g and g + 8
-// and of row g of A: two steps, each of two of their four words.
+// K-major B. With g = lane / 4 and t = lane % 4, a lane reads K elements 8t to 8t + 7 of 32, of columns g and g + 8 of
+// B and row g of A: two mmas take two of their four words each.
 template <class T>
 __global__ void __launch_bounds__(32 * kThinWarps, 3)
     matmul_thin_deep_tensor_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {
@@ -103,9 +103,8 @@ __global__ void __launch_bounds__(32 * kThinWarps, 3)
     }
 }
 
-// Rows of B whose elements lie together. With L = kLaneColumns, g = lane / 4 and t = lane % 4 a lane reads columns Lg to Lg + L
-// - 1 of terms 4t to 4t + 3 of 16, and these terms of row g of A: L / 2 steps, each of two columns, whose terms are paired
-// here.
+// N-major B. With L = kLaneColumns, g = lane / 4 and t = lane % 4, a lane reads columns Lg to Lg + L - 1 of K elements
+// 4t to 4t + 3 of 16, and these of row g of A: L / 2 mmas of two columns each, whose K elements are paired here.
 template <class T, int kLaneColumns>
 __global__ void __launch_bounds__(32 * kWideTensorWarps, 2)
     matmul_thin_wide_tensor_kernel(const __grid_constant__ Matmul<T> p, bool a_moves, bool b_moves) {

@@ -1,8 +1,7 @@
-// Tiles of factors in shared memory, kRows rows of A or columns of B by 64 bytes along k, as steps of the tensor cores read
-// them.
+// Operand tiles in shared memory for mma.sync: kRows rows of A or columns of B by 64 bytes along k.
 //
-// A tile lies as its operand does, so that copies go 16 bytes at a time: "deep" where neighbours in memory are neighbours along
-// k, else "wide". 16-byte chunks are permuted so that no two of the accesses that go together meet in a bank.
+// A tile keeps its operand's memory order, so that copies take 16 bytes: K-major, or MN-major (contiguous across k).
+// Its 16-byte vectors are XOR-swizzled against bank conflicts.
 #pragma once
 
 #include <cstdint>
@@ -18,17 +17,17 @@ constexpr int kMatmulSteps = 2;   // of 32 bytes
 constexpr int kMatmulThreads = 128;
 constexpr int kChunk = 16;
 
-// How an operand comes to shared memory: deep or wide by copies of 16 bytes, or, whatever its strides and alignment, into a
-// deep tile: by copies where it is deep, turned by fours where it is wide and of bytes, else element by element.
+// How an operand is loaded: by 16-byte copies, K-major or MN-major; or, for any strides and alignment, into a K-major
+// tile: by copies if it is K-major, transposed by fours if it is MN-major bytes, else element by element.
 enum class Feed { kDeep, kWide, kElements };
 
-// One operand of one problem, `rows` of A's or columns of B's; [r, k] is at r * row + k * column elements.
+// One operand of a GEMM, `rows` rows of A or columns of B; [r, k] is at r * row + k * column elements.
 template <class E>
 struct TileSource {
     const E* data;
     int64_t rows, depth, row, column;
 
-    // One element, or a byte of packed ones along k; those of a B that is packed the other way lie in several rows.
+    // Returns one element, or a byte of packed ones along k; if B is packed along n, its bits come from several bytes.
     BK_DEVICE E at(int64_t r, int64_t k) const {
         if constexpr (kInByte<E> > 1) {
             if (row == 0) {
@@ -54,7 +53,7 @@ BK_DEVICE int wide_place(int k, int chunk) {
     return k * kRows * static_cast<int>(sizeof(E)) + (chunk ^ turn) * kChunk;
 }
 
-// Four words of four bytes each, turned: byte i of word j becomes byte j of word i.
+// Transposes 4 x 4 bytes: byte i of word j becomes byte j of word i.
 BK_DEVICE void turn_bytes(uint32_t (&word)[4]) {
     const uint32_t low = __byte_perm(word[0], word[1], 0x5140), low_other = __byte_perm(word[2], word[3], 0x5140);
     const uint32_t high = __byte_perm(word[0], word[1], 0x7362), high_other = __byte_perm(word[2], word[3], 0x7362);
@@ -68,18 +67,18 @@ BK_DEVICE int bytes_left(int64_t elements, int size) {
     return elements <= 0 ? 0 : elements * size < kChunk ? static_cast<int>(elements) * size : kChunk;
 }
 
-// A thread's share of filling one tile after another. Chunks beyond the operand are zeros. Where kMayHaveGate, the upper half
-// of the tile's rows is that of `gate`, from `first` on, if that is not null.
+// A thread's share of loading tiles; vectors outside the operand are zeros. If kMayHaveGate and `gate` is not null, the
+// upper half of the tile's rows comes from it, beginning at `first` too.
 template <class E, int kRows, Feed kFeed, bool kMayHaveGate = false>
 class TileFeed {
     static constexpr int kSize = static_cast<int>(sizeof(E));
     static constexpr int kDepth = kMatmulDepth / kSize;  // elements along k
     static constexpr int kLanes = kChunk / kSize;
-    static constexpr int kChunks = kFeed == Feed::kWide ? kRows * kSize / kChunk : kMatmulDepth / kChunk;  // of a line
+    static constexpr int kChunks = kFeed == Feed::kWide ? kRows * kSize / kChunk : kMatmulDepth / kChunk;  // of a tile row
     static constexpr int kCopies = kRows * kMatmulDepth / kChunk / kMatmulThreads;
-    static constexpr int kLines = kMatmulThreads / kChunks;  // lines of the tile that are filled at once
+    static constexpr int kLines = kMatmulThreads / kChunks;  // tile rows loaded at once
     static constexpr bool kMayTurn = kFeed == Feed::kElements && kSize == 1 && kInByte<E> == 1 && !kMayHaveGate;
-    static constexpr int kTurnedRows = 8;  // of a thread at once, by four terms
+    static constexpr int kTurnedRows = 8;  // rows of a thread at once, by four K elements
 
 public:
     BK_DEVICE TileFeed(const TileSource<E>& source, int64_t first, int thread, const E* gate = nullptr)
@@ -111,7 +110,7 @@ public:
         }
     }
 
-    // Tile number `tile` along k; these are asked for one after another.
+    // Loads tile number `tile` along k; calls must be in order.
     BK_DEVICE void fill(char* to, int64_t tile) {
         const int64_t k0 = tile * kDepth;
         if (kFeed == Feed::kElements && way_ != Way::kCopied) {
@@ -146,10 +145,10 @@ public:
     }
 
 private:
-    enum class Way { kOneByOne, kCopied, kTurned };  // to fill a tile by elements
+    enum class Way { kOneByOne, kCopied, kTurned };  // how a tile is loaded by elements
 
-    // A thread takes four terms of eight rows, which are neighbours in memory. Lanes take 32 of these rows, of 32 terms. What a
-    // tile has of them is on its way since the tile before, or the start.
+    // A thread transposes four K elements of eight rows, which are contiguous in memory; a warp covers 32 rows by 32 K
+    // elements. The loads of a tile are issued one tile ahead.
     static constexpr int kUnits = kRows / kTurnedRows * (kMatmulDepth / 4) / kMatmulThreads;
     BK_DEVICE void place_turned(int unit, int* row, int* four) const {
         const int thread = line_ * kChunks + chunk_, index = unit * kMatmulThreads + thread, high = index / 32;
@@ -193,7 +192,7 @@ private:
         }
     }
 
-    // Neighbouring threads take neighbours in memory.
+    // Adjacent threads load adjacent elements.
     BK_DEVICE void fill_elements(char* to, int64_t k0) const {
         const bool is_wide = kInByte<E> > 1 ? source_.row == 0 : source_.row == 1;
         const int thread = line_ * kChunks + chunk_;
@@ -218,7 +217,7 @@ private:
     }
 
     TileSource<E> source_;
-    const E *data_, *upper_ = nullptr;  // of the tile's first row, and what that of its upper half follows from
+    const E *data_, *upper_ = nullptr;  // the tile's first row, and the base of its upper half
     int64_t first_;
     int left_, upper_left_ = 0;  // rows from there on
     int line_, chunk_;
@@ -236,14 +235,14 @@ BK_DEVICE uint32_t word_at(const char* place) {
     return *reinterpret_cast<const uint32_t*>(place);
 }
 
-// Word or double t of line g, and of line g + 4 along k for words, from a wide tile.
+// Address of element [row, k] in an MN-major tile.
 template <class E, int kRows>
 BK_DEVICE const char* wide_element(const char* tile, int k, int row) {
     constexpr int lanes = kChunk / static_cast<int>(sizeof(E));
     return tile + wide_place<E, kRows>(k, row / lanes) + row % lanes * static_cast<int>(sizeof(E));
 }
 
-// Rows [row, row + 16) of A over step `step`.
+// Loads the fragment of rows [row, row + 16) of A for K step `step`.
 template <class E, int kRows, bool kIsWide>
 BK_DEVICE void load_a(uint32_t (&a)[4], const char* tile, int row, int step, int lane) {
     const int g = lane / 4, t = lane % 4;
@@ -267,7 +266,7 @@ BK_DEVICE void load_a(uint32_t (&a)[4], const char* tile, int row, int step, int
     }
 }
 
-// Columns [column, column + 16) of B over step `step`: two fragments.
+// Loads the two fragments of columns [column, column + 16) of B for K step `step`.
 template <class E, int kRows, bool kIsWide>
 BK_DEVICE void load_b(uint32_t (&b)[2][2], const char* tile, int column, int step, int lane) {
     const int g = lane / 4, t = lane % 4;

@@ -1,5 +1,5 @@
-// Factors of bytes that do not lie along k, copied into the workspace so that they do: of bytes warp groups take no others, and
-// older tensor cores gather them one by one.
+// Transposes 8-bit A and B to K-major in the workspace: 8-bit wgmma takes nothing else, and older tensor cores would
+// gather bytes one by one.
 #pragma once
 
 #include <cstddef>
@@ -14,13 +14,13 @@ namespace bk {
 template <class T>
 constexpr bool kMayTurn = kHasGroupKernels<T> && sizeof(matmul_element_t<T>) == 1;
 
-// Whether factors of such a product are turned, given that of a workspace there is enough.
+// Whether an operand of such a GEMM is transposed, given enough workspace.
 template <class T>
 bool is_turned(int64_t m, int64_t n, int64_t k, int64_t batch, const AlongTerms& along) {
     return kMayTurn<T> && !(along.a && along.b) && batch > 0 && is_for_groups<T>(m, n, k, batch, false);
 }
 
-// What of the factors is copied: lines along k, whose pitch is of whole 16 bytes. In a workspace at `base`.
+// K-major copies of the operands in a workspace at `base`; their pitch is a multiple of 16 bytes.
 template <class T>
 struct TurnedFactors {
     using E = matmul_element_t<T>;
@@ -37,7 +37,7 @@ struct TurnedFactors {
         bytes = carver.bytes();
     }
 
-    // Copies them, and points the product to the copies.
+    // Copies the operands and points the GEMM to the copies.
     Status run(const Launch& launch, Matmul<T>* p) const {
         if (a != nullptr) {
             BK_TRY(copy(launch, *p, p->m, p->a, p->a_at.row, p->a_at.column, p->a_at.step, a));

@@ -1,4 +1,4 @@
-// Products of 8-bit factors with scales that lie where the factors do: checks and layouts.
+// 8-bit GEMM with scales for A and B in device memory: checks and layouts.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace bk {
 template <class T>
 size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const AlongTerms& along);
 
-// Whether `backend` computes such a product.
+// Whether `backend` computes such a GEMM.
 template <class T>
 Status require_scaled_backend(Backend backend, int64_t m, int64_t n, int64_t k, Scaling scaling);
 
@@ -71,7 +71,7 @@ struct GemmScaled {
     }
 
 private:
-    // Of as many rows or columns, in as many blocks.
+    // Scales of an operand of `rows` rows or columns, in `row_blocks` blocks.
     int64_t count_scales(int64_t lines, int64_t line_blocks) const {
         if (static_cast<Scaling>(scaling) == Scaling::kBlocks) return line_blocks * blocks();
         return static_cast<Scaling>(scaling) == Scaling::kRows ? lines : 1;

@@ -1,5 +1,5 @@
-// Products with scales on the GPU: by cuBLASLt where it has them, else by tensor cores, whose sums over blocks of terms are
-// scaled in registers.
+// 8-bit GEMM with scales on the GPU: by cuBLASLt if it supports it, else on tensor cores, which apply block scales to
+// partial sums in registers.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,14 @@
 
 namespace bk {
 
-// cuBLASLt takes e4m3, one of whose factors may have scales of blocks only in an order that is not ours.
+// cuBLASLt takes e4m3 without block scales, whose order in its interface is not ours.
 template <class T>
 bool fits_library(int64_t m, int64_t n, int64_t k, Scaling scaling) {
     return std::is_same_v<T, e4m3> && scaling != Scaling::kBlocks && std::min({m, n, k}) > 0;
 }
 
-// From 16 rows on it takes 0.3 to 0.9 of our kernels' time (H100). The least products are ours, whose sums are exact to f32.
+// From 16 rows on cuBLASLt takes 0.3 to 0.9 of our kernels' time (H100). The smallest GEMMs stay ours, whose sums are
+// exact to f32.
 template <class T>
 bool is_for_library(int64_t m, int64_t n, int64_t k) {
     constexpr int64_t kLeastRows = 16, kLeastSide = 64, kLeastTerms = int64_t(1) << 22;
@@ -50,7 +51,7 @@ Status require_scaled_backend(Backend backend, int64_t m, int64_t n, int64_t k, 
     return require_library();
 }
 
-// As cuBLASLt takes it: both factors deep; false for what it does not.
+// Fills cuBLASLt's problem, which needs K-major operands; returns false if it does not support this one.
 template <class T>
 bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
     const Epilogue<scaled<T>>& e = p.epilogue;
@@ -58,7 +59,7 @@ bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
                                : e.type == FloatType::kF16 ? LibraryType::kF16
                                                            : LibraryType::kBf16;
     const bool is_f32 = d_type == LibraryType::kF32;
-    if (p.a_at.column != 1 || p.b_at.row != 1 || (is_f32 && e.bias != nullptr)) return false;  // whose bias is of bf16 there
+    if (p.a_at.column != 1 || p.b_at.row != 1 || (is_f32 && e.bias != nullptr)) return false;  // its bias is bf16
     const LibraryMatrix d{e.d, e.d_at.row, 0, false};
     *out = {LibraryType::kE4m3,
             d_type,

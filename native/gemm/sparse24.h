@@ -1,4 +1,4 @@
-// Products with weights of which two of every four neighbours along k are kept.
+// GEMM with 2:4 structured sparse weights: two of every four K elements are kept.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace bk {
 
-// Eight terms of a row of weights: values of two groups of four, and the byte of each in `word`. Its bits 0 and 1 are the
-// place of the group's first value, bits 2 and 3 that of its second, which stays where they are equal.
+// Expands 8 K elements of a row of weights from two groups of two values and their byte of indices each in `word`: bits
+// 0 and 1 are the index of the first value, bits 2 and 3 that of the second, which wins if they are equal.
 template <class E>
 BK_HD void spread_groups(const E* values, uint32_t word, E (&terms)[8]) {
     for (uint32_t g = 0; g < 2; ++g) {
@@ -53,7 +53,7 @@ struct GemmSparse24 {
     }
 };
 
-// The weights as a dense matrix of m x k.
+// Expands the weights to a dense m x k matrix.
 template <class T>
 Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* values, const uint16_t* places, T* dense);
 

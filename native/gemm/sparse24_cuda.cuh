@@ -1,5 +1,5 @@
-// Sparse weights on the GPU. Products of few rows read the weights as they are; for others, where there is a workspace, they
-// become dense, once, and the product is that of dense matrices.
+// 2:4 sparse GEMM on the GPU. Skinny x multiplies the compressed weights; otherwise, given a workspace, weights are
+// expanded once and a dense GEMM follows.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace bk {
 
 constexpr int kSparseRows = 8, kSparseWarps = 8;
 
-// N elements that lie at an address of as many, or of one.
+// Loads N elements, by 16-byte vectors if `aligned`.
 template <int N, class E>
 BK_DEVICE void load_elements(E (&to)[N], const E* from, bool moves) {
     constexpr int kEach = 16 / sizeof(E) < N ? 16 / sizeof(E) : N;
@@ -27,7 +27,7 @@ BK_DEVICE void load_elements(E (&to)[N], const E* from, bool moves) {
     }
 }
 
-// A warp has a row of weights, and of each 256 terms eight for every lane.
+// One row of weights a warp; a lane takes eight of each 256 K elements.
 template <class T>
 __global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const __grid_constant__ Sparse24<T> p, bool moves) {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const 
     }
 }
 
-// Eight terms for each thread; `E` is the elements' bits.
+// Expands eight K elements a thread; `E` has the elements' bits.
 template <class E>
 __global__ void __launch_bounds__(256)
     sparse24_spread_kernel(const E* values, const uint16_t* places, E* dense, int64_t words, bool moves, bool stores) {
@@ -103,7 +103,7 @@ Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* val
 
 template <class T>
 Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
-    // The reference ABI's workspace has m k elements: the product's own comes behind them, where there is room.
+    // The reference ABI's workspace has m k elements; the dense GEMM's own follows if the caller's is larger.
     using Words = Vec<T, 16 / sizeof(T)>;
     const int64_t words = p.m * p.k * static_cast<int64_t>(sizeof(T)) / 16;
     Words* const dense_words = p.n > kSparseRows ? workspace_array<Words>(launch, words) : nullptr;

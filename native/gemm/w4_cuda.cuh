@@ -1,6 +1,6 @@
-// Weights of four bits on the GPU. Columns of the weights are the rows of the tensor cores' steps, rows of the activations
-// their columns, as in gemm/matmul_thin_tensor.cuh; weights become f16 in registers, and reading them bounds products of few
-// rows. The warps of a block share its columns, and each takes every eighth piece of k.
+// int4-weight GEMM on the GPU by mma.sync. Columns of the weights are the rows of the mma, rows of the activations its
+// columns, as in gemm/matmul_thin_tensor.cuh. Weights are dequantised to f16 in registers; small M is bandwidth-bound
+// on them. The warps of a block share its columns and split K.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace bk {
 
-constexpr int kW4Warps = 8, kW4Columns = 64, kW4Piece = 128;  // columns of a block; terms of a piece
-constexpr int kW4Turn = kW4Warps * kW4Piece;                  // terms from a warp's piece to its next
-constexpr int kW4Bytes = 96 << 10;  // of shared memory for a block's stages: two blocks on sm_90, one on sm_86
+constexpr int kW4Warps = 8, kW4Columns = 64, kW4Piece = 128;  // columns of a block; K elements of a warp's tile
+constexpr int kW4Turn = kW4Warps * kW4Piece;                  // K elements from a warp's tile to its next
+constexpr int kW4Bytes = 96 << 10;  // of shared memory for the stages: two blocks per SM on sm_90, one on sm_86
 
-// Element `at` of 16-bit ones in words.
+// Element `at` of packed f16 words.
 template <int N>
 BK_DEVICE f16 half_of(const uint32_t (&words)[N], int at) {
     return f16{static_cast<uint16_t>(words[at / 2] >> at % 2 * 16)};
 }
 
-// Words from an address that is a multiple of their bytes, or of 2, or zeros.
+// Loads words from a 16-byte aligned (`aligned`) or 2-byte aligned address; zeros if not `inside`.
 template <int N>
 BK_DEVICE void load_pieces(uint32_t (&words)[N], const void* from, bool moves, bool inside) {
     if (!inside) {
@@ -39,14 +39,14 @@ BK_DEVICE void load_pieces(uint32_t (&words)[N], const void* from, bool moves, b
     }
 }
 
-// Brings 16 bytes into shared memory from wherever they begin.
+// Copies 16 unaligned bytes to shared memory.
 BK_DEVICE void gather_16(uint4* to, const void* from) {
     uint32_t words[4];
     load_pieces(words, from, false, true);
     *to = uint4{words[0], words[1], words[2], words[3]};
 }
 
-// Of eight elements in four words 0 and 4, 1 and 5, 2 and 6, 3 and 7, as raised_pair has them.
+// Reorders eight f16 to pairs 0 and 4, 1 and 5, 2 and 6, 3 and 7, raised_pair's order.
 BK_DEVICE void pair_fourths(uint32_t (&eight)[4]) {
     const uint32_t first = eight[0], second = eight[1], third = eight[2], fourth = eight[3];
     eight[0] = low_halves(first, third);
@@ -55,12 +55,12 @@ BK_DEVICE void pair_fourths(uint32_t (&eight)[4]) {
     eight[3] = high_halves(second, fourth);
 }
 
-// Adds up what the warps of a block have, in their order, and stores it; lane (g, t) has of block r of eight rows and column
-// block q the rows 2t, 2t + 1 of columns g, g + 8. `parts` is shared memory that no copy is under way to.
+// Adds the partial sums of a block's warps, in order, and stores them. Lane (g, t) holds, for row block r and column
+// block q, rows 2t and 2t + 1 of columns g and g + 8. `buffer` is shared memory without copies in flight.
 template <int kRowBlocks>
 BK_DEVICE void store_w4(const float (&sum)[kW4Columns / 16][kRowBlocks][4], void* parts, f16* d, int64_t m, int64_t n,
                         int64_t row, int64_t column) {
-    constexpr int kRows = 8 * kRowBlocks, kPitch = kW4Columns + 4;  // lanes of a warp write to banks of their own
+    constexpr int kRows = 8 * kRowBlocks, kPitch = kW4Columns + 4;  // padding against bank conflicts
     static_assert(kW4Warps * kRows * kPitch * sizeof(float) <= kW4Bytes, "parts take the place of the stages");
     float (*const part)[kRows][kPitch] = static_cast<float (*)[kRows][kPitch]>(parts);
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
@@ -82,13 +82,13 @@ BK_DEVICE void store_w4(const float (&sum)[kW4Columns / 16][kRowBlocks][4], void
     }
 }
 
-// What kernels take beside the product: whether vectors of each operand are aligned.
+// Which operands are aligned to 16 bytes.
 struct W4Moves {
     bool a, weights, scales;
 };
 
-// Half a piece as a warp has it in shared memory: for each 16 terms the words of its lanes; of each row eight vectors, of which
-// vector c stands in place c ^ row % 8, so that those of eight rows lie in banks of their own.
+// Half a warp tile in shared memory: the lanes' words for each 16 K elements, and eight 16-byte vectors of each row,
+// XOR-swizzled by row % 8 against bank conflicts.
 template <int kRowBlocks>
 struct MarlinStage {
     static constexpr int kTerms = kW4Piece / 2, kStrips = kTerms / 16, kVectors = kTerms / 8, kRows = 8 * kRowBlocks;
@@ -99,7 +99,7 @@ struct MarlinStage {
 template <int kRowBlocks>
 constexpr int kMarlinStages = kW4Bytes / (kW4Warps * static_cast<int>(sizeof(MarlinStage<kRowBlocks>)));
 
-// Scales of columns g, g + 8, ... of 64 from `column` on, of the group that a piece is of.
+// Loads the scales of columns g, g + 8, ... of 64 from `column` on, in the group of K element `k`.
 BK_DEVICE void load_marlin_scales(uint32_t (&scales)[4], const MarlinProduct& p, uint32_t piece, int64_t column, int g,
                                   bool moves) {
     const f16* const own = p.scales + marlin_scale_place(column + g, p.by_groups);
@@ -114,8 +114,8 @@ BK_DEVICE void load_marlin_scales(uint32_t (&scales)[4], const MarlinProduct& p,
     }
 }
 
-// 64 columns and 8 kRowBlocks rows. Terms are of q - 8, exactly; a group's sum is scaled in f32. Each warp has stages of its
-// own, most of which are under way while it multiplies what one holds.
+// Computes 64 columns by 8 kRowBlocks rows on exact q - 8; a group's sum is scaled in f32. Each warp has its own ring
+// of cp.async stages.
 template <int kRowBlocks>
 __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     marlin_kernel(const __grid_constant__ MarlinProduct p, W4Moves moves) {
@@ -128,12 +128,12 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
                   pitch = 2 * p.n;
     // A lane copies its own words, and vector c of rows own_row, own_row + kLaneRows and so on.
     constexpr int kLaneRows = 32 / Stage::kVectors;
-    const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that a turn more is no overflow
+    const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that adding a stride does not overflow
     const int own_row = lane / Stage::kVectors, c = lane % Stage::kVectors;
     const int own_rows = static_cast<int>(min(p.m - row, static_cast<int64_t>(Stage::kRows))) - own_row;
     const int32_t* weights = p.weights + warp * (kW4Piece / 16) * pitch + column * 2 + lane * 4;
     const f16* a = p.a + (row + own_row) * p.k + warp * kW4Piece + 8 * c;
-    uint32_t next = static_cast<uint32_t>(warp * kW4Piece);  // terms that `weights` and `a` are of
+    uint32_t next = static_cast<uint32_t>(warp * kW4Piece);  // K index of `weights` and `a`
     const auto fill = [&](Stage& stage) {
         const auto place = [&](int x) { return &stage.rows[own_row + kLaneRows * x][c ^ (own_row + kLaneRows * x) % 8]; };
         constexpr int kPlaces = Stage::kRows / kLaneRows;
@@ -152,13 +152,13 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
                 if (kLaneRows * x < own_rows && next + 8 * c < terms) gather_16(place(x), a + kLaneRows * x * p.k);
         }
         end_copy_group();
-        // Half pieces, two that follow one another, then a turn on.
+        // Two half tiles in sequence, then the warp's next tile.
         const uint32_t step = next % kW4Piece == 0 ? Stage::kTerms : kW4Turn - Stage::kTerms;
         next += step;
         a += step;
         weights += step / 16 * pitch;
     };
-#pragma unroll 1  // instructions that run once take longer to fetch than to execute
+#pragma unroll 1  // not unrolled: code that runs once takes longer to fetch than to execute
     for (int stage = 0; stage < kStages - 1; ++stage) fill(stages[stage]);
     float total[kTiles][kRowBlocks][4] = {};
     int stage = 0;
@@ -169,14 +169,14 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
 #pragma unroll 1
         for (uint32_t k = piece; k < piece + kW4Piece; k += Stage::kTerms) {
             wait_for_copies<kStages - 2>();
-            __syncwarp();  // all lanes' copies have come, and all have read the stage before
+            __syncwarp();  // all lanes' copies have arrived, and all have read the stage before
             fill(stages[stage == 0 ? kStages - 1 : stage - 1]);
             const Stage& have = stages[stage];
             stage = stage + 1 == kStages ? 0 : stage + 1;
 #pragma unroll
             for (int pair = 0; pair < Stage::kStrips / 2; ++pair) {
                 if (k + 32 * pair >= terms) break;
-                uint32_t of_rows[kRowBlocks][4];  // of two strips
+                uint32_t of_rows[kRowBlocks][4];  // of two mma K steps
 #pragma unroll
                 for (int r = 0; r < kRowBlocks; ++r)
                     load_matrices(of_rows[r], &have.rows[8 * r + lane % 8][(4 * pair + lane / 8) ^ lane % 8]);
@@ -211,14 +211,14 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     store_w4<kRowBlocks>(total, shared_words, p.d, p.m, p.n, row, column);
 }
 
-// The words of a piece of AWQ's, of columns g, g + 8, ..., for the lane that copies them.
+// A warp tile of AWQ's weights: words of columns g, g + 8, ..., by the lane that copies them.
 struct AwqStage {
     uint4 words[kW4Columns / 8][32];
 };
 constexpr int kAwqStages = kW4Bytes / (kW4Warps * static_cast<int>(sizeof(AwqStage)));
 
-// 64 columns and 8 kRowBlocks rows. Lane t takes of 128 terms those from 32t on. Lanes of a column have the scales and zero
-// points of four groups, in one word each, and tell one another.
+// Computes 64 columns by 8 kRowBlocks rows. Lane t takes K elements from 32t on of each 128. The four lanes of a column
+// hold the packed scales and zero points of four groups, and exchange them by shuffles.
 template <int kRowBlocks>
 __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     awq_kernel(const __grid_constant__ AwqProduct p, W4Moves moves) {
@@ -231,10 +231,10 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     const int32_t* weights = p.weights + (column + g) * pitch + (warp * kW4Piece + 32 * t) / 8;
     const f16* const a = p.a + (row + g) * p.k + 32 * t;
     const int own_rows = static_cast<int>(min(p.m - row, int64_t{8 * kRowBlocks})) - g;  // from g on
-    const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that a turn more is no overflow
+    const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that adding a stride does not overflow
     const int groups_of_piece = static_cast<int>(kW4Piece / p.group);
     uint32_t next = static_cast<uint32_t>(warp * kW4Piece + 32 * t);
-    const auto fill = [&](AwqStage& stage) {  // groups are of 64 terms and more: a lane has all 32, or none
+    const auto fill = [&](AwqStage& stage) {  // groups have at least 64 K elements: a lane's 32 are all inside, or none
         if (next < terms && moves.weights) {
 #pragma unroll
             for (int e = 0; e < kEights; ++e) start_copy_16(&stage.words[e][lane], weights + 8 * e * pitch, kVectorBytes);
@@ -246,13 +246,13 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
         next += kW4Turn;
         weights += kW4Turn / 8;
     };
-#pragma unroll 1  // instructions that run once take longer to fetch than to execute
+#pragma unroll 1  // not unrolled: code that runs once takes longer to fetch than to execute
     for (int stage = 0; stage < kAwqStages - 1; ++stage) fill(stages[stage]);
     float sum[kTiles][kRowBlocks][4] = {};
     uint32_t known[kEights];
-    int stage = 0, group = 0;  // of the four that `known` has
+    int stage = 0, group = 0;  // of the four in `cached`
     for (uint32_t piece = static_cast<uint32_t>(warp * kW4Piece); piece < terms; piece += kW4Turn) {
-        uint32_t rows[4][kRowBlocks][4];  // of eight terms elements 0 and 4, 1 and 5, 2 and 6, 3 and 7
+        uint32_t rows[4][kRowBlocks][4];  // of eight K elements, pairs 0 and 4, 1 and 5, 2 and 6, 3 and 7
 #pragma unroll
         for (int w = 0; w < 4; ++w)
 #pragma unroll
@@ -277,7 +277,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
             for (int r = 0; r < kRowBlocks; ++r) pair_fourths(rows[w][r]);
 #pragma unroll
         for (int q = 0; q < kTiles; ++q) {
-            uint32_t words[2][4], scale[2], zero[2][2];  // zero points, raised by 1024 and by 64
+            uint32_t words[2][4], scale[2], zero[2][2];  // zero points plus 1024 and plus 64
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int e = 2 * q + half;
@@ -311,7 +311,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     store_w4<kRowBlocks>(sum, shared_words, p.d, p.m, p.n, row, column);
 }
 
-// A word for each thread of a row of it.
+// Dequantises one word a thread.
 template <int kThreads>
 __global__ void __launch_bounds__(kThreads) awq_dequantize_kernel(const __grid_constant__ AwqProduct p, bool moves) {
     const int64_t words = p.k / 8, w = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
@@ -333,8 +333,7 @@ __global__ void __launch_bounds__(kThreads) awq_dequantize_kernel(const __grid_c
 
 constexpr int kW4MostBlocks = 4;  // of eight rows
 
-// `kernels` are those of one block of eight rows, of two and of kW4MostBlocks; more rows than two blocks have are for `groups`,
-// where the chip has it.
+// `kernels` compute one block of eight rows, two, and kW4MaxRowBlocks; M > 16 goes to `wgmma` if the chip has it.
 template <class P>
 Status launch_w4(const Launch& launch, const P& p, void (*const (&kernels)[3])(P, W4Moves),
                  const Variant<Status (*)(const Launch&, const P&, bool*)>& groups) {

@@ -1,9 +1,10 @@
-// Products of many rows with weights of four bits by warp groups: wgmma, with weights from registers, where they become f16,
-// and rows of activations from shared memory. sm_90a alone.
+// Persistent warp-specialised Hopper GEMM with int4 weights, for many rows: wgmma takes weights from registers, where
+// they are dequantised to f16, and activations from shared memory. sm_90a alone.
 //
-// A block computes one tile of 128 columns after another: a warp asks for rows and weights of 128 terms, a stage, several
-// ahead; two groups of four warps have 64 columns each, with all rows of the tile. Two blocks of a cluster may have tiles
-// beside one another: each asks for half of their rows, for both. Sums of a tile are added in the order of k.
+// A block computes 128-column tiles one after another: one producer warp issues TMA loads of activations and weights,
+// 128 K elements a stage; two consumer warpgroups have 64 columns each, with all rows of the tile. Clusters of two
+// blocks compute horizontally adjacent tiles: each loads half of the rows and multicasts them. Each tile accumulates in
+// the order of k.
 #include <algorithm>
 #include <cstdint>
 
@@ -31,26 +32,27 @@ struct W4Tile {
     static constexpr int kStages = kRows == 128 ? 5 : 8;
     static constexpr int kBandRows = 32, kBandPitch = 24;  // elements, of which 16 are used
     static constexpr int kBandBytes = kWarps * kBandRows * kBandPitch * 2;
-    static constexpr int kShared = kStages * (kPitch + 2 * 8) + kBandBytes + 1024;  // the stages are aligned to so many
+    static constexpr int kShared = kStages * (kPitch + 2 * 8) + kBandBytes + 1024;  // stages are 1024-byte aligned
 };
 
 struct W4Operands {
-    TensorMap rows, weights;  // of AWQ's weights; Marlin's lie in runs
+    TensorMap rows, weights;  // AWQ's weights; Marlin's are contiguous rows
     int blocks;               // of a cluster, 1 or 2
 };
 
 using Fragments = uint32_t[kSteps][4];
 
-// What a thread of a group does with Marlin's weights: a stage is of one group of scales, which its sums are scaled by.
+// Dequantises Marlin's weights to A fragments of a consumer thread. A stage is in one scale group, so its sums are
+// scaled.
 struct MarlinColumns {
     static constexpr bool kScalesSums = true;
     const MarlinProduct& p;
     int64_t place, upper_place;  // of the scales of columns 16 w + g and 16 w + g + 8
-    int word;                    // the thread's of 16 terms
+    int word;                    // the thread's in 16 K elements
 
     BK_DEVICE MarlinColumns(const MarlinProduct& product, int64_t column, int group, int warp, int lane)
         : p(product), word(group * 128 + lane * 4 + warp) {
-        const int64_t own = min(column, p.n - 64) + 16 * warp + lane / 4;  // a group beyond the last column has none
+        const int64_t own = min(column, p.n - 64) + 16 * warp + lane / 4;  // a warpgroup beyond the last column stores nothing
         place = marlin_scale_place(own, p.by_groups);
         upper_place = marlin_scale_place(own + 8, p.by_groups);
     }
@@ -82,14 +84,15 @@ struct MarlinColumns {
     }
 };
 
-// Elements 2t and 2t + 1 of a word, less a zero point and scaled. Both halves of `zero` have it, raised by 1024 and by 64, as
-// raised_pair's even and odd elements are.
+// Dequantises elements 2t and 2t + 1 of a word. `zero` is the zero point plus 1024 in the low half and plus 64 in the
+// high one, as raised_pair raises even and odd elements.
 BK_DEVICE uint32_t awq_pair(uint32_t word, uint32_t t, uint32_t zero, uint32_t scale) {
     const uint32_t bytes = __byte_perm(word, word, t * 0x1111u);
     return times_halves(minus_halves(masked_with<0x00f0000fu, 0x54006400u>(bytes), zero), scale);
 }
 
-// AWQ's: lanes of a column have the scales and zero points of four groups in a word each, and the next ones on their way.
+// Dequantises AWQ's weights. The four lanes of a column hold packed scales and zero points of four groups, and prefetch
+// the next four.
 struct AwqColumns {
     static constexpr bool kScalesSums = false;
     const AwqProduct& p;
@@ -139,7 +142,7 @@ struct AwqColumns {
     }
 };
 
-// Everything that one thread asks for of one tile; of the rows, in a cluster of two, the half of its rank.
+// Producer: one thread issues all loads of a stage; in a cluster of two only its rank's half of the rows.
 template <class Columns, int kRows, class P>
 BK_DEVICE void copy_stage(char* to, const P& p, const W4Operands& operands, int64_t row, int64_t column, int k,
                           uint64_t* barrier, int rank) {
@@ -157,10 +160,9 @@ BK_DEVICE void copy_stage(char* to, const P& p, const W4Operands& operands, int6
     Columns::copy(to + Tile::kRowBytes, p, operands, column, k, barrier);
 }
 
-// Begins the steps of half a stage.
 template <int kRows>
 BK_DEVICE void add_half(float (&sums)[kRows / 2], const Fragments& fragments, uint32_t rows, bool adds) {
-    constexpr uint32_t kAcross = 64 * kSwizzleBytes;  // which deep operands have no use for
+    constexpr uint32_t kAcross = 64 * kSwizzleBytes;  // not used by K-major operands
     begin_steps();
 #pragma unroll
     for (int s = 0; s < kSteps; ++s)
@@ -168,7 +170,7 @@ BK_DEVICE void add_half(float (&sums)[kRows / 2], const Fragments& fragments, ui
     end_steps();
 }
 
-// Stores a warp's 16 columns of the tile, by 32 rows at a time that shared memory turns.
+// Stores a warp's 16 columns of the tile, transposed through shared memory 32 rows at a time.
 template <int kRows>
 BK_DEVICE void store_columns(const float (&sums)[kRows / 2], f16* band, f16* d, int64_t rows, int64_t pitch, int lane) {
     using Tile = W4Tile<kRows>;
@@ -272,7 +274,7 @@ __global__ void __launch_bounds__((kGroups + 1) * kGroupThreads, 1)
                 store(sums);
         }
     }
-    sync_cluster();  // no block ends while others free stages in it
+    sync_cluster();  // peers may still arrive at this block's barriers
 }
 
 template <class Columns, int kRows, class P>
@@ -294,7 +296,7 @@ Status launch_groups(const Launch& launch, const P& p, bool* is_taken) {
     return launch_kernel(launch, grid, w4_group_kernel<Columns, kRows, P>, p, operands, down, count);
 }
 
-// Tiles of 128 rows read weights less often, those of 64 leave fewer multiprocessors idle.
+// 128-row tiles read weights less often, 64-row ones leave fewer SMs idle.
 template <class Columns, class P>
 Status choose_tile(const Launch& launch, const P& p, bool* is_taken) {
     if (!is_aligned(p.a, 16) || !is_aligned(p.weights, 16) || !is_aligned(p.d, 16) || p.k < kStageTerms) return Status::kOk;
