@@ -6,7 +6,7 @@
 
 namespace bk {
 
-struct StagePlace {
+struct PipelineState {
     int stage = 0, parity = 0;
 
     BK_DEVICE void advance(int stages) {
@@ -17,7 +17,7 @@ struct StagePlace {
 };
 
 // Arrives at the stage's empty barrier in every block of the cluster: this warp has finished reading the stage.
-BK_DEVICE void free_stage(uint64_t* empty, int blocks, int lane) {
+BK_DEVICE void consumer_release(uint64_t* empty, int blocks, int lane) {
     if (lane < blocks) arrive_at(empty, lane);
 }
 

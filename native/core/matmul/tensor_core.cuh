@@ -46,7 +46,7 @@ BK_DEVICE uint32_t round_to_tf32(uint32_t bits) {
 template <class T>
 struct TensorStep;
 
-#define BK_TENSOR_STEP(name, sum, constraint, shape, types)                                                       \
+#define BK_MMA(name, sum, constraint, shape, types)                                                               \
     template <>                                                                                                   \
     struct TensorStep<name> {                                                                                     \
         using Sum = sum;                                                                                          \
@@ -59,21 +59,21 @@ struct TensorStep;
         }                                                                                                         \
     };
 
-BK_TENSOR_STEP(f16, float, "f", "m16n8k16", "f32.f16.f16.f32")
-BK_TENSOR_STEP(bf16, float, "f", "m16n8k16", "f32.bf16.bf16.f32")
-BK_TENSOR_STEP(float, float, "f", "m16n8k8", "f32.tf32.tf32.f32")
-BK_TENSOR_STEP(int8_t, int32_t, "r", "m16n8k32", "s32.s8.s8.s32")
-BK_TENSOR_STEP(uint8_t, int32_t, "r", "m16n8k32", "s32.u8.u8.s32")
+BK_MMA(f16, float, "f", "m16n8k16", "f32.f16.f16.f32")
+BK_MMA(bf16, float, "f", "m16n8k16", "f32.bf16.bf16.f32")
+BK_MMA(float, float, "f", "m16n8k8", "f32.tf32.tf32.f32")
+BK_MMA(int8_t, int32_t, "r", "m16n8k32", "s32.s8.s8.s32")
+BK_MMA(uint8_t, int32_t, "r", "m16n8k32", "s32.u8.u8.s32")
 #if BK_ON_GPU && __CUDA_ARCH__ >= 890
-BK_TENSOR_STEP(e4m3, float, "f", "m16n8k32", "f32.e4m3.e4m3.f32")
-BK_TENSOR_STEP(e5m2, float, "f", "m16n8k32", "f32.e5m2.e5m2.f32")
+BK_MMA(e4m3, float, "f", "m16n8k32", "f32.e4m3.e4m3.f32")
+BK_MMA(e5m2, float, "f", "m16n8k32", "f32.e5m2.e5m2.f32")
 #else
 template <>
 struct TensorStep<e4m3> : StepOfHalves<TensorStep<f16>, e4m3> {};
 template <>
 struct TensorStep<e5m2> : StepOfHalves<TensorStep<f16>, e5m2> {};
 #endif
-#undef BK_TENSOR_STEP
+#undef BK_MMA
 
 template <>
 struct TensorStep<s4x2> : StepOfBytes<TensorStep<int8_t>, s4x2> {};

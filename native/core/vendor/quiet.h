@@ -10,12 +10,12 @@
 namespace bk {
 
 // Restores the text of the thread's last failure.
-class KeepsLastFailure {
+class LastErrorGuard {
 public:
-    KeepsLastFailure() { snprintf(text_, sizeof(text_), "%s", baracuda_kernels_last_error()); }
-    ~KeepsLastFailure() { (void)fail(Status::kInternal, "%s", text_); }
-    KeepsLastFailure(const KeepsLastFailure&) = delete;
-    KeepsLastFailure& operator=(const KeepsLastFailure&) = delete;
+    LastErrorGuard() { snprintf(text_, sizeof(text_), "%s", baracuda_kernels_last_error()); }
+    ~LastErrorGuard() { (void)fail(Status::kInternal, "%s", text_); }
+    LastErrorGuard(const LastErrorGuard&) = delete;
+    LastErrorGuard& operator=(const LastErrorGuard&) = delete;
 
 private:
     char text_[512];

@@ -45,13 +45,13 @@ Status vendor_functions(const Functions** out) {
     if (table == nullptr) {
         void* addresses[kCount];
         BK_TRY(find_symbols(Functions::kLibrary, Functions::kSymbols, kCount, addresses));
-        Functions* made = new (std::nothrow) Functions;
-        if (made == nullptr) return fail(Status::kInternal, "out of memory");
-        memcpy(static_cast<void*>(made), addresses, sizeof(addresses));
-        if (known.compare_exchange_strong(table, made, std::memory_order_acq_rel))
-            table = made;
+        Functions* created = new (std::nothrow) Functions;
+        if (created == nullptr) return fail(Status::kInternal, "out of memory");
+        memcpy(static_cast<void*>(created), addresses, sizeof(addresses));
+        if (known.compare_exchange_strong(table, created, std::memory_order_acq_rel))
+            table = created;
         else  // another thread was faster
-            delete made;
+            delete created;
     }
     *out = table;
     return Status::kOk;
@@ -81,7 +81,7 @@ public:
 private:
     Status lease_of(Vendor library, const Launch& launch);
 
-    struct VendorSeat* seat_ = nullptr;
+    struct PooledHandle* pooled_ = nullptr;
 };
 
 constexpr int kMostVendorHandles = 32;
