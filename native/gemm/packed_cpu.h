@@ -11,7 +11,7 @@ namespace bk {
 
 template <class T>
 struct PackedProduct {
-    static constexpr Packing kPacking = Packing::kF32Whole;
+    static constexpr Packing kPacking = Packing::kF32Integer;
     static constexpr int kCount = kInByte<T>;
     const Matmul<T>& p;
     int64_t m, n, k;
@@ -67,9 +67,9 @@ struct PackedProduct {
         }
     }
 
-    SpareRows spare() const {
+    ScratchRows scratch_rows() const {
         const Epilogue<T>& e = p.epilogue;
-        return e.c != nullptr ? SpareRows{} : SpareRows::of(e.d, e.d_at.row, kIsNibbles<T> ? n / 2 : n);
+        return e.c != nullptr ? ScratchRows{} : ScratchRows::of(e.d, e.d_at.row, kIsNibbles<T> ? n / 2 : n);
     }
 };
 

@@ -39,7 +39,7 @@ struct MarlinReads : MarlinProduct {
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         narrow_run(sums, columns, d + i * n + j);
     }
-    SpareRows spare() const { return SpareRows::of(d, n, n); }
+    ScratchRows scratch_rows() const { return ScratchRows::of(d, n, n); }
 };
 
 struct AwqReads : AwqProduct {
@@ -62,7 +62,7 @@ struct AwqReads : AwqProduct {
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         narrow_run(sums, columns, d + i * n + j);
     }
-    SpareRows spare() const { return SpareRows::of(d, n, n); }
+    ScratchRows scratch_rows() const { return ScratchRows::of(d, n, n); }
 };
 
 inline Status marlin_product(const Launch&, const MarlinProduct& p) { return multiply_read(Launch{}, MarlinReads{p}); }
