@@ -23,7 +23,7 @@ struct LibraryMatrix {
 enum class LibraryType : int32_t { kF32, kF64, kF16, kBf16, kE4m3, kTf32 };
 
 // Scales of A and B: one each, or one for each row of A and column of B.
-enum class LibraryScales : int32_t { kNone, kOfMatrices, kOfRows };
+enum class LibraryScales : int32_t { kNone, kPerMatrix, kPerRow };
 
 // D = alpha (a_scale A) (b_scale B) + beta C + bias for each of a batch; C and bias may be null. The fast kernels need
 // pointers, pitches and steps at multiples of kLibraryAlignment bytes. Scales, which may be null, apply to 8-bit A and

@@ -39,7 +39,7 @@ enum LtPreferenceAttribute : int32_t {
 enum LtEpilogue : uint32_t { kLtPlain = 1, kLtBias = 4 };
 
 // cublasLtMatmulMatrixScale_t: one scale for each row or column of the result; the default is one for the matrix.
-enum LtScaleMode : int32_t { kLtScalesOfLines = 3 };
+enum LtScaleMode : int32_t { kLtRowScales = 3 };
 
 // cublasLtReductionScheme_t: split-K partials in the compute type, reduced in a fixed order. The other schemes
 // accumulate in D as slices finish, or round partials to D's type.

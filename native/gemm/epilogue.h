@@ -63,7 +63,7 @@ struct GemmEpilogue {
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
         BK_TRY(require_epilogue(layout, activation, backend));
-        return require_backend<T>(static_cast<Backend>(backend), m, n, k, batch, activation != 0, false, along_terms(order()));
+        return require_backend<T>(static_cast<Backend>(backend), m, n, k, batch, activation != 0, false, k_major_of(order()));
     }
     Status check() const {
         BK_TRY(check_extents());
@@ -135,7 +135,7 @@ struct GemmGated {
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
         BK_TRY(require_epilogue(layout, activation, backend));
-        return require_backend<T>(static_cast<Backend>(backend), m, n, k, 1, true, true, along_terms(order()));
+        return require_backend<T>(static_cast<Backend>(backend), m, n, k, 1, true, true, k_major_of(order()));
     }
     Status check() const {
         BK_TRY(check_extents());

@@ -16,7 +16,7 @@ constexpr GemmLayout kRrr = GemmLayout::kRrr, kRcr = GemmLayout::kRcr;
 
 constexpr bool a_is_by_rows(GemmLayout layout) { return layout == GemmLayout::kRrr || layout == GemmLayout::kRcr; }
 constexpr bool b_is_by_rows(GemmLayout layout) { return layout == GemmLayout::kRrr || layout == GemmLayout::kCrr; }
-constexpr AlongTerms along_terms(GemmLayout layout) { return {a_is_by_rows(layout), !b_is_by_rows(layout)}; }
+constexpr KMajor k_major_of(GemmLayout layout) { return {a_is_by_rows(layout), !b_is_by_rows(layout)}; }
 
 inline Status require_layout(int32_t layout) {
     if (layout >= 0 && layout <= 3) return Status::kOk;
@@ -96,7 +96,7 @@ struct GemmBase : GemmProblem<T> {
 
 protected:
     size_t bytes(bool has_steps) const {
-        return matmul_workspace<T>(this->m, this->n, this->k, 1, has_steps, false, Backend::kAny, along_terms(kLayout));
+        return matmul_workspace<T>(this->m, this->n, this->k, 1, has_steps, false, Backend::kAny, k_major_of(kLayout));
     }
     Status compute(const E* a, const E* b, const E* c, E* d, const void* bias, BiasType bias_type, Activation activation,
                    const Launch& launch) const {
@@ -146,7 +146,7 @@ struct GemmBatched {
 
     Work work() const { return all_or_none(std::min({m, n, batch_count})); }
     size_t workspace_size() const {
-        return matmul_workspace<T>(m, n, k, batch_count, false, false, Backend::kAny, along_terms(kLayout));
+        return matmul_workspace<T>(m, n, k, batch_count, false, false, Backend::kAny, k_major_of(kLayout));
     }
     Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch_count", batch_count}}); }
     Status check() const {
@@ -185,7 +185,7 @@ struct GemmDense {
 
     Work work() const { return all_or_none(std::min({m, n, batch})); }
     size_t workspace_size() const {
-        return matmul_workspace<T>(m, n, k, batch, false, false, Backend::kAny, along_terms(order()));
+        return matmul_workspace<T>(m, n, k, batch, false, false, Backend::kAny, k_major_of(order()));
     }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));

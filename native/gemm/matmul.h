@@ -62,15 +62,15 @@ using matmul_result_t = typename MatmulType<T>::Result;
 template <class T>
 using matmul_scalar_t = typename MatmulType<T>::Scalar;
 
-BK_HD int32_t bounded_sum(int64_t sum) {
+BK_HD int32_t saturated_sum(int64_t sum) {
     return static_cast<int32_t>(sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum);
 }
 
 enum class Activation : int32_t { kNone, kRelu, kGelu, kSilu, kGeluTanh };
 // Kernels that may compute a GEMM. kByRule: cuBLASLt if the rule of gemm/matmul_library.cuh selects it, else failure.
 // kWgmma: this library's wgmma kernels alone.
-enum class Backend : int32_t { kAny, kOwn, kLibrary, kByRule, kGroups };
-constexpr bool may_be_library(Backend backend) { return backend != Backend::kOwn && backend != Backend::kGroups; }
+enum class Backend : int32_t { kAny, kOwn, kLibrary, kByRule, kWgmma };
+constexpr bool may_be_library(Backend backend) { return backend != Backend::kOwn && backend != Backend::kWgmma; }
 enum class BiasType : int32_t { kElement, kF32, kI32 };
 
 // Two elements to a byte of A, B, C and D.
@@ -140,15 +140,15 @@ struct Epilogue {
     // Matrix g of c, d, residual or z with strides `at`.
     template <class P>
     BK_HD P* matrix(P* base, const MatrixStrides& at, int64_t g) const {
-        return at.list != nullptr ? static_cast<P*>(at.list[g]) : skipped(base, g * at.step);
+        return at.list != nullptr ? static_cast<P*>(at.list[g]) : offset_by(base, g * at.step);
     }
     // Read and write an element of c, d, residual or z at offset `at`.
-    BK_HD S loaded(const E* from, int64_t at) const {
+    BK_HD S read(const E* from, int64_t at) const {
         if constexpr (kMayBeWide<E>)
             if (is_wide) return reinterpret_cast<const float*>(from)[at];
         return element_of(from[at]);
     }
-    BK_HD void keep(E* to, int64_t at, S value) const {
+    BK_HD void write(E* to, int64_t at, S value) const {
         if constexpr (kMayBeWide<E>)
             if (is_wide) {
                 reinterpret_cast<float*>(to)[at] = value;
@@ -157,7 +157,7 @@ struct Epilogue {
         to[at] = stored(value);
     }
     template <class P>
-    BK_HD P* skipped(P* base, int64_t elements) const {
+    BK_HD P* offset_by(P* base, int64_t elements) const {
         if (base == nullptr) return base;
         if constexpr (kMayBeWide<E>)
             if (is_wide) elements *= static_cast<int64_t>(sizeof(float) / sizeof(E));
@@ -166,11 +166,11 @@ struct Epilogue {
     // The epilogue of rows from `first` on.
     Epilogue from_row(int64_t first) const {
         Epilogue e = *this;
-        e.c = skipped(c, first * c_at.row);
-        e.d = skipped(d, first * d_at.row);
-        e.residual = skipped(residual, first * residual_at.row);
-        e.z = skipped(z, first * z_at.row);
-        e.gate_z = skipped(gate_z, first * gate_z_at.row);
+        e.c = offset_by(c, first * c_at.row);
+        e.d = offset_by(d, first * d_at.row);
+        e.residual = offset_by(residual, first * residual_at.row);
+        e.z = offset_by(z, first * z_at.row);
+        e.gate_z = offset_by(gate_z, first * gate_z_at.row);
         if (row_scale != nullptr) e.row_scale += first;
         if (row_bias != nullptr) e.row_bias += first;
         return e;
@@ -185,27 +185,27 @@ struct Epilogue {
 
     BK_HD void store_one(int64_t matrix, int64_t i, int64_t j, S sum) const {
         S x = scaled(sum, i, j);
-        if (has_c()) x += beta * loaded(this->matrix(c, c_at, matrix), i * c_at.row + j);
+        if (has_c()) x += beta * read(this->matrix(c, c_at, matrix), i * c_at.row + j);
         if (bias != nullptr) x += bias_of(j);
         if (row_bias != nullptr) x += element_of(row_bias[i]);
-        if (z != nullptr) keep(this->matrix(z, z_at, matrix), i * z_at.row + j, x);
+        if (z != nullptr) write(this->matrix(z, z_at, matrix), i * z_at.row + j, x);
         x = activated(x);
-        if (residual != nullptr) x += loaded(this->matrix(residual, residual_at, matrix), i * residual_at.row + j);
-        keep(this->matrix(d, d_at, matrix), i * d_at.row + j, x);
+        if (residual != nullptr) x += read(this->matrix(residual, residual_at, matrix), i * residual_at.row + j);
+        write(this->matrix(d, d_at, matrix), i * d_at.row + j, x);
     }
 
     // Stores one result of a gated GEMM, which has no batch.
     BK_HD void store_gated(int64_t i, int64_t j, S sum, S gate_sum) const {
         const S own = bias != nullptr ? bias_of(j) : S(0), other = gate_bias != nullptr ? element_of(gate_bias[j]) : S(0);
-        keep(d, i * d_at.row + j, gated(i, j, sum, gate_sum, own, other));
+        write(d, i * d_at.row + j, gated(i, j, sum, gate_sum, own, other));
     }
     // Biases that do not exist are not read.
     BK_HD S gated(int64_t i, int64_t j, S sum, S gate_sum, S bias_j, S gate_bias_j) const {
         S x = alpha * sum, gate = alpha * gate_sum;
         if (bias != nullptr) x += bias_j;
         if (gate_bias != nullptr) gate += gate_bias_j;
-        if (z != nullptr) keep(z, i * z_at.row + j, x);
-        if (gate_z != nullptr) keep(gate_z, i * gate_z_at.row + j, gate);
+        if (z != nullptr) write(z, i * z_at.row + j, x);
+        if (gate_z != nullptr) write(gate_z, i * gate_z_at.row + j, gate);
         return activated_as<S>(activation, x) * gate;
     }
 
@@ -267,7 +267,7 @@ struct Epilogue {
 
 // Grouped GEMM over rows of A and D, or over k: group g is [offsets[g], offsets[g + 1]), and `batch` counts the groups.
 // Groups of rows have a matrix of B each, groups along k a matrix of D.
-enum class Grouped : int32_t { kNot, kRows, kTerms };
+enum class Grouped : int32_t { kNot, kRows, kK };
 
 // Offset g, clamped to [0, size] so that no offset reaches foreign memory.
 BK_HD int64_t group_offset(const int32_t* offsets, int64_t g, int64_t size) {
@@ -305,18 +305,18 @@ template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& problem);
 
 // Which operands are contiguous along k.
-struct AlongTerms {
+struct KMajor {
     bool a = true, b = true;
 };
 
 // Bytes of workspace that such a GEMM can use.
 template <class T>
 size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps = false, bool is_gated = false,
-                        Backend backend = Backend::kAny, const AlongTerms& along = {});
+                        Backend backend = Backend::kAny, const KMajor& k_major = {});
 
 // Whether `backend` computes such a GEMM, alignment aside.
 template <class T>
 Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated = false,
-                       const AlongTerms& along = {});
+                       const KMajor& k_major = {});
 
 }  // namespace bk

@@ -12,28 +12,28 @@
 namespace bk {
 
 template <class T>
-constexpr bool kMayTurn = kHasGroupKernels<T> && sizeof(matmul_element_t<T>) == 1;
+constexpr bool kMayTranspose = kHasWgmma<T> && sizeof(matmul_element_t<T>) == 1;
 
 // Whether an operand of such a GEMM is transposed, given enough workspace.
 template <class T>
-bool is_turned(int64_t m, int64_t n, int64_t k, int64_t batch, const AlongTerms& along) {
-    return kMayTurn<T> && !(along.a && along.b) && batch > 0 && is_for_groups<T>(m, n, k, batch, false);
+bool needs_transpose(int64_t m, int64_t n, int64_t k, int64_t batch, const KMajor& k_major) {
+    return kMayTranspose<T> && !(k_major.a && k_major.b) && batch > 0 && suits_wgmma<T>(m, n, k, batch, false);
 }
 
 // K-major copies of the operands in a workspace at `base`; their pitch is a multiple of 16 bytes.
 template <class T>
-struct TurnedFactors {
+struct TransposedOperands {
     using E = matmul_element_t<T>;
     E *a = nullptr, *b = nullptr;
     int64_t pitch = 0;
     size_t bytes = 0;
 
-    TurnedFactors(int64_t m, int64_t n, int64_t k, int64_t batch, const AlongTerms& along, void* base) {
-        if (!is_turned<T>(m, n, k, batch, along)) return;
+    TransposedOperands(int64_t m, int64_t n, int64_t k, int64_t batch, const KMajor& k_major, void* base) {
+        if (!needs_transpose<T>(m, n, k, batch, k_major)) return;
         Carver carver(base);
         pitch = ceil_div<int64_t>(k, 16) * 16;
-        if (!along.a) a = carver.take<E>(batch * m * pitch);
-        if (!along.b) b = carver.take<E>(batch * n * pitch);
+        if (!k_major.a) a = carver.take<E>(batch * m * pitch);
+        if (!k_major.b) b = carver.take<E>(batch * n * pitch);
         bytes = carver.bytes();
     }
 
@@ -53,12 +53,12 @@ struct TurnedFactors {
     }
 
 private:
-    Status copy(const Launch& launch, const Matmul<T>& p, int64_t lines, const E* from, int64_t line, int64_t term,
+    Status copy(const Launch& launch, const Matmul<T>& p, int64_t rows, const E* from, int64_t row_stride, int64_t k_stride,
                 int64_t step, E* to) const {
         CopyLayout layout;
-        layout.append(step == 0 ? 1 : p.batch, {lines * pitch, step});
-        layout.append(lines, {pitch, line});
-        layout.append(p.k, {1, term});
+        layout.append(step == 0 ? 1 : p.batch, {rows * pitch, step});
+        layout.append(rows, {pitch, row_stride});
+        layout.append(p.k, {1, k_stride});
         return copy_strided(launch, layout, sizeof(E), from, to);
     }
 };

@@ -21,10 +21,9 @@ bool fits_library(int64_t m, int64_t n, int64_t k, Scaling scaling) {
 // exact to f32.
 template <class T>
 bool is_for_library(int64_t m, int64_t n, int64_t k) {
-    constexpr int64_t kLeastRows = 16, kLeastSide = 64, kLeastTerms = int64_t(1) << 22;
-    int64_t terms = 0;
-    return m >= kLeastRows && std::min(n, k) >= kLeastSide &&
-           (__builtin_mul_overflow(m * n, k, &terms) || terms >= kLeastTerms);
+    constexpr int64_t kMinRows = 16, kMinSide = 64, kMinWork = int64_t(1) << 22;
+    int64_t work = 0;
+    return m >= kMinRows && std::min(n, k) >= kMinSide && (__builtin_mul_overflow(m * n, k, &work) || work >= kMinWork);
 }
 
 template <class T>
@@ -34,9 +33,9 @@ bool may_be_library(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend ba
 }
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const AlongTerms& along) {
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const KMajor& k_major) {
     return std::max(may_be_library<T>(m, n, k, scaling, backend) ? library_workspace(m, n, k) : 0,
-                    matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend, along));
+                    matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend, k_major));
 }
 
 template <class T>
@@ -74,7 +73,7 @@ bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
             e.bias,
             &e.alpha,
             &e.beta,
-            e.scaling == Scaling::kRows ? LibraryScales::kOfRows : LibraryScales::kOfMatrices,
+            e.scaling == Scaling::kRows ? LibraryScales::kPerRow : LibraryScales::kPerMatrix,
             e.a_scale,
             e.b_scale};
     return is_aligned(p.a, kLibraryAlignment) && is_aligned(p.b, kLibraryAlignment) && is_aligned(e.d, kLibraryAlignment) &&
@@ -87,8 +86,8 @@ Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& given) {
     Matmul<scaled<T>> p = given;
     const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
     if (may_be_library<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend)) {
-        const AlongTerms along{p.a_at.column == 1, p.b_at.row == 1};
-        const size_t workspace = scaled_workspace<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend, along);
+        const KMajor k_major{p.a_at.column == 1, p.b_at.row == 1};
+        const size_t workspace = scaled_workspace<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend, k_major);
         const bool has_workspace = workspace_holds(launch, workspace);
         LibraryMatmul problem;
         if (library_matmul(p, &problem) && matmul_by_library(launch, problem, has_workspace ? launch.workspace : nullptr))

@@ -28,7 +28,7 @@ constexpr bool kIsScaled<scaled<T>> = true;
 enum class Scaling : int32_t { kTensor, kRows, kBlocks };
 enum class FloatType : int32_t { kF32, kF16, kBf16 };
 
-constexpr int kScaleShift = 7, kScaleTerms = 1 << kScaleShift;  // K elements of a block, and columns
+constexpr int kScaleShift = 7, kScaleBlock = 1 << kScaleShift;  // K elements of a block, and columns
 
 // d = alpha a_scale b_scale sum + beta d + bias[j]; scales and bias may be null. Sums with block scales arrive scaled.
 template <class T>
@@ -55,7 +55,7 @@ struct Epilogue<scaled<T>> {
         return b_scale[is_by_blocks() ? (j >> kScaleShift) * blocks + block : scaling == Scaling::kRows ? j : 0];
     }
 
-    BK_HD float loaded(const void* from, int64_t at) const {
+    BK_HD float read(const void* from, int64_t at) const {
         switch (type) {
             case FloatType::kF16: return widen(static_cast<const f16*>(from)[at]);
             case FloatType::kBf16: return widen(static_cast<const bf16*>(from)[at]);
@@ -66,12 +66,12 @@ struct Epilogue<scaled<T>> {
     BK_HD float result(int64_t i, int64_t j, float sum) const {
         float x = alpha * sum;
         if (!is_by_blocks()) x *= scale_of_row(i) * scale_of_column(j);
-        if (beta != 0) x += beta * loaded(d, i * d_at.row + j);
-        if (bias != nullptr) x += loaded(bias, j);
+        if (beta != 0) x += beta * read(d, i * d_at.row + j);
+        if (bias != nullptr) x += read(bias, j);
         return x;
     }
 
-    BK_HD void keep(int64_t at, float x) const {
+    BK_HD void write(int64_t at, float x) const {
         switch (type) {
             case FloatType::kF16: static_cast<f16*>(d)[at] = narrow<f16>(x); break;
             case FloatType::kBf16: static_cast<bf16*>(d)[at] = narrow<bf16>(x); break;
@@ -79,7 +79,7 @@ struct Epilogue<scaled<T>> {
         }
     }
 
-    BK_HD void store_one(int64_t i, int64_t j, float sum) const { keep(i * d_at.row + j, result(i, j, sum)); }
+    BK_HD void store_one(int64_t i, int64_t j, float sum) const { write(i * d_at.row + j, result(i, j, sum)); }
 };
 
 }  // namespace bk

@@ -14,9 +14,9 @@ constexpr int kSparseRows = 8, kSparseWarps = 8;
 
 // Loads N elements, by 16-byte vectors if `aligned`.
 template <int N, class E>
-BK_DEVICE void load_elements(E (&to)[N], const E* from, bool moves) {
+BK_DEVICE void load_elements(E (&to)[N], const E* from, bool aligned) {
     constexpr int kEach = 16 / sizeof(E) < N ? 16 / sizeof(E) : N;
-    if (moves) {
+    if (aligned) {
 #pragma unroll
         for (int i = 0; i < N; i += kEach) {
             const Vec<E, kEach> vector = load<kEach>(from + i);
@@ -29,7 +29,7 @@ BK_DEVICE void load_elements(E (&to)[N], const E* from, bool moves) {
 
 // One row of weights a warp; a lane takes eight of each 256 K elements.
 template <class T>
-__global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const __grid_constant__ Sparse24<T> p, bool moves) {
+__global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const __grid_constant__ Sparse24<T> p, bool aligned) {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     const int64_t j = static_cast<int64_t>(blockIdx.x) * kSparseWarps + warp;
     if (j >= p.m) return;
@@ -39,16 +39,16 @@ __global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const 
          i += static_cast<int64_t>(gridDim.y) * kSparseRows) {
         float sum[kSparseRows] = {};
         for (int64_t k = 8 * lane; k < p.k; k += 256) {
-            T kept[4], terms[8];
-            load_elements(kept, values + k / 2, moves);
-            spread_groups(kept, places[k / 8], terms);
+            T nonzeros[4], expanded[8];
+            load_elements(nonzeros, values + k / 2, aligned);
+            spread_groups(nonzeros, places[k / 8], expanded);
 #pragma unroll
             for (int r = 0; r < kSparseRows; ++r) {
                 if (i + r >= p.n) continue;
                 T x[8];
-                load_elements(x, p.x + (i + r) * p.k + k, moves);
+                load_elements(x, p.x + (i + r) * p.k + k, aligned);
 #pragma unroll
-                for (int e = 0; e < 8; ++e) sum[r] = math::fma(widen(x[e]), widen(terms[e]), sum[r]);
+                for (int e = 0; e < 8; ++e) sum[r] = math::fma(widen(x[e]), widen(expanded[e]), sum[r]);
             }
         }
 #pragma unroll
@@ -61,22 +61,22 @@ __global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const 
 
 // Expands eight K elements a thread; `E` has the elements' bits.
 template <class E>
-__global__ void __launch_bounds__(256)
-    sparse24_spread_kernel(const E* values, const uint16_t* places, E* dense, int64_t words, bool moves, bool stores) {
+__global__ void __launch_bounds__(256) sparse24_expand_kernel(const E* values, const uint16_t* places, E* dense, int64_t words,
+                                                              bool aligned, bool stores_vectors) {
     for (int64_t w = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x; w < words;
          w += static_cast<int64_t>(gridDim.x) * 256) {
-        E kept[4], terms[8];
-        load_elements(kept, values + 4 * w, moves);
-        spread_groups(kept, places[w], terms);
+        E nonzeros[4], expanded[8];
+        load_elements(nonzeros, values + 4 * w, aligned);
+        spread_groups(nonzeros, places[w], expanded);
         constexpr int kEach = 16 / sizeof(E);
-        if (!stores) {
-            for (int i = 0; i < 8; ++i) dense[8 * w + i] = terms[i];
+        if (!stores_vectors) {
+            for (int i = 0; i < 8; ++i) dense[8 * w + i] = expanded[i];
             continue;
         }
 #pragma unroll
         for (int i = 0; i < 8; i += kEach) {
             Vec<E, kEach> vector;
-            for (int e = 0; e < kEach; ++e) vector.lane[e] = terms[i + e];
+            for (int e = 0; e < kEach; ++e) vector.lane[e] = expanded[i + e];
             store(dense + 8 * w + i, vector);
         }
     }
@@ -97,7 +97,7 @@ Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* val
     const int64_t words = m * (k / 8), blocks = ceil_div<int64_t>(words, 256);
     if (words == 0) return Status::kOk;
     return launch_kernel(launch, {dim3(static_cast<unsigned>(blocks < kMaxGridX ? blocks : kMaxGridX)), dim3(256)},
-                         sparse24_spread_kernel<E>, reinterpret_cast<const E*>(values), places, reinterpret_cast<E*>(dense),
+                         sparse24_expand_kernel<E>, reinterpret_cast<const E*>(values), places, reinterpret_cast<E*>(dense),
                          words, is_aligned(values, 16), is_aligned(dense, 16));
 }
 

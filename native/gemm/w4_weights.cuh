@@ -32,7 +32,7 @@ BK_DEVICE uint32_t raised_pair(uint32_t word, int i) {
 BK_DEVICE void marlin_fragment(uint32_t (&columns)[4], uint32_t word) {
 #pragma unroll
     for (int v = 0; v < 4; ++v)
-        columns[v] = minus_halves(raised_pair(word, v % 2 * 2 + v / 2), v / 2 == 0 ? 0x64086408u : 0x54805480u);
+        columns[v] = sub_f16x2(raised_pair(word, v % 2 * 2 + v / 2), v / 2 == 0 ? 0x64086408u : 0x54805480u);
 }
 
 // Scales and zero points of one group, from `column` on. A group beyond the last reads the last one: loads without a
