@@ -197,10 +197,10 @@ const CublasLt* find_library() {
 
 // NVIDIA's recommended workspace: split-K GEMMs of f32 take 2 to 4 times as long with less. Small ones do not use it.
 size_t library_workspace(int64_t m, int64_t n, int64_t k) {
-    constexpr int64_t kLeastDepth = 1024, kLeastTerms = int64_t(1) << 25;
+    constexpr int64_t kMinK = 1024, kMinWork = int64_t(1) << 25;
     const int arch = device_arch();
-    int64_t terms = 0;
-    if (arch == 0 || (k < kLeastDepth && !__builtin_mul_overflow(m * n, k, &terms) && terms < kLeastTerms)) return 0;
+    int64_t work = 0;
+    if (arch == 0 || (k < kMinK && !__builtin_mul_overflow(m * n, k, &work) && work < kMinWork)) return 0;
     return arch >= 90 ? size_t(32) << 20 : size_t(4) << 20;
 }
 

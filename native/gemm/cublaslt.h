@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// A row-major matrix; `is_transposed` tells that its rows are the columns of the operand.
+// A row-major matrix; `is_turned` tells that its rows are the columns of the operand.
 struct LibraryMatrix {
     const void* data;
     int64_t pitch, step;

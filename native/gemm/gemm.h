@@ -219,7 +219,7 @@ struct GemmDenseSums {
     int32_t m, n, k, batch, layout;
     int64_t lda, stride_a, ldb, stride_b, ldd, stride_d;
 
-    GemmDense<whole_sums<T>> dense() const {
+    GemmDense<i32_results<T>> dense() const {
         return {m, n, k, batch, layout, 1, 0, lda, stride_a, ldb, stride_b, ldd, stride_d};
     }
     StoredMatrices stored_a() const { return dense().stored_a(); }

@@ -47,9 +47,9 @@ struct MatmulType<b1x8> {
 
 // 8-bit operands with i32 results, saturated.
 template <class T>
-struct whole_sums {};
+struct i32_results {};
 template <class T>
-struct MatmulType<whole_sums<T>> {
+struct MatmulType<i32_results<T>> {
     using Element = T;
     using Result = int32_t;
     using Scalar = int32_t;

@@ -13,7 +13,7 @@ namespace bk {
 template <class T>
 constexpr bool kHasWgmma =
     std::is_same_v<T, f16> || std::is_same_v<T, bf16> || std::is_same_v<T, int8_t> || std::is_same_v<T, uint8_t> ||
-    std::is_same_v<T, whole_sums<int8_t>> || std::is_same_v<T, whole_sums<uint8_t>> || std::is_same_v<T, tf32> ||
+    std::is_same_v<T, i32_results<int8_t>> || std::is_same_v<T, i32_results<uint8_t>> || std::is_same_v<T, tf32> ||
     std::is_same_v<T, tf32x3> || std::is_same_v<T, e4m3> || std::is_same_v<T, e5m2> || std::is_same_v<T, scaled<e4m3>> ||
     std::is_same_v<T, scaled<e5m2>>;
 

@@ -123,18 +123,19 @@ struct Units {
         } else {
             using Bits = std::conditional_t<kKPerUnit == 2, uint16_t, uint8_t>;
             const Bits* const bits = reinterpret_cast<const Bits*>(from);
-            const auto term = [&](int64_t t, int64_t x) {
+            const auto shifted_bits = [&](int64_t t, int64_t x) {
                 return static_cast<uint32_t>(bits[t * k_step + x]) << 32 / kKPerUnit * t;
             };
             if (k_count < kKPerUnit) {
                 for (int64_t x = 0; x < count; ++x) {
                     to[x] = 0;
-                    for (int64_t t = 0; t < k_count; ++t) to[x] |= term(t, x);
+                    for (int64_t t = 0; t < k_count; ++t) to[x] |= shifted_bits(t, x);
                 }
             } else if constexpr (kKPerUnit == 2) {
-                for (int64_t x = 0; x < count; ++x) to[x] = term(0, x) | term(1, x);
+                for (int64_t x = 0; x < count; ++x) to[x] = shifted_bits(0, x) | shifted_bits(1, x);
             } else {
-                for (int64_t x = 0; x < count; ++x) to[x] = term(0, x) | term(1, x) | term(2, x) | term(3, x);
+                for (int64_t x = 0; x < count; ++x)
+                    to[x] = shifted_bits(0, x) | shifted_bits(1, x) | shifted_bits(2, x) | shifted_bits(3, x);
             }
         }
     }

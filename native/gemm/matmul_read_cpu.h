@@ -38,10 +38,10 @@ struct ReadBlocks {
         const int64_t units = ceil_div<int64_t>(depth, kKPerUnit);
         run_unfused<kBytes>([&] {
             pack_transposed<kBytes>(columns, units, Shape::kNr, panel,
-                                    [&](int64_t x, int64_t first, int64_t count, Unit* line) BK_INLINED {
+                                    [&](int64_t x, int64_t first, int64_t count, Unit* buffer) BK_INLINED {
                                         const int64_t skipped = first * kKPerUnit;
-                                        p.read_column(j + x, k + skipped, std::min(depth - skipped, count * kKPerUnit), line);
-                                        return static_cast<const Unit*>(line);
+                                        p.read_column(j + x, k + skipped, std::min(depth - skipped, count * kKPerUnit), buffer);
+                                        return static_cast<const Unit*>(buffer);
                                     });
         });
         if constexpr (P::kPacking == Packing::kBf16Pairs) write_panel_min(panel, units * Shape::kNr);

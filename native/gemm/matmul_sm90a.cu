@@ -463,7 +463,7 @@ template Status matmul_sm90a(const Launch&, const Matmul<scaled<e4m3>>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<scaled<e5m2>>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<int8_t>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<uint8_t>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<whole_sums<int8_t>>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<whole_sums<uint8_t>>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<i32_results<int8_t>>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<i32_results<uint8_t>>&, bool*);
 
 }  // namespace bk

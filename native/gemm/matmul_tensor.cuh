@@ -296,10 +296,11 @@ BK_DEVICE void store_sums(const Matmul<T>& p, const SplitK<matmul_scalar_t<T>>& 
         __syncthreads();
 #pragma unroll 1
         for (int index = thread; index < 32 * kPairs; index += kMatmulThreads) {
-            const int line = index / kPairs, at = index % kPairs * 2;
-            const int64_t row = coord.row + line / 16 * (kSide / 2) + 16 * pass + line % 16, column = coord.column + at;
+            const int staged_row = index / kPairs, at = index % kPairs * 2;
+            const int64_t row = coord.row + staged_row / 16 * (kSide / 2) + 16 * pass + staged_row % 16,
+                          column = coord.column + at;
             if (row >= coord.row_end || column >= coord.column_end) continue;
-            const S* const pair = staging + line * kPitch + at;
+            const S* const pair = staging + staged_row * kPitch + at;
             if constexpr (kMayBeGated<T>)
                 if (p.gate != nullptr) {
                     if (at >= kSide / 2) continue;

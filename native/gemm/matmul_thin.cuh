@@ -29,8 +29,8 @@ Status launch_skinny(const Launch& launch, const Matmul<T>& p, void (*kernel)(Ma
 }
 
 template <class T>
-Status matmul_skinny(const Launch& launch, const Matmul<T>& given) {
-    Matmul<T> p = given;
+Status matmul_skinny(const Launch& launch, const Matmul<T>& input) {
+    Matmul<T> p = input;
     if (p.gate != nullptr) {  // each block computes both, one after the other
         p.batch = 2;
         p.a_at.step = 0;

@@ -39,11 +39,11 @@ struct SkinnyMatmul {
     int64_t skinny_count, large_count;
     bool is_mn_major;  // K elements of different rows are adjacent in memory
 
-    SkinnyMatmul(const Matmul<T>& given, const E* b) : p(given) {
-        const OperandRows of_a{p.a, p.a_at.row, p.a_at.column, &p.a_at}, of_b{b, p.b_at.column, p.b_at.row, &p.b_at};
+    SkinnyMatmul(const Matmul<T>& problem, const E* b) : p(problem) {
+        const OperandRows a_rows{p.a, p.a_at.row, p.a_at.column, &p.a_at}, b_rows{b, p.b_at.column, p.b_at.row, &p.b_at};
         const bool by_rows = p.m <= kSkinny;
-        skinny = by_rows ? of_a : of_b;
-        large = by_rows ? of_b : of_a;
+        skinny = by_rows ? a_rows : b_rows;
+        large = by_rows ? b_rows : a_rows;
         skinny_count = by_rows ? p.m : p.n;
         large_count = by_rows ? p.n : p.m;
         is_mn_major = large.row == 1 && large_count > 1;
@@ -64,9 +64,9 @@ struct SkinnyMatmul {
         const E *const small = skinny.first(g), *const from = large.first(g) + first;
         alignas(64) S buffer[kIsDirect ? 1 : kSkinny][kIsDirect ? 1 : kSegment], zeros[kIsDirect ? kSegment : 1] = {};
         for (int64_t k = begin; k < end; k += kSkinny) {
-            const int64_t terms = std::min<int64_t>(end - k, kSkinny);
+            const int64_t k_count = std::min<int64_t>(end - k, kSkinny);
             S factors[kSkinny][kSkinny] = {};
-            for (int64_t r = 0; r < terms; ++r)
+            for (int64_t r = 0; r < k_count; ++r)
                 for (int64_t i = 0; i < skinny_count; ++i)
                     factors[r][i] = MatmulConversion<T>::value(small[i * skinny.row + (k + r) * skinny.k]);
             for (int64_t j = 0; j < count; j += kSegment) {
@@ -74,10 +74,10 @@ struct SkinnyMatmul {
                 const S* rows[kSkinny];
                 for (int64_t r = 0; r < kSkinny; ++r) {
                     if constexpr (kIsDirect) {
-                        rows[r] = r < terms ? from + (k + r) * large.k + j : zeros;
+                        rows[r] = r < k_count ? from + (k + r) * large.k + j : zeros;
                     } else {
                         rows[r] = buffer[r];
-                        if (r < terms)
+                        if (r < k_count)
                             widened(from + (k + r) * large.k + j, width, buffer[r]);
                         else
                             std::fill(buffer[r], buffer[r] + width, S(0));
@@ -96,13 +96,13 @@ struct SkinnyMatmul {
         static constexpr uint16_t kZeros[kSums] = {};
         uint16_t tails[kSkinny][kPairBlock] = {};
         for (int64_t k = begin; k < end; k += kSkinny) {
-            const int64_t terms = std::min<int64_t>(end - k, kSkinny);
+            const int64_t k_count = std::min<int64_t>(end - k, kSkinny);
             S factors[kSkinny][kSkinny] = {};
             const uint16_t *rows[kSkinny], *ends[kSkinny];
             for (int64_t r = 0; r < kSkinny; ++r) {
-                ends[r] = r < terms ? tails[r] : kZeros;
-                rows[r] = r < terms ? reinterpret_cast<const uint16_t*>(from + (k + r) * large.k) : kZeros;
-                if (r >= terms) continue;
+                ends[r] = r < k_count ? tails[r] : kZeros;
+                rows[r] = r < k_count ? reinterpret_cast<const uint16_t*>(from + (k + r) * large.k) : kZeros;
+                if (r >= k_count) continue;
                 for (int64_t i = 0; i < skinny_count; ++i)
                     factors[r][i] = MatmulConversion<T>::value(small[i * skinny.row + (k + r) * skinny.k]);
                 for (int64_t j = whole; j < count; ++j) tails[r][j - whole] = rows[r][j];
@@ -151,17 +151,17 @@ struct SkinnyMatmul {
             const int64_t whole = end / kSkinnyLanes * kSkinnyLanes;
             for (int64_t k = begin; k < end;) {
                 const bool is_direct = kIsDirect && skinny.k == 1 && k < whole;
-                const int64_t terms = is_direct ? whole - k : std::min(end - k, kSegmentK);
-                const int64_t padded = ceil_div<int64_t>(terms, kSkinnyLanes) * kSkinnyLanes;
+                const int64_t k_count = is_direct ? whole - k : std::min(end - k, kSegmentK);
+                const int64_t padded = ceil_div<int64_t>(k_count, kSkinnyLanes) * kSkinnyLanes;
                 const S *skinny_rows[kSkinny], *rows[kSkinny];
                 for (int64_t l = 0; l < kSkinny; ++l) {  // rows behind the last repeat it
                     const E* const row = from + std::min(j + l, count - 1) * large.row + k;
                     const E* const small_row = small + std::min(l, skinny_count - 1) * skinny.row + k * skinny.k;
-                    skinny_rows[l] = converted(small_row, skinny.k, terms, padded, buffers[0][l], is_direct);
-                    rows[l] = converted(row, 1, terms, padded, buffers[1][l], is_direct);
+                    skinny_rows[l] = converted(small_row, skinny.k, k_count, padded, buffers[0][l], is_direct);
+                    rows[l] = converted(row, 1, k_count, padded, buffers[1][l], is_direct);
                 }
                 dot_rows(static_cast<int>(skinny_count), rows, skinny_rows, padded, lane_sums);
-                k += terms;
+                k += k_count;
             }
         };
         for (int64_t j = 0; j < count; j += kSkinny)
@@ -196,23 +196,23 @@ struct SkinnyMatmul {
                         continue;
                     }
                 }
-                const int64_t terms = k < whole ? std::min({whole, end, k + most}) - k : end - k;
-                const int64_t padded = ceil_div<int64_t>(terms, kPairs) * kPairs;
+                const int64_t k_count = k < whole ? std::min({whole, end, k + most}) - k : end - k;
+                const int64_t padded = ceil_div<int64_t>(k_count, kPairs) * kPairs;
                 const S* skinny_rows[kSkinny];
                 const uint16_t* rows[kSkinny];
                 for (int64_t l = 0; l < kSkinny; ++l) {  // rows behind the last repeat it
                     if (l < skinny_slots) {
                         const E* const small_row = small + std::min(l, skinny_count - 1) * skinny.row + k * skinny.k;
-                        split_even_odd(small_row, skinny.k, terms, padded / 2, thin_room + l * most);
+                        split_even_odd(small_row, skinny.k, k_count, padded / 2, thin_room + l * most);
                     }
                     skinny_rows[l] = thin_room + std::min(l, skinny_slots - 1) * most;
                     const auto* const row =
                         reinterpret_cast<const uint16_t*>(from + std::min(j + l, count - 1) * large.row + k);
                     rows[l] = k < whole ? row : tails[l];
-                    for (int64_t x = 0; k >= whole && x < padded; ++x) tails[l][x] = x < terms ? row[x] : uint16_t{0};
+                    for (int64_t x = 0; k >= whole && x < padded; ++x) tails[l][x] = x < k_count ? row[x] : uint16_t{0};
                 }
                 dot_bf16_rows(static_cast<int>(skinny_count), rows, skinny_rows, padded, lane_sums);
-                k += terms;
+                k += k_count;
             }
         };
         for (int64_t j = 0; j < count; j += kSkinny)
@@ -222,8 +222,8 @@ struct SkinnyMatmul {
     }
 
     // Splits K elements into even and odd ones, zero-padded.
-    static BK_HD void split_even_odd(const E* from, int64_t step, int64_t terms, int64_t pairs, S* to) {
-        const int64_t whole = step == 1 ? terms / 2 : 0;
+    static BK_HD void split_even_odd(const E* from, int64_t step, int64_t k_count, int64_t pairs, S* to) {
+        const int64_t whole = step == 1 ? k_count / 2 : 0;
         for (int64_t x = 0; x < whole; ++x) {
             uint32_t bits;
             std::memcpy(&bits, from + 2 * x, sizeof(bits));
@@ -231,7 +231,7 @@ struct SkinnyMatmul {
             to[pairs + x] = bit_cast<float>(bits & 0xffff0000u);
         }
         for (int64_t k = 2 * whole; k < 2 * pairs; ++k)
-            to[k % 2 * pairs + k / 2] = k < terms ? MatmulConversion<T>::value(from[k * step]) : S(0);
+            to[k % 2 * pairs + k / 2] = k < k_count ? MatmulConversion<T>::value(from[k * step]) : S(0);
     }
 
     BK_HD void sum(int64_t g, int64_t first, int64_t count, S* sums, int64_t pitch) const {
@@ -270,14 +270,14 @@ struct SkinnyMatmul {
         std::copy_n(totals, count, sums);
     }
 
-    static BK_HD const S* converted(const E* from, int64_t step, int64_t terms, int64_t padded, S* buffer, bool is_direct) {
+    static BK_HD const S* converted(const E* from, int64_t step, int64_t k_count, int64_t padded, S* buffer, bool is_direct) {
         if constexpr (kIsDirect)
             if (is_direct) return from;
         if (step == 1)
-            Units<T, kPacking>::convert_k_major(from, terms, buffer);
+            Units<T, kPacking>::convert_k_major(from, k_count, buffer);
         else
-            for (int64_t k = 0; k < terms; ++k) buffer[k] = MatmulConversion<T>::value(from[k * step]);
-        for (int64_t k = terms; k < padded; ++k) buffer[k] = 0;
+            for (int64_t k = 0; k < k_count; ++k) buffer[k] = MatmulConversion<T>::value(from[k * step]);
+        for (int64_t k = k_count; k < padded; ++k) buffer[k] = 0;
         return buffer;
     }
 

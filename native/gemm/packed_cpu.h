@@ -18,7 +18,7 @@ struct PackedProduct {
 
     // Element i of a byte. Bits become 1 for 0 and -1 for 1, so that products of equal bits are 1, of different ones
     // -1.
-    static BK_HD float term(T byte, int64_t i) {
+    static BK_HD float element_value(T byte, int64_t i) {
         if constexpr (kIsNibbles<T>)
             return static_cast<float>(i % 2 == 0 ? low_nibble(byte) : high_nibble(byte));
         else
@@ -27,7 +27,7 @@ struct PackedProduct {
 
     static BK_HD void unpack(const T* from, int64_t depth, float* to) {
         for (int64_t x = 0; x < depth / kCount; ++x)
-            for (int i = 0; i < kCount; ++i) to[x * kCount + i] = term(from[x], i);
+            for (int i = 0; i < kCount; ++i) to[x * kCount + i] = element_value(from[x], i);
     }
 
     BK_HD void read_row(int64_t i, int64_t first, int64_t depth, float* to) const {
@@ -37,7 +37,7 @@ struct PackedProduct {
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, float* to) const {
         if (p.b_at.column != 0) return unpack(p.b + j * p.b_at.column + first / kCount, depth, to);
         const T* const from = p.b + first * p.b_at.row + j / kCount;
-        for (int64_t x = 0; x < depth; ++x) to[x] = term(from[x * p.b_at.row], j);
+        for (int64_t x = 0; x < depth; ++x) to[x] = element_value(from[x * p.b_at.row], j);
     }
 
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const double* sums) const {
@@ -75,13 +75,13 @@ struct PackedProduct {
 
 template <class T>
 Status packed_matmul(const Launch&, const Matmul<T>& p) {
-    Matmul<T> part = p;
+    Matmul<T> subproblem = p;
     for (int64_t g = 0; g < p.batch; ++g) {
-        part.a = p.a + g * p.a_at.step;
-        part.b = p.b + g * p.b_at.step;
-        part.epilogue.d = p.epilogue.d + g * p.epilogue.d_at.step;
-        if (p.epilogue.c != nullptr) part.epilogue.c = p.epilogue.c + g * p.epilogue.c_at.step;
-        BK_TRY(multiply_read(Launch{}, PackedProduct<T>{part, p.m, p.n, p.k * kInByte<T>}));
+        subproblem.a = p.a + g * p.a_at.step;
+        subproblem.b = p.b + g * p.b_at.step;
+        subproblem.epilogue.d = p.epilogue.d + g * p.epilogue.d_at.step;
+        if (p.epilogue.c != nullptr) subproblem.epilogue.c = p.epilogue.c + g * p.epilogue.c_at.step;
+        BK_TRY(multiply_read(Launch{}, PackedProduct<T>{subproblem, p.m, p.n, p.k * kInByte<T>}));
     }
     return Status::kOk;
 }

@@ -16,7 +16,7 @@ struct ScaledReads {
     const Matmul<scaled<T>>& p;
     int64_t m, n, k;
 
-    static BK_HD float term(T x) {
+    static BK_HD float element_value(T x) {
         if constexpr (kIsFp8<T>)
             return fp8_to_float(x);
         else
@@ -28,11 +28,11 @@ struct ScaledReads {
     BK_HD void read(const T* from, int64_t step, int64_t first, int64_t depth, float* to, const Scale& scale) const {
         for (int64_t x = 0; x < depth;) {
             const int64_t block = (first + x) / kScaleBlock, end = std::min(depth, (block + 1) * kScaleBlock - first);
-            const float factor = p.epilogue.is_by_blocks() ? scale(block) : 1.f;
+            const float block_scale = p.epilogue.is_by_blocks() ? scale(block) : 1.f;
             if (step == 1)
-                for (; x < end; ++x) to[x] = factor * term(from[first + x]);
+                for (; x < end; ++x) to[x] = block_scale * element_value(from[first + x]);
             else
-                for (; x < end; ++x) to[x] = factor * term(from[(first + x) * step]);
+                for (; x < end; ++x) to[x] = block_scale * element_value(from[(first + x) * step]);
         }
     }
 

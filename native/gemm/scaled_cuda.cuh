@@ -82,8 +82,8 @@ bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
 }
 
 template <class T>
-Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& given) {
-    Matmul<scaled<T>> p = given;
+Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& input) {
+    Matmul<scaled<T>> p = input;
     const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
     if (may_be_library<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend)) {
         const KMajor k_major{p.a_at.column == 1, p.b_at.row == 1};

@@ -65,14 +65,14 @@ struct ExpandLanes {
     }
 };
 
-// Expands `terms` K elements, a multiple of 8.
+// Expands `k_count` K elements, a multiple of 8.
 template <int kBytes, class T>
-BK_HD void expand_span(const T* values, const uint16_t* places, int64_t terms, T* to) {
+BK_HD void expand_span(const T* values, const uint16_t* places, int64_t k_count, T* to) {
     constexpr int kLanes = std::max<int>(kBytes / static_cast<int>(sizeof(T)), 8);
     int64_t x = 0;
-    for (; x + 2 * kLanes <= terms; x += 2 * kLanes)
+    for (; x + 2 * kLanes <= k_count; x += 2 * kLanes)
         ExpandLanes<sizeof(T), kLanes>::spread(values + x / 2, places + x / 8, to + x);
-    for (; x < terms; x += 8) {
+    for (; x < k_count; x += 8) {
         T eight[8];
         spread_groups(values + x / 2, places[x / 8], eight);
         std::memcpy(to + x, eight, sizeof(eight));
@@ -91,9 +91,9 @@ struct Sparse24Reads {
         Of::convert_k_major(p.x + i * k + first, depth, to);
     }
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, Unit* to) const {
-        T terms[64];
-        expand_span<kBytes>(p.values + j * (k / 2) + first / 2, p.places + j * (k / 8) + first / 8, depth, terms);
-        Of::convert_k_major(terms, depth, to);
+        T expanded[64];
+        expand_span<kBytes>(p.values + j * (k / 2) + first / 2, p.places + j * (k / 8) + first / 8, depth, expanded);
+        Of::convert_k_major(expanded, depth, to);
     }
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         for (int64_t c = 0; c < columns; ++c) p.y[i * n + j + c] = narrow<T>(sums[c]);
@@ -111,7 +111,7 @@ struct Sparse24Skinny {
     template <int kBytes>
     BK_HD void multiply(int32_t min_abs, int64_t begin, int64_t end) const {
         alignas(64) float buffers[2][kSkinny][kBufferK];
-        alignas(64) T terms[kSkinny][kExpandedK];
+        alignas(64) T expanded[kSkinny][kExpandedK];
         for (int64_t j = begin; j < end; j += kSkinny) {
             const int64_t count = std::min<int64_t>(end - j, kSkinny);
             SkinnyLaneSums<float> lane_sums{};
@@ -119,10 +119,10 @@ struct Sparse24Skinny {
                 const int64_t depth = std::min(p.k - k, kExpandedK);
                 for (int64_t l = 0; l < count; ++l)
                     expand_span<kBytes>(p.values + ((j + l) * p.k + k) / 2, p.places + ((j + l) * p.k + k) / 8, depth,
-                                        terms[l]);
-                if (dot_expanded(min_abs, k, depth, count, terms, lane_sums)) continue;
+                                        expanded[l]);
+                if (dot_expanded(min_abs, k, depth, count, expanded, lane_sums)) continue;
                 for (int64_t first = 0; first < depth; first += kBufferK)
-                    dot_widened(k, first, std::min(depth - first, kBufferK), count, terms, buffers, lane_sums);
+                    dot_widened(k, first, std::min(depth - first, kBufferK), count, expanded, buffers, lane_sums);
             }
             float sums[kSkinny][kSkinny];
             lane_sums.finish(p.n, count, sums[0], kSkinny);
@@ -132,37 +132,37 @@ struct Sparse24Skinny {
     }
 
     // Multiplies expanded bf16 rows by rows of x without conversion, if dot-product instructions allow it.
-    BK_HD bool dot_expanded(int32_t min_abs, int64_t k, int64_t depth, int64_t count, const T (&terms)[kSkinny][kExpandedK],
+    BK_HD bool dot_expanded(int32_t min_abs, int64_t k, int64_t depth, int64_t count, const T (&expanded)[kSkinny][kExpandedK],
                             SkinnyLaneSums<float>& lane_sums) const {
         if constexpr (std::is_same_v<T, bf16>) {
             if (min_abs == 0 || depth % kPairBlock != 0) return false;
             const uint16_t *small[kSkinny], *large[kSkinny];
             for (int64_t l = 0; l < kSkinny; ++l) {
                 small[l] = reinterpret_cast<const uint16_t*>(p.x + std::min(l, p.n - 1) * p.k + k);
-                large[l] = reinterpret_cast<const uint16_t*>(terms[std::min(l, count - 1)]);
+                large[l] = reinterpret_cast<const uint16_t*>(expanded[std::min(l, count - 1)]);
             }
             return dot_bf16_avx512(static_cast<int>(p.n), large, small, min_abs, depth, lane_sums);
         }
         return false;
     }
 
-    BK_HD void dot_widened(int64_t k, int64_t first, int64_t depth, int64_t count, const T (&terms)[kSkinny][kExpandedK],
+    BK_HD void dot_widened(int64_t k, int64_t first, int64_t depth, int64_t count, const T (&expanded)[kSkinny][kExpandedK],
                            float (&buffers)[2][kSkinny][kBufferK], SkinnyLaneSums<float>& lane_sums) const {
         const int64_t padded = ceil_div<int64_t>(depth, kSkinnyLanes) * kSkinnyLanes;
         const float *small[kSkinny], *large[kSkinny];
         for (int64_t l = 0; l < kSkinny; ++l) {  // rows behind the last repeat it
             small[l] = l < p.n ? widened(p.x + l * p.k + k + first, depth, padded, buffers[0][l]) : small[p.n - 1];
-            large[l] = l < count ? widened(terms[l] + first, depth, padded, buffers[1][l]) : large[count - 1];
+            large[l] = l < count ? widened(expanded[l] + first, depth, padded, buffers[1][l]) : large[count - 1];
         }
         dot_rows(static_cast<int>(p.n), large, small, padded, lane_sums);
     }
 
     // Converts and zero-pads K elements, in `buffer` unless no conversion is needed.
-    static BK_HD const float* widened(const T* from, int64_t terms, int64_t padded, float* buffer) {
+    static BK_HD const float* widened(const T* from, int64_t k_count, int64_t padded, float* buffer) {
         if constexpr (std::is_same_v<T, float>)
-            if (terms == padded) return from;
-        Of::convert_k_major(from, terms, buffer);
-        for (int64_t k = terms; k < padded; ++k) buffer[k] = 0;
+            if (k_count == padded) return from;
+        Of::convert_k_major(from, k_count, buffer);
+        for (int64_t k = k_count; k < padded; ++k) buffer[k] = 0;
         return buffer;
     }
 

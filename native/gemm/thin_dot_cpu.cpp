@@ -34,9 +34,9 @@ BK_FOR_AVX512_DOT int32_t dot_bf16_of(const uint16_t* const* rows, const uint16_
             min_abs = _mm512_min_epu16(min_abs, below);
         }
         for (int i = 0; i < kCount; ++i) {
-            const auto factor = reinterpret_cast<__m512bh>(_mm512_loadu_si512(skinny_rows[i] + k));
+            const auto skinny_values = reinterpret_cast<__m512bh>(_mm512_loadu_si512(skinny_rows[i] + k));
             for (int l = 0; l < kAtOnce; ++l)
-                sum[l][i] = _mm512_dpbf16_ps(sum[l][i], factor, reinterpret_cast<__m512bh>(row[l]));
+                sum[l][i] = _mm512_dpbf16_ps(sum[l][i], skinny_values, reinterpret_cast<__m512bh>(row[l]));
         }
     }
     for (int l = 0; l < kAtOnce; ++l)

@@ -97,11 +97,12 @@ BK_HD void dot_rows_of(const S* const (&rows)[kSkinny], const S* const (&skinny_
                 for (int i = 0; i < kCount; ++i) sum[s][l][i] = *at(s, l, i);
         for (int64_t k = 0; k < count; k += kSpread * kLanes)
             for (int s = 0; s < kSpread; ++s) {
-                Vector factor[kCount];
-                for (int i = 0; i < kCount; ++i) factor[i] = *reinterpret_cast<const Vector*>(skinny_rows[i] + k + s * kLanes);
+                Vector skinny_values[kCount];
+                for (int i = 0; i < kCount; ++i)
+                    skinny_values[i] = *reinterpret_cast<const Vector*>(skinny_rows[i] + k + s * kLanes);
                 for (int l = 0; l < kAtOnce; ++l) {
                     const Vector row = *reinterpret_cast<const Vector*>(rows[first + l] + k + s * kLanes);
-                    for (int i = 0; i < kCount; ++i) sum[s][l][i] += row * factor[i];
+                    for (int i = 0; i < kCount; ++i) sum[s][l][i] += row * skinny_values[i];
                 }
             }
         for (int s = 0; s < kSpread; ++s)

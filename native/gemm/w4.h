@@ -11,7 +11,7 @@
 namespace bk {
 
 // Marlin. For every 16 K elements and 64 columns `weights` has 128 words: words 4i to 4i + 3 belong to lane i of a
-// warp, one for each 16 columns, with elements in mma fragment order. marlin_scale_index() gives the order of scales in
+// warp, one for each 16 columns, with elements in mma fragment order. marlin_scale_place() gives the order of scales in
 // 64 columns, or in 32 if one serves a whole column.
 struct MarlinProduct {
     int64_t m, n, k, group;  // group is k where one scale serves a whole column
@@ -86,8 +86,8 @@ struct Int4MarlinGemm {
 
 struct AwqLayout {
     static int32_t zero_words(int32_t k, int32_t group) {
-        const int32_t turn = 128 / group, words = ceil_div(k / group, 8);
-        return ceil_div(words, turn) * turn;
+        const int32_t multiple = 128 / group, words = ceil_div(k / group, 8);
+        return ceil_div(words, multiple) * multiple;
     }
     static Status check(const char* k_name, int32_t k, int32_t group) {
         if (group != 64 && group != 128) return fail(Status::kInvalidProblem, "group_size is %d, must be 64 or 128", group);

@@ -107,7 +107,7 @@ BK_WGMMA_16_BIT(bf16, 64, 128, "m64n128k16", "f32.bf16.bf16", "%64", "%65", "%66
 BK_WGMMA_16_BIT(bf16, 128, 256, "m64n256k16", "f32.bf16.bf16", "%128", "%129", "%130", "%131", "%132")
 #undef BK_WGMMA_16_BIT
 
-// wgmma with A in registers: 64 rows, 16 for each warp, in the fragment layout of Mma; B is K-major.
+// wgmma with A in registers: 64 rows, 16 for each warp, in the fragment layout of TensorStep; B is K-major.
 template <class E, int kColumns>
 struct WgmmaRs;
 
