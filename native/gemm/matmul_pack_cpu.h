@@ -86,8 +86,8 @@ BK_HD void pack_transposed(int64_t rows, int64_t units, int64_t pitch, Unit* to,
 
 // --- units of elements ---
 
-// Converts elements to units: `k_count` adjacent ones along k, or `count` adjacent ones across k, a unit each of `k_count`
-// K elements k_step apart.
+// Converts elements to units: `k_count` adjacent ones along k, or `count` adjacent ones across k, a unit each of
+// `k_count` K elements k_step apart.
 template <class T, Packing kPacking>
 struct Units {
     using E = matmul_element_t<T>;
