@@ -1,4 +1,4 @@
-// Blocks of results by instructions that sum products of neighbours along k, of AVX-512.
+// GEMM microkernels on AVX-512 dot products (vdpbf16ps, vpdpbusd), which sum adjacent products along k.
 #include "gemm/block_kernel_cpu.h"
 
 #include <algorithm>
@@ -10,37 +10,38 @@
 
 namespace bk {
 
-// The least of each lane first.
-BK_FOR_AVX512 int32_t least_of_bf16(const void* elements, int64_t line, int rows, int64_t count) {
+BK_FOR_AVX512 int32_t min_abs_bf16(const void* elements, int64_t pitch, int rows, int64_t count) {
     constexpr int kLanes = 32;
     typedef uint16_t Bits __attribute__((may_alias));
     typedef uint16_t Lanes __attribute__((vector_size(2 * kLanes), aligned(2), may_alias));
     Lanes lanes = ~Lanes{};
-    uint16_t least = 0xffff;
+    uint16_t min_abs = 0xffff;
     for (int i = 0; i < rows; ++i) {
-        const Bits* const bits = reinterpret_cast<const Bits*>(static_cast<const char*>(elements) + i * line);
+        const Bits* const bits = reinterpret_cast<const Bits*>(static_cast<const char*>(elements) + i * pitch);
         int64_t x = 0;
         for (; x + kLanes <= count; x += kLanes) {
             const Lanes own = (*reinterpret_cast<const Lanes*>(bits + x) & 0x7fff) - 1;
             lanes = own < lanes ? own : lanes;
         }
-        for (; x < count; ++x) least = std::min(least, static_cast<uint16_t>((bits[x] & 0x7fff) - 1));
+        for (; x < count; ++x) min_abs = std::min(min_abs, static_cast<uint16_t>((bits[x] & 0x7fff) - 1));
     }
-    for (int lane = 0; lane < kLanes; ++lane) least = std::min<uint16_t>(least, lanes[lane]);
-    return least;
+    for (int lane = 0; lane < kLanes; ++lane) min_abs = std::min<uint16_t>(min_abs, lanes[lane]);
+    return min_abs;
 }
 
-// The exponent of the least element that is no zero, by its bits less one: far down for a subnormal.
-static int exponent_of(int32_t least) { return least == 0xffff ? 1000 : least < 0x7f ? -100000 : (least + 1) / 128 - 127; }
+// Exponent of the smallest nonzero element, given its bits less one: far below any normal one for a subnormal.
+static int exponent_of(int32_t min_abs) {
+    return min_abs == 0xffff ? 1000 : min_abs < 0x7f ? -100000 : (min_abs + 1) / 128 - 127;
+}
 
-bool has_normal_products(int32_t least_a, int32_t least_b) {
-    return exponent_of(least_a) + exponent_of(least_b) >= -126 + 2 * 7;
+bool has_normal_products(int32_t min_abs_a, int32_t min_abs_b) {
+    return exponent_of(min_abs_a) + exponent_of(min_abs_b) >= -126 + 2 * 7;
 }
 
 namespace {
 
-using Shape = BlockShape<64, uint32_t>;
-constexpr int kRows = Shape::kRows, kColumns = Shape::kColumns;
+using Shape = MicrotileShape<64, uint32_t>;
+constexpr int kMr = Shape::kMr, kNr = Shape::kNr;
 
 enum class Dot { kBf16, kWidened, kS8, kU8 };
 
@@ -60,7 +61,7 @@ struct DotSum<Dot::kU8> : DotSum<Dot::kS8> {};
 BK_FOR_AVX512_DOT inline __m512 added(__m512 x, __m512 y) { return _mm512_add_ps(x, y); }
 BK_FOR_AVX512_DOT inline __m512i added(__m512i x, __m512i y) { return _mm512_add_epi32(x, y); }
 
-// Products of pairs as bf16 has them, and the sums, in f32, no subnormals lost.
+// Sums products of bf16 pairs in f32 by FMA, which keeps subnormals.
 BK_FOR_AVX512_DOT inline __m512 add_widened(__m512 sum, __m512i a, __m512i b) {
     typedef uint32_t Bits __attribute__((vector_size(64)));
     const Bits in_a = reinterpret_cast<Bits>(a), in_b = reinterpret_cast<Bits>(b);
@@ -81,40 +82,40 @@ BK_FOR_AVX512_DOT inline Vector add_products(Vector sum, __m512i a, __m512i b) {
         return _mm512_dpbusd_epi32(sum, b, a);
 }
 
-template <Dot kDot, int kUsed, bool kTurned>
-BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, int64_t line, const int32_t* b, const int32_t* notes,
+template <Dot kDot, int kUsed, bool kAIsMMajor>
+BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, int64_t pitch, const int32_t* b, const int32_t* footer,
                                      void* sums, bool adds) {
     typedef int32_t Loose __attribute__((aligned(2), may_alias));
     const auto unit = [&](int i, int64_t k) {
-        return reinterpret_cast<const Loose*>(reinterpret_cast<const char*>(a) + i * line)[k];
+        return reinterpret_cast<const Loose*>(reinterpret_cast<const char*>(a) + i * pitch)[k];
     };
     using Sum = typename DotSum<kDot>::Type;
     using Vector = typename DotSum<kDot>::Vector;
     Sum* const to = static_cast<Sum*>(sums);
     if (adds)
 #pragma GCC unroll 8
-        for (int i = 0; i < kRows; ++i)
-            for (int v = 0; v < kUsed; ++v) __builtin_prefetch(to + i * kColumns + v * 16, 1);
-    Vector sum[kRows][kUsed] = {};
+        for (int i = 0; i < kMr; ++i)
+            for (int v = 0; v < kUsed; ++v) __builtin_prefetch(to + i * kNr + v * 16, 1);
+    Vector sum[kMr][kUsed] = {};
     if constexpr (kDot >= Dot::kS8)
 #pragma GCC unroll 8
-        for (int i = 0; i < kRows; ++i)
-            for (int v = 0; v < kUsed; ++v) sum[i][v] = _mm512_loadu_si512(notes + v * 16);
+        for (int i = 0; i < kMr; ++i)
+            for (int v = 0; v < kUsed; ++v) sum[i][v] = _mm512_loadu_si512(footer + v * 16);
     for (int64_t k = 0; k < units; ++k) {
         __m512i row[kUsed];
-        for (int v = 0; v < kUsed; ++v) row[v] = _mm512_loadu_si512(b + k * kColumns + v * 16);
+        for (int v = 0; v < kUsed; ++v) row[v] = _mm512_loadu_si512(b + k * kNr + v * 16);
 #pragma GCC unroll 8
-        for (int i = 0; i < kRows; ++i) {
-            const __m512i factor = _mm512_set1_epi32(kTurned ? a[k * kRows + i] : unit(i, k));
+        for (int i = 0; i < kMr; ++i) {
+            const __m512i a_units = _mm512_set1_epi32(kAIsMMajor ? a[k * kMr + i] : unit(i, k));
 #pragma GCC unroll 3
-            for (int v = 0; v < kUsed; ++v) sum[i][v] = add_products<kDot>(sum[i][v], factor, row[v]);
+            for (int v = 0; v < kUsed; ++v) sum[i][v] = add_products<kDot>(sum[i][v], a_units, row[v]);
         }
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < kRows; ++i)
+    for (int i = 0; i < kMr; ++i)
 #pragma GCC unroll 3
         for (int v = 0; v < kUsed; ++v) {
-            Sum* const at = to + i * kColumns + v * 16;
+            Sum* const at = to + i * kNr + v * 16;
             if constexpr (kDot < Dot::kS8)
                 _mm512_storeu_ps(at, adds ? added(_mm512_loadu_ps(at), sum[i][v]) : sum[i][v]);
             else
@@ -122,86 +123,86 @@ BK_FOR_AVX512_DOT void multiply_used(int64_t units, const int32_t* a, int64_t li
         }
 }
 
-template <Dot kDot, bool kTurned>
-void multiply_width(int64_t units, const int32_t* a, int64_t line, const int32_t* b, const int32_t* notes, int64_t width,
+template <Dot kDot, bool kAIsMMajor>
+void multiply_width(int64_t units, const int32_t* a, int64_t pitch, const int32_t* b, const int32_t* footer, int64_t width,
                     void* sums, bool adds) {
-    if (width > 32) return multiply_used<kDot, 3, kTurned>(units, a, line, b, notes, sums, adds);
-    if (width > 16) return multiply_used<kDot, 2, kTurned>(units, a, line, b, notes, sums, adds);
-    multiply_used<kDot, 1, kTurned>(units, a, line, b, notes, sums, adds);
+    if (width > 32) return multiply_used<kDot, 3, kAIsMMajor>(units, a, pitch, b, footer, sums, adds);
+    if (width > 16) return multiply_used<kDot, 2, kAIsMMajor>(units, a, pitch, b, footer, sums, adds);
+    multiply_used<kDot, 1, kAIsMMajor>(units, a, pitch, b, footer, sums, adds);
 }
 
 template <Dot kDot>
-void multiply(int64_t units, const void* a, int64_t line, bool is_turned, const void* b, const int32_t* notes, int64_t width,
-              void* sums, bool adds) {
+void multiply(int64_t units, const void* a, int64_t pitch, bool a_is_m_major, const void* b, const int32_t* footer,
+              int64_t width, void* sums, bool adds) {
     const auto* const from_a = static_cast<const int32_t*>(a);
     const auto* const from_b = static_cast<const int32_t*>(b);
-    if (is_turned)
-        multiply_width<kDot, true>(units, from_a, line, from_b, notes, width, sums, adds);
+    if (a_is_m_major)
+        multiply_width<kDot, true>(units, from_a, pitch, from_b, footer, width, sums, adds);
     else
-        multiply_width<kDot, false>(units, from_a, line, from_b, notes, width, sums, adds);
+        multiply_width<kDot, false>(units, from_a, pitch, from_b, footer, width, sums, adds);
 }
 
-const int32_t* notes_of(const void* panel, int64_t units) {
-    return reinterpret_cast<const int32_t*>(static_cast<const char*>(panel) + panel_notes(units * 4));
+const int32_t* panel_footer(const void* panel, int64_t units) {
+    return reinterpret_cast<const int32_t*>(static_cast<const char*>(panel) + panel_footer_offset(units * 4));
 }
 
-// Where the instructions would lose something the pairs are widened.
-void multiply_pairs(int64_t units, const void* a, int64_t line, bool is_turned, const void* b, int64_t width, void* sums,
+// Pairs are widened to f32 if the dot product could flush a subnormal.
+void multiply_pairs(int64_t units, const void* a, int64_t pitch, bool a_is_m_major, const void* b, int64_t width, void* sums,
                     bool adds) {
-    const int32_t least = line == 0 ? *notes_of(a, units * kRows) : least_of_bf16(a, line, kRows, 2 * units);
-    if (line == 0) line = units * 4;
-    if (has_normal_products(least, *notes_of(b, units * kColumns)))
-        return multiply<Dot::kBf16>(units, a, line, is_turned, b, nullptr, width, sums, adds);
-    multiply<Dot::kWidened>(units, a, line, is_turned, b, nullptr, width, sums, adds);
+    const int32_t min_abs = pitch == 0 ? *panel_footer(a, units * kMr) : min_abs_bf16(a, pitch, kMr, 2 * units);
+    if (pitch == 0) pitch = units * 4;
+    if (has_normal_products(min_abs, *panel_footer(b, units * kNr)))
+        return multiply<Dot::kBf16>(units, a, pitch, a_is_m_major, b, nullptr, width, sums, adds);
+    multiply<Dot::kWidened>(units, a, pitch, a_is_m_major, b, nullptr, width, sums, adds);
 }
 
 void add_pairs_block(int64_t width, void* totals, void* sums) {
-    for (int i = 0; i < kRows; ++i)
-        add_compensated(static_cast<float*>(totals) + i * kColumns, static_cast<float*>(sums) + i * kColumns, width);
+    for (int i = 0; i < kMr; ++i)
+        add_compensated(static_cast<float*>(totals) + i * kNr, static_cast<float*>(sums) + i * kNr, width);
 }
 
 template <Dot kDot>
-void multiply_quads(int64_t units, const void* a, int64_t, bool is_turned, const void* b, int64_t width, void* sums,
+void multiply_quads(int64_t units, const void* a, int64_t, bool a_is_m_major, const void* b, int64_t width, void* sums,
                     bool adds) {
-    multiply<kDot>(units, a, units * 4, is_turned, b, notes_of(b, units * kColumns), width, sums, adds);
+    multiply<kDot>(units, a, units * 4, a_is_m_major, b, panel_footer(b, units * kNr), width, sums, adds);
 }
 
 }  // namespace
 
-void note_least(uint32_t* panel, int64_t units) {
-    panel[panel_notes(units * 4) / 4] = static_cast<uint32_t>(least_of_bf16(panel, 0, 1, 2 * units));
+void write_panel_min(uint32_t* panel, int64_t units) {
+    panel[panel_footer_offset(units * 4) / 4] = static_cast<uint32_t>(min_abs_bf16(panel, 0, 1, 2 * units));
 }
 
-// Factors of A are moved by 128 to become unsigned, or signed where B's are unsigned: 128 times the sum of B's is too much in
-// the sums, or too little.
+// A is shifted by 128 to be unsigned, or signed if B is unsigned. That adds 128 times the sum of B's column, with
+// either sign, to every result; the accumulators start from its negative.
 template <Dot kDot>
-BK_FOR_AVX512_DOT void note_sums(uint32_t* panel, int64_t units) {
-    const __m512i factor = _mm512_set1_epi8(-128);
-    int32_t* const notes = reinterpret_cast<int32_t*>(panel) + panel_notes(units * kColumns * 4) / 4;
+BK_FOR_AVX512_DOT void write_column_sums(uint32_t* panel, int64_t units) {
+    const __m512i a_units = _mm512_set1_epi8(-128);
+    int32_t* const footer = reinterpret_cast<int32_t*>(panel) + panel_footer_offset(units * kNr * 4) / 4;
     for (int v = 0; v < Shape::kVectors; ++v) {
         __m512i sum = _mm512_setzero_si512();
         for (int64_t u = 0; u < units; ++u)
-            sum = add_products<kDot>(sum, factor, _mm512_loadu_si512(panel + u * kColumns + v * 16));
-        _mm512_storeu_si512(notes + v * 16, _mm512_sub_epi32(_mm512_setzero_si512(), sum));
+            sum = add_products<kDot>(sum, a_units, _mm512_loadu_si512(panel + u * kNr + v * 16));
+        _mm512_storeu_si512(footer + v * 16, _mm512_sub_epi32(_mm512_setzero_si512(), sum));
     }
 }
 
-void note_sums_s8(uint32_t* panel, int64_t units) { note_sums<Dot::kS8>(panel, units); }
-void note_sums_u8(uint32_t* panel, int64_t units) { note_sums<Dot::kU8>(panel, units); }
+void write_column_sums_s8(uint32_t* panel, int64_t units) { write_column_sums<Dot::kS8>(panel, units); }
+void write_column_sums_u8(uint32_t* panel, int64_t units) { write_column_sums<Dot::kU8>(panel, units); }
 
 template <>
-const BlockKernel& block_kernel<Packing::kBf16Pairs>() {
-    static constexpr BlockKernel kKernel{kRows, kColumns, 2, 4, sizeof(float), INT64_MAX, multiply_pairs, add_pairs_block};
+const Microkernel& microkernel<Packing::kBf16Pairs>() {
+    static constexpr Microkernel kKernel{kMr, kNr, 2, 4, sizeof(float), INT64_MAX, multiply_pairs, add_pairs_block};
     return kKernel;
 }
 template <>
-const BlockKernel& block_kernel<Packing::kS8Quads>() {
-    static constexpr BlockKernel kKernel{kRows, kColumns, 4, 4, sizeof(int32_t), INT64_MAX, multiply_quads<Dot::kS8>, nullptr};
+const Microkernel& microkernel<Packing::kS8Quads>() {
+    static constexpr Microkernel kKernel{kMr, kNr, 4, 4, sizeof(int32_t), INT64_MAX, multiply_quads<Dot::kS8>, nullptr};
     return kKernel;
 }
 template <>
-const BlockKernel& block_kernel<Packing::kU8Quads>() {
-    static constexpr BlockKernel kKernel{kRows, kColumns, 4, 4, sizeof(int32_t), INT64_MAX, multiply_quads<Dot::kU8>, nullptr};
+const Microkernel& microkernel<Packing::kU8Quads>() {
+    static constexpr Microkernel kKernel{kMr, kNr, 4, 4, sizeof(int32_t), INT64_MAX, multiply_quads<Dot::kU8>, nullptr};
     return kKernel;
 }
 

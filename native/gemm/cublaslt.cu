@@ -24,59 +24,58 @@ constexpr LtType lt_type(LibraryType type) {
     }
 }
 
-// --- What it chose before -----------------------------------------------------------------------------------------------
+// --- Cache of heuristics -------------------------------------------------------------------------------------------
 
-// All that cuBLASLt's choice depends on; without padding, so that its bytes can be compared.
-struct Question {
+// Everything cuBLASLt's heuristic depends on; without padding, so that keys compare and hash as bytes.
+struct HeuristicKey {
     int64_t m, n, k, batch;
     int64_t pitch[4], step[4];                                     // of A, B, C, D
-    int32_t type, d_type, forms, epilogue, has_workspace, device;  // forms: which operands are turned, and the scales
+    int32_t type, d_type, flags, epilogue, has_workspace, device;  // flags: transposed operands, and scales
 
-    bool operator==(const Question& other) const { return memcmp(this, &other, sizeof(Question)) == 0; }
+    bool operator==(const HeuristicKey& other) const { return memcmp(this, &other, sizeof(HeuristicKey)) == 0; }
 
     uint64_t hash() const {
-        uint64_t words[sizeof(Question) / sizeof(uint64_t)], h = 0;
-        static_assert(sizeof(words) == sizeof(Question), "whole words");
+        uint64_t words[sizeof(HeuristicKey) / sizeof(uint64_t)], h = 0;
+        static_assert(sizeof(words) == sizeof(HeuristicKey), "whole words");
         memcpy(words, this, sizeof(words));
         for (const uint64_t word : words) h = (h ^ word) * 0x9e3779b97f4a7c15u, h ^= h >> 29;
         return h;
     }
 };
 
-struct Answer {
-    bool is_known, is_served;
+struct HeuristicEntry {
+    bool is_known, is_supported;
     LtAlgo algo;
 };
 
-// A fixed number of places, each for the last of the questions that meet there. Nobody waits for the mutex, which a forked
-// child may find taken: who does not get it asks anew.
-class Answers {
+// Direct-mapped cache. A thread that does not get the mutex, which a forked child may inherit locked, queries again.
+class HeuristicCache {
 public:
-    Answer find(const Question& question) {
+    HeuristicEntry find(const HeuristicKey& key) {
         const std::unique_lock<std::mutex> guard(mutex_, std::try_to_lock);
         if (!guard.owns_lock()) return {};
-        const Place& place = places_[question.hash() % kPlaces];
-        return place.question == question ? place.answer : Answer{};
+        const Slot& slot = slots_[key.hash() % kSlots];
+        return slot.key == key ? slot.entry : HeuristicEntry{};
     }
 
-    void keep(const Question& question, const Answer& answer) {
+    void insert(const HeuristicKey& key, const HeuristicEntry& entry) {
         const std::unique_lock<std::mutex> guard(mutex_, std::try_to_lock);
-        if (guard.owns_lock()) places_[question.hash() % kPlaces] = {question, answer};
+        if (guard.owns_lock()) slots_[key.hash() % kSlots] = {key, entry};
     }
 
 private:
-    static constexpr size_t kPlaces = 256;
-    struct Place {
-        Question question;
-        Answer answer;
+    static constexpr size_t kSlots = 256;
+    struct Slot {
+        HeuristicKey key;
+        HeuristicEntry entry;
     };
     std::mutex mutex_;
-    Place places_[kPlaces]{};
+    Slot slots_[kSlots]{};
 };
 
-Answers answers;
+HeuristicCache heuristics;
 
-// The alignment of a pointer as a power of two, at most the 256 bytes that cuBLASLt tells apart.
+// Log2 of a pointer's alignment, up to the 256 bytes that cuBLASLt distinguishes.
 int32_t alignment_of(const void* data) {
     int32_t power = 0;
     while (power < 8 && reinterpret_cast<uintptr_t>(data) % (uintptr_t{2} << power) == 0) ++power;
@@ -89,7 +88,7 @@ int32_t alignments(const LibraryMatmul& p) {
     return all;
 }
 
-Question question_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_workspace, int device) {
+HeuristicKey key_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_workspace, int device) {
     return {p.m,
             p.n,
             p.k,
@@ -105,7 +104,7 @@ Question question_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_works
             device};
 }
 
-// --- A problem in its words ---------------------------------------------------------------------------------------------
+// --- Descriptors ---------------------------------------------------------------------------------------------------
 
 // Descriptors of D^T = B^T A^T. `is_good` turns false with the first call that fails.
 struct Descriptors {
@@ -126,10 +125,10 @@ struct Descriptors {
         if (p.bias != nullptr) set(kLtBiasPointer, p.bias);
         scale(kLtAScalePointer, kLtAScaleMode, p.scales, p.b_scale);
         scale(kLtBScalePointer, kLtBScaleMode, p.scales, p.a_scale);
-        lay(&a, type, p.b, p.b.is_turned ? p.k : p.n, p.b.is_turned ? p.n : p.k, p.batch);
-        lay(&b, type, p.a, p.a.is_turned ? p.m : p.k, p.a.is_turned ? p.k : p.m, p.batch);
-        lay(&c, d_type, p.c, p.n, p.m, p.batch);
-        lay(&d, d_type, p.d, p.n, p.m, p.batch);
+        describe_layout(&a, type, p.b, p.b.is_turned ? p.k : p.n, p.b.is_turned ? p.n : p.k, p.batch);
+        describe_layout(&b, type, p.a, p.a.is_turned ? p.m : p.k, p.a.is_turned ? p.k : p.m, p.batch);
+        describe_layout(&c, d_type, p.c, p.n, p.m, p.batch);
+        describe_layout(&d, d_type, p.d, p.n, p.m, p.batch);
     }
 
 private:
@@ -143,11 +142,12 @@ private:
     void scale(LtMatmulAttribute pointer, LtMatmulAttribute mode, LibraryScales scales, const float* values) {
         if (values == nullptr) return;
         set(pointer, values);
-        if (scales == LibraryScales::kOfRows) set(mode, kLtScalesOfLines);
+        if (scales == LibraryScales::kPerRow) set(mode, kLtRowScales);
     }
 
-    // Column-major, `rows` neighbours a column.
-    void lay(LtLayout* layout, LtType type, const LibraryMatrix& matrix, int64_t rows, int64_t columns, int64_t batch) {
+    // Column-major, `rows` contiguous elements a column.
+    void describe_layout(LtLayout* layout, LtType type, const LibraryMatrix& matrix, int64_t rows, int64_t columns,
+                         int64_t batch) {
         expect(lt.init_layout(layout, sizeof(*layout), type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns),
                               matrix.pitch));
         if (batch == 1) return;
@@ -157,7 +157,8 @@ private:
     }
 };
 
-Answer ask(const CublasLt& lt, void* handle, Descriptors& of, const LibraryMatmul& p, uint64_t workspace_bytes) {
+HeuristicEntry query_heuristic(const CublasLt& lt, void* handle, Descriptors& of, const LibraryMatmul& p,
+                               uint64_t workspace_bytes) {
     LtPreference preference;
     bool is_good = lt.init_preference(&preference, sizeof(preference)) == 0;
     const auto set = [&](LtPreferenceAttribute attribute, auto value) {
@@ -181,8 +182,8 @@ Answer ask(const CublasLt& lt, void* handle, Descriptors& of, const LibraryMatmu
 
 LtEpilogue epilogue_of(const LibraryMatmul& p) { return p.bias == nullptr ? kLtPlain : kLtBias; }
 
-// The library's functions, null where it is missing. The search through the file system is made once: what a program loads
-// later is found all the same.
+// Returns the library's functions, or null. The file system is searched once; a library that the program loads later is
+// found all the same.
 const CublasLt* find_library() {
     static std::atomic<bool> is_missing{false};
     if (is_missing.load(std::memory_order_relaxed) && !is_loaded(Vendor::kCublasLt)) return nullptr;
@@ -194,12 +195,12 @@ const CublasLt* find_library() {
 
 }  // namespace
 
-// As much as NVIDIA advises: split-K products of f32 take 2 to 4 times as long with less. Small ones have no use for it.
+// NVIDIA's recommended workspace: split-K GEMMs of f32 take 2 to 4 times as long with less. Small ones do not use it.
 size_t library_workspace(int64_t m, int64_t n, int64_t k) {
-    constexpr int64_t kLeastDepth = 1024, kLeastTerms = int64_t(1) << 25;
+    constexpr int64_t kMinK = 1024, kMinWork = int64_t(1) << 25;
     const int arch = device_arch();
-    int64_t terms = 0;
-    if (arch == 0 || (k < kLeastDepth && !__builtin_mul_overflow(m * n, k, &terms) && terms < kLeastTerms)) return 0;
+    int64_t work = 0;
+    if (arch == 0 || (k < kMinK && !__builtin_mul_overflow(m * n, k, &work) && work < kMinWork)) return 0;
     return arch >= 90 ? size_t(32) << 20 : size_t(4) << 20;
 }
 
@@ -209,12 +210,12 @@ Status require_library() {
 }
 
 bool has_library() {
-    const KeepsLastFailure quiet;
+    const LastErrorGuard quiet;
     return find_library() != nullptr;
 }
 
 bool matmul_by_library(const Launch& launch, const LibraryMatmul& p, void* workspace) {
-    const KeepsLastFailure quiet;
+    const LastErrorGuard quiet;
     const CublasLt* const lt = find_library();
     VendorHandle handle;
     int device = 0;
@@ -224,22 +225,22 @@ bool matmul_by_library(const Launch& launch, const LibraryMatmul& p, void* works
     const RelaxedCapture relaxed;  // kernels are loaded when they are first used
     const size_t bytes = workspace == nullptr ? 0 : library_workspace(p.m, p.n, p.k);
     const LtEpilogue epilogue = epilogue_of(p);
-    const Question question = question_of(p, epilogue, bytes > 0, device);
-    Answer answer = answers.find(question);
-    if (answer.is_known && !answer.is_served) return false;
+    const HeuristicKey key = key_of(p, epilogue, bytes > 0, device);
+    HeuristicEntry entry = heuristics.find(key);
+    if (entry.is_known && !entry.is_supported) return false;
     Descriptors of(*lt, p, epilogue);
     if (!of.is_good) return false;
-    if (!answer.is_known) {
-        answer = ask(*lt, handle.get(), of, p, bytes);
-        answers.keep(question, answer);
-        if (!answer.is_served) return false;
+    if (!entry.is_known) {
+        entry = query_heuristic(*lt, handle.get(), of, p, bytes);
+        heuristics.insert(key, entry);
+        if (!entry.is_supported) return false;
     }
     const int32_t result =
         lt->matmul(handle.get(), &of.matmul, p.alpha, p.b.data, &of.a, p.a.data, &of.b, p.beta, p.c.data, &of.c,
-                   const_cast<void*>(p.d.data), &of.d, &answer.algo, workspace, bytes, stream_of(launch));
+                   const_cast<void*>(p.d.data), &of.d, &entry.algo, workspace, bytes, stream_of(launch));
     if (result == 0) return true;
-    answer.is_served = false;
-    answers.keep(question, answer);
+    entry.is_supported = false;
+    heuristics.insert(key, entry);
     return false;
 }
 

@@ -1,4 +1,4 @@
-// As much of cuBLASLt's C interface (cublasLt.h of CUDA 12.4 to 13; scales of rows since 12.9) as products of matrices need.
+// The subset of cuBLASLt's C interface that GEMM needs (cublasLt.h of CUDA 12.4 to 13; row scales since 12.9).
 #pragma once
 
 #include <cstddef>
@@ -38,14 +38,14 @@ enum LtPreferenceAttribute : int32_t {
 // cublasLtEpilogue_t
 enum LtEpilogue : uint32_t { kLtPlain = 1, kLtBias = 4 };
 
-// cublasLtMatmulMatrixScale_t: one number for each row of the result, or each column; without a mode it is one for all.
-enum LtScaleMode : int32_t { kLtScalesOfLines = 3 };
+// cublasLtMatmulMatrixScale_t: one scale for each row or column of the result; the default is one for the matrix.
+enum LtScaleMode : int32_t { kLtRowScales = 3 };
 
-// cublasLtReductionScheme_t: sums of parts of k, in the type of the arithmetic and in a fixed order. The others add up in D,
-// one part after another as they come, or parts that are rounded to D's type.
+// cublasLtReductionScheme_t: split-K partials in the compute type, reduced in a fixed order. The other schemes
+// accumulate in D as slices finish, or round partials to D's type.
 enum LtReduction : uint32_t { kLtNoReduction = 0, kLtReduceComputeType = 2 };
 
-// Descriptors are made in place; the library checks that there is room. These have twice what CUDA 13 needs.
+// Descriptors are initialised in place; the library checks their size. These have twice what CUDA 13 needs.
 struct LtLayout {
     uint64_t data[28];
 };

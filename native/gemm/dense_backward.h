@@ -1,4 +1,4 @@
-// Gradients of D = alpha A B, of a batch of products.
+// Backward pass of a batch of D = alpha A B.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace bk {
 
-// dA = alpha dD B^T and dB = alpha A^T dD, each as the operand lies, without gaps.
+// dA = alpha dD B^T and dB = alpha A^T dD, each in its operand's layout, contiguous.
 template <class T>
 struct GemmDenseBackward {
     using S = matmul_scalar_t<T>;
@@ -21,14 +21,13 @@ struct GemmDenseBackward {
     StoredMatrices stored_dd() const { return {batch, stride_dd, m, n, lddd}; }
     StoredMatrices stored_a() const { return stored_a_of(order(), m, k, lda, batch, stride_a); }
     StoredMatrices stored_b() const { return stored_b_of(order(), n, k, ldb, batch, stride_b); }
-    // Gradients as they are stored.
-    StoredMatrices stored_da() const { return stored_a_of(order(), m, k, a_is_turned() ? m : k, batch, int64_t{m} * k); }
-    StoredMatrices stored_db() const { return stored_b_of(order(), n, k, b_is_turned() ? k : n, batch, int64_t{n} * k); }
+    StoredMatrices stored_da() const { return stored_a_of(order(), m, k, a_is_transposed() ? m : k, batch, int64_t{m} * k); }
+    StoredMatrices stored_db() const { return stored_b_of(order(), n, k, b_is_transposed() ? k : n, batch, int64_t{n} * k); }
 
     Work work() const { return all_or_none(std::min({std::max(m, n), k, batch})); }
     size_t workspace_size() const {
-        const auto bytes = [&](const StoredMatrices& d, int64_t terms) {
-            return d.is_empty() ? 0 : matmul_workspace<T>(d.rows, d.columns, terms, batch);
+        const auto bytes = [&](const StoredMatrices& d, int64_t k_extent) {
+            return d.is_empty() ? 0 : matmul_workspace<T>(d.rows, d.columns, k_extent, batch);
         };
         return std::max(bytes(stored_da(), n), bytes(stored_db(), m));
     }
@@ -43,25 +42,25 @@ struct GemmDenseBackward {
         return require_pitch("ldb", stored_b());
     }
     Status run(const T* dd, const T* a, const T* b, T* da, T* db, const Launch& launch) const {
-        const MatrixStrides dd_at = strides_of(stored_dd(), true), a_at = strides_of(stored_a(), !a_is_turned()),
-                            b_at = strides_of(stored_b(), !b_is_turned());
+        const MatrixStrides dd_at = strides_of(stored_dd(), true), a_at = strides_of(stored_a(), !a_is_transposed()),
+                            b_at = strides_of(stored_b(), !b_is_transposed());
         if (da != nullptr)
-            BK_TRY(a_is_turned() ? multiply(launch, b, b_at, dd, turned(dd_at), n, da, stored_da())
-                                 : multiply(launch, dd, dd_at, b, turned(b_at), n, da, stored_da()));
+            BK_TRY(a_is_transposed() ? multiply(launch, b, b_at, dd, transposed(dd_at), n, da, stored_da())
+                                     : multiply(launch, dd, dd_at, b, transposed(b_at), n, da, stored_da()));
         if (db == nullptr) return Status::kOk;
-        return b_is_turned() ? multiply(launch, dd, turned(dd_at), a, a_at, m, db, stored_db())
-                             : multiply(launch, a, turned(a_at), dd, dd_at, m, db, stored_db());
+        return b_is_transposed() ? multiply(launch, dd, transposed(dd_at), a, a_at, m, db, stored_db())
+                                 : multiply(launch, a, transposed(a_at), dd, dd_at, m, db, stored_db());
     }
 
 private:
-    bool a_is_turned() const { return !a_is_by_rows(order()); }
-    bool b_is_turned() const { return !b_is_by_rows(order()); }
+    bool a_is_transposed() const { return !a_is_by_rows(order()); }
+    bool b_is_transposed() const { return !b_is_by_rows(order()); }
 
     Status multiply(const Launch& launch, const T* left, const MatrixStrides& left_at, const T* right,
-                    const MatrixStrides& right_at, int64_t terms, T* d, const StoredMatrices& d_in) const {
+                    const MatrixStrides& right_at, int64_t k_extent, T* d, const StoredMatrices& d_in) const {
         if (d_in.is_empty()) return Status::kOk;
-        const Epilogue<T> epilogue = plain_result<T>(d, strides_of(d_in, true), alpha, 0);
-        return matmul(launch, Matmul<T>{d_in.rows, d_in.columns, terms, batch, left, right, left_at, right_at, epilogue});
+        const Epilogue<T> epilogue = plain_epilogue<T>(d, strides_of(d_in, true), alpha, 0);
+        return matmul(launch, Matmul<T>{d_in.rows, d_in.columns, k_extent, batch, left, right, left_at, right_at, epilogue});
     }
 };
 

@@ -1,4 +1,4 @@
-// Products of matrices with all that an epilogue can do, said at run time: gemm_epilogue, and gated products of two weights.
+// GEMM with an epilogue chosen at run time (gemm_epilogue), and gated GEMM of two weight matrices.
 #pragma once
 
 #include <algorithm>
@@ -25,18 +25,18 @@ inline Status require_epilogue(int32_t layout, int32_t activation, int32_t backe
     return require_backend_choice(backend);
 }
 
-// cuBLASLt and kernels of warp groups take rows that begin at multiples of 16 bytes.
+// cuBLASLt and TMA need rows at multiples of 16 bytes.
 inline Status require_library_pitch(int32_t backend, const char* name, const StoredMatrices& m, int64_t size) {
     if (static_cast<Backend>(backend) < Backend::kLibrary || m.rows <= 1 || m.pitch * size % 16 == 0) return Status::kOk;
     return fail(Status::kUnsupported, "backend is %d, but %s is %lld, and it wants rows at multiples of 16 bytes", backend,
                 name, static_cast<long long>(m.pitch));
 }
 
-// What T and U of a row are: D is of T, or of f32 where T has 16 bits.
+// Whether D is f32 while A and B have 16 bits.
 template <class T, class U>
 constexpr bool kIsWideResult = kMayBeWide<matmul_element_t<T>> && std::is_same_v<U, float>;
 
-// D = act(alpha row_scale column_scale A B + beta C + bias + row_bias) + residual; z is what the activation is of.
+// D = act(alpha row_scale column_scale A B + beta C + bias + row_bias) + residual; z is the activation's input.
 template <class T, class U>
 struct GemmEpilogue {
     using E = matmul_element_t<T>;
@@ -63,7 +63,7 @@ struct GemmEpilogue {
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
         BK_TRY(require_epilogue(layout, activation, backend));
-        return require_backend<T>(static_cast<Backend>(backend), m, n, k, batch, activation != 0, false, along_terms(order()));
+        return require_backend<T>(static_cast<Backend>(backend), m, n, k, batch, activation != 0, false, k_major_of(order()));
     }
     Status check() const {
         BK_TRY(check_extents());
@@ -96,7 +96,7 @@ struct GemmEpilogue {
         epilogue.column_scale = column_scale;
         epilogue.row_bias = row_bias;
         if (r != nullptr) {
-            // With nothing between, a residual is a C, which cuBLASLt adds too.
+            // Without activation and z a residual equals C, which cuBLASLt can add.
             const bool is_c = activation == 0 && z == nullptr && !epilogue.has_c();
             if (is_c) epilogue.beta = 1;
             (is_c ? epilogue.c : epilogue.residual) = as_result(r);
@@ -113,7 +113,7 @@ struct GemmEpilogue {
     }
 };
 
-// D = act(alpha A B1 + bias1) * (alpha A B2 + bias2); z1 and z2 are what stands in the parentheses.
+// D = act(alpha A B1 + bias1) * (alpha A B2 + bias2); z1 and z2 are the values in parentheses.
 template <class T>
 struct GemmGated {
     using E = matmul_element_t<T>;
@@ -135,7 +135,7 @@ struct GemmGated {
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
         BK_TRY(require_epilogue(layout, activation, backend));
-        return require_backend<T>(static_cast<Backend>(backend), m, n, k, 1, true, true, along_terms(order()));
+        return require_backend<T>(static_cast<Backend>(backend), m, n, k, 1, true, true, k_major_of(order()));
     }
     Status check() const {
         BK_TRY(check_extents());

@@ -1,4 +1,4 @@
-// Products of matrices in row-major memory, with an epilogue: checks and layouts of the gemm rows.
+// Row-major GEMM with an optional bias and activation: checks and layouts of the ops in gemm*.abi.
 #pragma once
 
 #include <algorithm>
@@ -10,20 +10,20 @@
 
 namespace bk {
 
-// How A and B lie: rows of A or, for kCrr and kCcr, its columns; rows of B or, for kRcr and kCcr, its columns.
+// Memory order of A and B: r by rows, c by columns; the third letter is D's.
 enum class GemmLayout : int32_t { kRrr = 0, kRcr = 1, kCrr = 2, kCcr = 3 };
 constexpr GemmLayout kRrr = GemmLayout::kRrr, kRcr = GemmLayout::kRcr;
 
 constexpr bool a_is_by_rows(GemmLayout layout) { return layout == GemmLayout::kRrr || layout == GemmLayout::kRcr; }
 constexpr bool b_is_by_rows(GemmLayout layout) { return layout == GemmLayout::kRrr || layout == GemmLayout::kCrr; }
-constexpr AlongTerms along_terms(GemmLayout layout) { return {a_is_by_rows(layout), !b_is_by_rows(layout)}; }
+constexpr KMajor k_major_of(GemmLayout layout) { return {a_is_by_rows(layout), !b_is_by_rows(layout)}; }
 
 inline Status require_layout(int32_t layout) {
     if (layout >= 0 && layout <= 3) return Status::kOk;
     return fail(Status::kInvalidProblem, "layout is %d, must be 0 (rrr), 1 (rcr), 2 (crr) or 3 (ccr)", layout);
 }
 
-// What C stands for where it is NULL.
+// Meaning of a NULL C.
 enum class NullC { kIsD, kIsZero };
 
 inline StoredMatrices stored_a_of(GemmLayout layout, int64_t m, int64_t k, int64_t pitch, int64_t count = 1, int64_t step = 0) {
@@ -36,7 +36,7 @@ inline StoredMatrices stored_b_of(GemmLayout layout, int64_t n, int64_t k, int64
     return {count, step, k, n, pitch};
 }
 
-// Those that no element needs are not the caller's, since the addresses that they make might overflow.
+// Pitch and step that no element uses are replaced: their addresses might overflow.
 inline MatrixStrides strides_of(const StoredMatrices& stored, bool by_rows) {
     const int64_t step = stored.count > 1 && !stored.is_empty() ? stored.step : 0;
     const int64_t pitch = stored.rows > 1 && !stored.is_empty() ? stored.pitch : stored.columns;
@@ -51,7 +51,7 @@ Matmul<T> make_matmul(GemmLayout layout, int64_t m, int64_t n, int64_t k, const 
             epilogue};
 }
 
-// C as the epilogue reads it: not where beta is 0.
+// Sets the epilogue's C, which is not read if beta is 0.
 template <class T>
 Status find_c(Epilogue<T>* epilogue, const matmul_result_t<T>* c, const StoredMatrices& c_in, NullC null_c) {
     if (epilogue->beta == 0 || (c == nullptr && null_c == NullC::kIsZero)) return Status::kOk;
@@ -65,7 +65,7 @@ Status find_c(Epilogue<T>* epilogue, const matmul_result_t<T>* c, const StoredMa
     return Status::kOk;
 }
 
-// The scalars of the rows of one product, and what follows from them.
+// Problem of the ops with a single GEMM.
 template <class T>
 struct GemmProblem {
     using S = matmul_scalar_t<T>;
@@ -96,7 +96,7 @@ struct GemmBase : GemmProblem<T> {
 
 protected:
     size_t bytes(bool has_steps) const {
-        return matmul_workspace<T>(this->m, this->n, this->k, 1, has_steps, false, Backend::kAny, along_terms(kLayout));
+        return matmul_workspace<T>(this->m, this->n, this->k, 1, has_steps, false, Backend::kAny, k_major_of(kLayout));
     }
     Status compute(const E* a, const E* b, const E* c, E* d, const void* bias, BiasType bias_type, Activation activation,
                    const Launch& launch) const {
@@ -130,7 +130,7 @@ struct GemmBias : GemmBase<T, kLayout, kNullC> {
     }
 };
 
-// A batch of products; the distances between its matrices have any sign, and are 0 for one matrix of A, B or C.
+// Batched GEMM; strides may have any sign, and be 0 to broadcast A, B or C.
 template <class T, GemmLayout kLayout>
 struct GemmBatched {
     using E = matmul_element_t<T>;
@@ -146,7 +146,7 @@ struct GemmBatched {
 
     Work work() const { return all_or_none(std::min({m, n, batch_count})); }
     size_t workspace_size() const {
-        return matmul_workspace<T>(m, n, k, batch_count, false, false, Backend::kAny, along_terms(kLayout));
+        return matmul_workspace<T>(m, n, k, batch_count, false, false, Backend::kAny, k_major_of(kLayout));
     }
     Status check_extents() const { return require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch_count", batch_count}}); }
     Status check() const {
@@ -169,7 +169,7 @@ struct GemmBatched {
     }
 };
 
-// D = alpha A B + beta D; all that is in the layout is checked, that of single rows too.
+// D = alpha A B + beta D; the whole layout is checked, even pitches of single rows.
 template <class T>
 struct GemmDense {
     using E = matmul_element_t<T>;
@@ -185,7 +185,7 @@ struct GemmDense {
 
     Work work() const { return all_or_none(std::min({m, n, batch})); }
     size_t workspace_size() const {
-        return matmul_workspace<T>(m, n, k, batch, false, false, Backend::kAny, along_terms(order()));
+        return matmul_workspace<T>(m, n, k, batch, false, false, Backend::kAny, k_major_of(order()));
     }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}, {"batch", batch}}));
@@ -213,13 +213,13 @@ struct GemmDense {
     }
 };
 
-// GemmDense whose results are sums of integers.
+// GemmDense with i32 results of integer operands.
 template <class T>
 struct GemmDenseSums {
     int32_t m, n, k, batch, layout;
     int64_t lda, stride_a, ldb, stride_b, ldd, stride_d;
 
-    GemmDense<whole_sums<T>> dense() const {
+    GemmDense<i32_results<T>> dense() const {
         return {m, n, k, batch, layout, 1, 0, lda, stride_a, ldb, stride_b, ldd, stride_d};
     }
     StoredMatrices stored_a() const { return dense().stored_a(); }
@@ -232,10 +232,10 @@ struct GemmDenseSums {
     Status run(const T* a, const T* b, int32_t* d, const Launch& launch) const { return dense().run(a, b, d, launch); }
 };
 
-// GemmDense of f32 by tensor cores, where there are some.
+// 3xTF32 GemmDense of f32 on the GPU, plain f32 on the CPU.
 using GemmDense3xTf32 = GemmDense<std::conditional_t<BK_CUDA, tf32x3, float>>;
 
-// GemmDense for a single row of A.
+// GemmDense for a single row of A (GEMV).
 template <class T>
 struct GemvDense : GemmDense<T> {
     Status check_extents() const {

@@ -1,5 +1,5 @@
-// Products of groups of rows, each with a matrix of its own (experts, adapters), and their gradients. Where groups begin is
-// known on the device alone.
+// Grouped GEMM over rows of A, one matrix of B for each group (experts, adapters), and its backward pass. Group offsets
+// are known on the device alone.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@ inline Status require_groups(int32_t m, int32_t n, int32_t k, int32_t groups, in
     return fail(Status::kInvalidProblem, "layout is %d, must be 0 (rrr) or 1 (rcr)", layout);
 }
 
-inline MatrixStrides turned(const MatrixStrides& at) { return {at.column, at.row, at.step}; }
+inline MatrixStrides transposed(const MatrixStrides& at) { return {at.column, at.row, at.step}; }
 
 template <class T>
-Epilogue<T> plain_result(matmul_element_t<T>* d, const MatrixStrides& at, matmul_scalar_t<T> alpha, matmul_scalar_t<T> beta) {
+Epilogue<T> plain_epilogue(matmul_element_t<T>* d, const MatrixStrides& at, matmul_scalar_t<T> alpha, matmul_scalar_t<T> beta) {
     return {beta == 0 ? nullptr : d, d, nullptr, at, at, alpha, beta, BiasType::kElement, Activation::kNone};
 }
 
-// A is m x k, D m x n, both by rows, and B has a matrix for each group, by rows (layout 0) or by columns (1).
+// A is m x k and D m x n, both by rows; B has a matrix for each group, by rows (layout 0) or by columns (1).
 template <class T>
 struct GroupedGemm {
     using E = matmul_element_t<T>;
@@ -51,14 +51,14 @@ struct GroupedGemm {
     }
     Status multiply(const E* a, const E* b, const MatrixStrides& b_at, const int32_t* offsets, E* d,
                     const Launch& launch) const {
-        const Epilogue<T> epilogue = plain_result<T>(d, strides_of(stored_d(), true), alpha, beta);
+        const Epilogue<T> epilogue = plain_epilogue<T>(d, strides_of(stored_d(), true), alpha, beta);
         return matmul(launch,
                       Matmul<T>{m, n, k, groups, a, b, strides_of(stored_a(), true), b_at, epilogue, Grouped::kRows, offsets});
     }
 };
 
-// da = dd of each group times its matrix of B, transposed; db[g] = a^T dd of the group, by rows or columns as B is. Both are
-// contiguous: with stride_b 0 the matrices of B are one, and those of db are not.
+// da = dd of each group times B^T of the group; db[g] = a^T dd of the group, in B's memory order. Both are contiguous:
+// with stride_b 0 B has one matrix, db still one for each group.
 template <class T>
 struct GroupedGemmBackward {
     using E = matmul_element_t<T>;
@@ -86,16 +86,17 @@ struct GroupedGemmBackward {
         const MatrixStrides dd_at = strides_of(stored_dd(), true), a_at = strides_of(stored_a(), true),
                             b_at = strides_of(stored_b(), layout == 0);
         if (da != nullptr && m > 0 && k > 0) {
-            const Epilogue<T> epilogue = plain_result<T>(da, {k, 1, 0}, 1, 0);
-            BK_TRY(matmul(launch, Matmul<T>{m, k, n, groups, dd, b, dd_at, turned(b_at), epilogue, Grouped::kRows, offsets}));
+            const Epilogue<T> epilogue = plain_epilogue<T>(da, {k, 1, 0}, 1, 0);
+            BK_TRY(
+                matmul(launch, Matmul<T>{m, k, n, groups, dd, b, dd_at, transposed(b_at), epilogue, Grouped::kRows, offsets}));
         }
         if (db == nullptr || groups == 0 || n == 0 || k == 0) return Status::kOk;
         const int64_t size = int64_t{n} * k;
         if (layout == 0)
-            return matmul(launch, Matmul<T>{k, n, m, groups, a, dd, turned(a_at), dd_at,
-                                            plain_result<T>(db, {n, 1, size}, 1, 0), Grouped::kTerms, offsets});
-        return matmul(launch, Matmul<T>{n, k, m, groups, dd, a, turned(dd_at), a_at, plain_result<T>(db, {k, 1, size}, 1, 0),
-                                        Grouped::kTerms, offsets});
+            return matmul(launch, Matmul<T>{k, n, m, groups, a, dd, transposed(a_at), dd_at,
+                                            plain_epilogue<T>(db, {n, 1, size}, 1, 0), Grouped::kK, offsets});
+        return matmul(launch, Matmul<T>{n, k, m, groups, dd, a, transposed(dd_at), a_at,
+                                        plain_epilogue<T>(db, {k, 1, size}, 1, 0), Grouped::kK, offsets});
     }
 };
 

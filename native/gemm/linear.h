@@ -1,4 +1,4 @@
-// Gradients of y = x weight^T + bias.
+// Backward pass of y = x weight^T + bias.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// dx = dy weight, dweight = dy^T x, dbias the sum of dy over its rows; all by rows, without gaps.
+// dx = dy weight, dweight = dy^T x, dbias = sum of dy over its rows; all by rows and contiguous.
 template <class T>
 struct LinearBackward {
     int32_t m, n, k;
@@ -24,11 +24,11 @@ struct LinearBackward {
     }
     Status run(const T* dy, const T* x, const T* weight, T* dx, T* dweight, T* dbias, const Launch& launch) const {
         const MatrixStrides dy_at{n, 1, 0}, x_at{k, 1, 0};
-        const Epilogue<T> into_dx = plain_result<T>(dx, x_at, 1, 0), into_dweight = plain_result<T>(dweight, x_at, 1, 0);
+        const Epilogue<T> into_dx = plain_epilogue<T>(dx, x_at, 1, 0), into_dweight = plain_epilogue<T>(dweight, x_at, 1, 0);
         if (dx != nullptr && m > 0 && k > 0)
             BK_TRY(matmul(launch, Matmul<T>{m, k, n, 1, dy, weight, dy_at, {k, 1, 0}, into_dx}));
         if (dweight != nullptr && n > 0 && k > 0)
-            BK_TRY(matmul(launch, Matmul<T>{n, k, m, 1, dy, x, turned(dy_at), x_at, into_dweight}));
+            BK_TRY(matmul(launch, Matmul<T>{n, k, m, 1, dy, x, transposed(dy_at), x_at, into_dweight}));
         if (dbias == nullptr || n == 0) return Status::kOk;
         return reduce(launch, columns(), SumReducer<T>{false}, outputs(dbias), inputs(dy));
     }

@@ -1,4 +1,4 @@
-// D = act(alpha A B + beta C + bias), once or for a batch: the problem that every product of matrices comes down to.
+// D = act(alpha A B + beta C + bias), once or for a batch: the descriptor that every GEMM passes to the kernels.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@
 
 namespace bk {
 
-// f32 whose factors are rounded to 10 bits behind the point, to nearest, ties away from zero; sums are f32's.
+// f32 operands rounded to TF32 (10 mantissa bits, to nearest, ties away from zero); f32 accumulators.
 struct tf32 {};
 
-// f32 whose factors are two numbers of TF32 each, the second the rest of the first: three products of these make one, exact but
-// for 3 parts in 2^22. Of an infinite factor the rest is 0, and its products may be NaN.
+// 3xTF32: each f32 operand is split into a TF32 value and its TF32 residual, and three products are summed, exact but
+// for 3 parts in 2^22. The residual of an infinity is 0, and its products may be NaN.
 struct tf32x3 {};
 
-// What stands for T: Element of A and B in memory, Result of C and D, Scalar in alpha, beta and all that follows the sum.
+// Types behind T: Element of A and B in memory, Result of C and D, Scalar of alpha, beta and the epilogue.
 template <class T>
 struct MatmulType {
     using Element = T;
@@ -37,7 +37,7 @@ struct MatmulType<tf32> {
 };
 template <>
 struct MatmulType<tf32x3> : MatmulType<tf32> {};
-// A "product" of two bits is 1 where they differ.
+// Binary GEMM: the "product" of two bits is 1 where they differ.
 template <>
 struct MatmulType<b1x8> {
     using Element = b1x8;
@@ -45,11 +45,11 @@ struct MatmulType<b1x8> {
     using Scalar = int32_t;
 };
 
-// T is int8_t or uint8_t; results are the sums themselves, of i32, bounded where they do not fit.
+// 8-bit operands with i32 results, saturated.
 template <class T>
-struct whole_sums {};
+struct i32_results {};
 template <class T>
-struct MatmulType<whole_sums<T>> {
+struct MatmulType<i32_results<T>> {
     using Element = T;
     using Result = int32_t;
     using Scalar = int32_t;
@@ -62,15 +62,15 @@ using matmul_result_t = typename MatmulType<T>::Result;
 template <class T>
 using matmul_scalar_t = typename MatmulType<T>::Scalar;
 
-BK_HD int32_t bounded_sum(int64_t sum) {
+BK_HD int32_t saturated_sum(int64_t sum) {
     return static_cast<int32_t>(sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum);
 }
 
 enum class Activation : int32_t { kNone, kRelu, kGelu, kSilu, kGeluTanh };
-// Whose kernels compute a product; kByRule: where the rule of gemm/matmul_library.cuh gives it to cuBLASLt, and no others.
-// kGroups: this library's by warp groups, and no others.
-enum class Backend : int32_t { kAny, kOwn, kLibrary, kByRule, kGroups };
-constexpr bool may_be_library(Backend backend) { return backend != Backend::kOwn && backend != Backend::kGroups; }
+// Kernels that may compute a GEMM. kByRule: cuBLASLt if the rule of gemm/matmul_library.cuh selects it, else failure.
+// kWgmma: this library's wgmma kernels alone.
+enum class Backend : int32_t { kAny, kOwn, kLibrary, kByRule, kWgmma };
+constexpr bool may_be_library(Backend backend) { return backend != Backend::kOwn && backend != Backend::kWgmma; }
 enum class BiasType : int32_t { kElement, kF32, kI32 };
 
 // Two elements to a byte of A, B, C and D.
@@ -81,20 +81,19 @@ constexpr bool kIsNibbles = std::is_same_v<T, s4x2> || std::is_same_v<T, u4x2>;
 template <class T>
 constexpr bool kIsPacked = kIsNibbles<T> || std::is_same_v<T, b1x8>;
 
-// Whether a product may have a second B.
+// Whether a GEMM may have a second B (gate).
 template <class T>
 constexpr bool kMayBeGated = std::is_floating_point_v<matmul_scalar_t<T>> && !kIsFp8<matmul_element_t<T>> &&
                              !std::is_integral_v<matmul_element_t<T>> && !kIsPacked<matmul_element_t<T>>;
 
-// Floats whose results may be of f32.
+// 16-bit floats, whose results may be f32.
 template <class E>
 constexpr bool kMayBeWide = std::is_same_v<E, f16> || std::is_same_v<E, bf16>;
 
-// Where element [i, j] of matrix g lies: g * step + i * row + j * column. One of row and column is 1.
-// Of packed elements these count bytes, and so does k. Along k a byte has neighbours along k; where the other axis is packed,
-// its stride is 0: element [k, j] of B lies at byte k * row + j / kInByte.
-// Matrices that lie anywhere have a list of their addresses in the device's memory, in place of a base and a step;
-// `list_is_aligned` promises that all of these are multiples of 16 bytes.
+// Element [i, j] of matrix g is at g * step + i * row + j * column, where row or column is 1. Strides and k of packed
+// types count bytes, whose elements are adjacent along k. If the other axis is packed its stride is 0: element [k, j]
+// of B is in byte k * row + j / kInByte. Pointer-array batches have a `list` of device addresses in place of base and
+// step; `list_is_aligned` promises that all are multiples of 16 bytes.
 struct MatrixStrides {
     int64_t row, column, step;
     void* const* list = nullptr;
@@ -106,8 +105,8 @@ struct MatrixStrides {
     }
 };
 
-// What is done to a sum before it is stored: d = act(alpha row_scale[i] column_scale[j] sum + beta c + bias[j] + row_bias[i]) +
-// residual. All but d may be null. The steps behind `activation` are those that few products have.
+// d = act(alpha row_scale[i] column_scale[j] sum + beta c + bias[j] + row_bias[i]) + residual. Everything but d may be
+// null; members behind `activation` serve the ops with a full epilogue.
 template <class T>
 struct Epilogue {
     using E = matmul_result_t<T>;
@@ -122,15 +121,15 @@ struct Epilogue {
     const S *row_scale = nullptr, *column_scale = nullptr;
     const E* row_bias = nullptr;
     const E* residual = nullptr;
-    E* z = nullptr;  // takes what the activation is of
+    E* z = nullptr;  // stores the activation's input
     MatrixStrides residual_at{}, z_at{};
-    bool is_wide = false;  // c, d, residual and z are of f32, whatever E is
-    // Of gated products, which store act(z) times the z of `gate`'s sums, alpha times these and gate_bias[j] beside them.
+    bool is_wide = false;  // c, d, residual and z are f32, whatever E is
+    // Gated GEMM: d = act(z) * (alpha gate_sum + gate_bias[j]), where gate_z stores the second factor.
     const E* gate_bias = nullptr;
     E* gate_z = nullptr;
     MatrixStrides gate_z_at{};
 
-    // Whether there is more than alpha, beta, C and bias.
+    // Whether the epilogue has more than alpha, beta, C and bias.
     BK_HD bool has_steps() const {
         return activation != Activation::kNone || row_scale != nullptr || column_scale != nullptr || row_bias != nullptr ||
                residual != nullptr || z != nullptr;
@@ -138,18 +137,18 @@ struct Epilogue {
 
     BK_HD bool has_c() const { return c != nullptr || c_at.list != nullptr; }
 
-    // Matrix g of c, d, residual or z, which lies `at` its strides.
+    // Matrix g of c, d, residual or z with strides `at`.
     template <class P>
     BK_HD P* matrix(P* base, const MatrixStrides& at, int64_t g) const {
-        return at.list != nullptr ? static_cast<P*>(at.list[g]) : skipped(base, g * at.step);
+        return at.list != nullptr ? static_cast<P*>(at.list[g]) : offset_by(base, g * at.step);
     }
-    // Elements of c, d, residual and z, `at` elements behind the first.
-    BK_HD S loaded(const E* from, int64_t at) const {
+    // Read and write an element of c, d, residual or z at offset `at`.
+    BK_HD S read(const E* from, int64_t at) const {
         if constexpr (kMayBeWide<E>)
             if (is_wide) return reinterpret_cast<const float*>(from)[at];
         return element_of(from[at]);
     }
-    BK_HD void keep(E* to, int64_t at, S value) const {
+    BK_HD void write(E* to, int64_t at, S value) const {
         if constexpr (kMayBeWide<E>)
             if (is_wide) {
                 reinterpret_cast<float*>(to)[at] = value;
@@ -158,20 +157,20 @@ struct Epilogue {
         to[at] = stored(value);
     }
     template <class P>
-    BK_HD P* skipped(P* base, int64_t elements) const {
+    BK_HD P* offset_by(P* base, int64_t elements) const {
         if (base == nullptr) return base;
         if constexpr (kMayBeWide<E>)
             if (is_wide) elements *= static_cast<int64_t>(sizeof(float) / sizeof(E));
         return base + elements;
     }
-    // The epilogue of the rows from number `first` on.
+    // The epilogue of rows from `first` on.
     Epilogue from_row(int64_t first) const {
         Epilogue e = *this;
-        e.c = skipped(c, first * c_at.row);
-        e.d = skipped(d, first * d_at.row);
-        e.residual = skipped(residual, first * residual_at.row);
-        e.z = skipped(z, first * z_at.row);
-        e.gate_z = skipped(gate_z, first * gate_z_at.row);
+        e.c = offset_by(c, first * c_at.row);
+        e.d = offset_by(d, first * d_at.row);
+        e.residual = offset_by(residual, first * residual_at.row);
+        e.z = offset_by(z, first * z_at.row);
+        e.gate_z = offset_by(gate_z, first * gate_z_at.row);
         if (row_scale != nullptr) e.row_scale += first;
         if (row_bias != nullptr) e.row_bias += first;
         return e;
@@ -184,30 +183,29 @@ struct Epilogue {
         return z;
     }
 
-    // One result.
     BK_HD void store_one(int64_t matrix, int64_t i, int64_t j, S sum) const {
         S x = scaled(sum, i, j);
-        if (has_c()) x += beta * loaded(this->matrix(c, c_at, matrix), i * c_at.row + j);
+        if (has_c()) x += beta * read(this->matrix(c, c_at, matrix), i * c_at.row + j);
         if (bias != nullptr) x += bias_of(j);
         if (row_bias != nullptr) x += element_of(row_bias[i]);
-        if (z != nullptr) keep(this->matrix(z, z_at, matrix), i * z_at.row + j, x);
+        if (z != nullptr) write(this->matrix(z, z_at, matrix), i * z_at.row + j, x);
         x = activated(x);
-        if (residual != nullptr) x += loaded(this->matrix(residual, residual_at, matrix), i * residual_at.row + j);
-        keep(this->matrix(d, d_at, matrix), i * d_at.row + j, x);
+        if (residual != nullptr) x += read(this->matrix(residual, residual_at, matrix), i * residual_at.row + j);
+        write(this->matrix(d, d_at, matrix), i * d_at.row + j, x);
     }
 
-    // One result of a gated product, which has no batch.
+    // Stores one result of a gated GEMM, which has no batch.
     BK_HD void store_gated(int64_t i, int64_t j, S sum, S gate_sum) const {
         const S own = bias != nullptr ? bias_of(j) : S(0), other = gate_bias != nullptr ? element_of(gate_bias[j]) : S(0);
-        keep(d, i * d_at.row + j, gated(i, j, sum, gate_sum, own, other));
+        write(d, i * d_at.row + j, gated(i, j, sum, gate_sum, own, other));
     }
-    // The biases are read if there are any.
+    // Biases that do not exist are not read.
     BK_HD S gated(int64_t i, int64_t j, S sum, S gate_sum, S bias_j, S gate_bias_j) const {
         S x = alpha * sum, gate = alpha * gate_sum;
         if (bias != nullptr) x += bias_j;
         if (gate_bias != nullptr) gate += gate_bias_j;
-        if (z != nullptr) keep(z, i * z_at.row + j, x);
-        if (gate_z != nullptr) keep(gate_z, i * gate_z_at.row + j, gate);
+        if (z != nullptr) write(z, i * z_at.row + j, x);
+        if (gate_z != nullptr) write(gate_z, i * gate_z_at.row + j, gate);
         return activated_as<S>(activation, x) * gate;
     }
 
@@ -239,14 +237,13 @@ struct Epilogue {
             return narrow<E>(z);
     }
 
-    // Two results of a byte, and a byte of them.
     static BK_HD void add_pair(S (&z)[2], S factor, E pair) {
         z[0] += factor * static_cast<S>(low_nibble(pair));
         z[1] += factor * static_cast<S>(high_nibble(pair));
     }
     static BK_HD E stored_pair(S first, S second) { return to_nibbles<E>(first, second); }
 
-    // As accurate as results of A are.
+    // The activation, evaluated to the accuracy of dtype A.
     template <class A>
     static BK_HD S activated_as(Activation activation, S z) {
         if constexpr (!std::is_integral_v<S>) {
@@ -260,7 +257,7 @@ struct Epilogue {
         }
         return z;
     }
-    // Where results are of 16 bits, two to four times as fast as for f32.
+    // The 16-bit accuracy is two to four times as fast as f32's.
     BK_HD S activated(S z) const {
         if constexpr (kMayBeWide<E>)
             if (!is_wide) return activated_as<E>(activation, z);
@@ -268,17 +265,17 @@ struct Epilogue {
     }
 };
 
-// Whether rows of A and D, or terms, come in groups: group g is [offsets[g], offsets[g + 1]) of them, and there are as many as
-// products in the batch. Of groups of rows each has a matrix of B, of groups of terms a matrix of D.
-enum class Grouped : int32_t { kNot, kRows, kTerms };
+// Grouped GEMM over rows of A and D, or over k: group g is [offsets[g], offsets[g + 1]), and `batch` counts the groups.
+// Groups of rows have a matrix of B each, groups along k a matrix of D.
+enum class Grouped : int32_t { kNot, kRows, kK };
 
-// Offset number g of groups within [0, size]: foreign memory is not reached, whatever it is.
+// Offset g, clamped to [0, size] so that no offset reaches foreign memory.
 BK_HD int64_t group_offset(const int32_t* offsets, int64_t g, int64_t size) {
     const int64_t offset = offsets[g];
     return offset < 0 ? 0 : offset > size ? size : offset;
 }
 
-// The extents of one product of many whose own are known on the device alone, within those of the problem.
+// Extents of one GEMM of a batch of different sizes, known on the device alone and clamped to the problem's.
 struct MatmulExtents {
     int64_t m, n, k;
 };
@@ -293,8 +290,8 @@ struct Matmul {
     Grouped grouped = Grouped::kNot;
     const int32_t* offsets = nullptr;
     Backend backend = Backend::kAny;
-    const E* gate = nullptr;         // another B, placed as b is, of a gated product
-    const int32_t* sizes = nullptr;  // of each product of the batch m, n and k, on the device
+    const E* gate = nullptr;         // second B of a gated GEMM, with b's strides
+    const int32_t* sizes = nullptr;  // m, n and k of each GEMM of the batch, on the device
 
     BK_HD MatmulExtents extents_of(int64_t g) const {
         if (sizes == nullptr) return {m, n, k};
@@ -307,19 +304,19 @@ struct Matmul {
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& problem);
 
-// Which factors have neighbours along k.
-struct AlongTerms {
+// Which operands are contiguous along k.
+struct KMajor {
     bool a = true, b = true;
 };
 
-// Bytes of workspace that such a product can use.
+// Bytes of workspace that such a GEMM can use.
 template <class T>
 size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps = false, bool is_gated = false,
-                        Backend backend = Backend::kAny, const AlongTerms& along = {});
+                        Backend backend = Backend::kAny, const KMajor& k_major = {});
 
-// Whether `backend` computes such a product, whose operands lie as it likes.
+// Whether `backend` computes such a GEMM, alignment aside.
 template <class T>
 Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated = false,
-                       const AlongTerms& along = {});
+                       const KMajor& k_major = {});
 
 }  // namespace bk

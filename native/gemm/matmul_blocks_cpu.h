@@ -1,10 +1,9 @@
-// Products of matrices on the CPU: factors are packed, block after block, and multiplied by the loops of
+// Blocked GEMM on the CPU, after BLIS: operands are packed into panels and multiplied by the microkernel of
 // gemm/block_kernel_cpu.h.
 //
-// With a workspace, A and B are packed in parts of a size for the caches, which all threads share: some rows of A and columns
-// of B, some hundred terms deep, and the sums of their results lie there too until all terms are in. Without one, and where a
-// product is small, a thread packs what it needs onto its stack; but the last rows of D lend their place for parts as with a
-// workspace while those before them are computed. The order of additions depends on k alone.
+// With a workspace all threads share cache-sized packed blocks of A (MC x KC) and B (KC x NC), and partial sums stay in
+// it until k is complete. Without one, and for small problems, each thread packs onto its stack; if D is contiguous,
+// its last rows serve as the workspace while those before them are computed. The order of additions depends on k alone.
 #pragma once
 
 #include <cstddef>
@@ -15,43 +14,44 @@
 
 namespace bk {
 
-// Where a factor lies: lines of A's rows or B's columns, in bytes. With a null base it lies in no simple way.
-struct FactorBytes {
+// Strides of an operand in bytes, for prefetching; `stride` lies between rows of A or columns of B. A null base means
+// no simple layout.
+struct OperandStrides {
     const char* base;
-    int64_t element, line, k, step;
+    int64_t element, stride, k, step;
 };
 
-// Rows of D, one behind another without gaps, that nothing is read of: until a row is stored its bytes may hold anything. Null
-// where they may not.
-struct SpareRows {
+// Contiguous rows of D that the op does not read: until a row is stored its bytes may hold scratch. Null if not
+// allowed.
+struct ScratchRows {
     char* first = nullptr;
     int64_t bytes = 0, step = 0;
 
     template <class E>
-    static SpareRows of(E* d, int64_t pitch, int64_t length, int64_t step = 0) {
+    static ScratchRows of(E* d, int64_t pitch, int64_t length, int64_t step = 0) {
         constexpr int64_t kSize = sizeof(E);
         if (pitch != length) return {};
         return {reinterpret_cast<char*>(d), length * kSize, step * kSize};
     }
 };
 
-// A product, of which these functions of `problem` know elements and what becomes of sums. `depth` terms from k are packed, k a
-// multiple of 8; rows and columns behind the last of the matrix are zeros.
+// A GEMM whose elements `problem` packs and whose sums it stores. `depth` K elements from k are packed, k a multiple of
+// 8; rows and columns behind the last are zero-padded.
 struct BlockedMatmul {
-    const BlockKernel* kernel;
+    const Microkernel* kernel;
     int64_t m, n, k, batch;
-    bool a_is_turned;  // in panels
-    bool a_is_units;   // elements of A along k are units as they lie
-    FactorBytes a, b;  // to be fetched ahead
-    SpareRows spare;
+    bool a_is_m_major;        // panels of A have MR units for each k
+    bool a_needs_no_packing;  // rows of A along k need no packing
+    OperandStrides a, b;      // for prefetching
+    ScratchRows scratch_rows;
     const void* problem;
     void (*pack_rows)(const void* problem, int64_t g, int64_t i, int64_t rows, int64_t k, int64_t depth, void* to);
     void (*pack_columns)(const void* problem, int64_t g, int64_t j, int64_t columns, int64_t k, int64_t depth, void* to);
     void (*store)(const void* problem, int64_t g, int64_t i, int64_t j, int64_t rows, int64_t columns, const void* sums);
 };
 
-// 0 for a product that has no use for it.
-size_t blocked_workspace(const BlockKernel& kernel, int64_t m, int64_t n, int64_t k);
+// Returns 0 for a GEMM that does not use a workspace.
+size_t blocked_workspace(const Microkernel& kernel, int64_t m, int64_t n, int64_t k);
 
 Status multiply_blocked(const Launch& launch, const BlockedMatmul& p);
 

@@ -1,4 +1,4 @@
-// Activations of the epilogue on the CPU.
+// Activations of the GEMM epilogue on the CPU.
 #include "gemm/matmul_store_cpu.h"
 
 namespace bk {

@@ -1,7 +1,7 @@
-// Products of matrices on the CPU: elements for the blocks of gemm/matmul_blocks_cpu.h, and the last steps of results.
+// GEMM on the CPU: panels for the driver of gemm/matmul_blocks_cpu.h, and its epilogue.
 //
-// 8-bit integers are multiplied in f32, where a block's sum is exact (256 * 255^2 < 2^24), and added up in f64; or, where the
-// processor has dot products of them, in i32. Activations are applied by spans, compiled once (gemm/matmul_cpu.cpp).
+// 8-bit integers are multiplied in f32, where a block's sum is exact (256 * 255^2 < 2^24), and accumulated in f64, or
+// in i32 on processors with integer dot products. Activations run over spans, compiled once (gemm/matmul_cpu.cpp).
 #pragma once
 
 #include <algorithm>
@@ -17,37 +17,35 @@
 namespace bk {
 
 template <class T>
-constexpr Packing kWidePacking = std::is_same_v<T, double>                 ? Packing::kF64
-                                 : std::is_integral_v<matmul_element_t<T>> ? Packing::kF32Whole
-                                                                           : Packing::kF32;
+constexpr Packing kFmaPacking = std::is_same_v<T, double>                 ? Packing::kF64
+                                : std::is_integral_v<matmul_element_t<T>> ? Packing::kF32Integer
+                                                                          : Packing::kF32;
 
-// The packing for dot products of T, or kWidePacking<T>.
+// Packing for dot-product instructions, or kFmaPacking<T> if there are none for T.
 template <class T>
-constexpr Packing kDotPacking = !BK_ISA_DISPATCH                               ? kWidePacking<T>
+constexpr Packing kDotPacking = !BK_ISA_DISPATCH                               ? kFmaPacking<T>
                                 : std::is_same_v<matmul_element_t<T>, bf16>    ? Packing::kBf16Pairs
                                 : std::is_same_v<matmul_element_t<T>, int8_t>  ? Packing::kS8Quads
                                 : std::is_same_v<matmul_element_t<T>, uint8_t> ? Packing::kU8Quads
-                                                                               : kWidePacking<T>;
+                                                                               : kFmaPacking<T>;
 
-// Sums of so many products of 8-bit integers fit i32.
-constexpr int64_t kMostDotTerms = 32768;
+// Bound on k for which 8-bit products sum exactly in i32.
+constexpr int64_t kMaxDotK = 32768;
 
 template <class T>
 bool uses_dot(int64_t k) {
-    if constexpr (kDotPacking<T> == kWidePacking<T>) return false;
-    return has_dot_products() && (kDotPacking<T> == Packing::kBf16Pairs || k <= kMostDotTerms);
+    if constexpr (kDotPacking<T> == kFmaPacking<T>) return false;
+    return has_dot_products() && (kDotPacking<T> == Packing::kBf16Pairs || k <= kMaxDotK);
 }
 
-// Columns of both matrices of B of a gated product, half a panel of the one beside half of the other.
-inline int64_t gated_columns(const BlockKernel& kernel, int64_t n) {
-    return ceil_div<int64_t>(n, kernel.columns / 2) * kernel.columns;
-}
+// Padded columns of both B of a gated GEMM: each panel is half of one and half of the other.
+inline int64_t gated_columns(const Microkernel& kernel, int64_t n) { return ceil_div<int64_t>(n, kernel.nr / 2) * kernel.nr; }
 
 template <class T, Packing kPacking, int kBytes>
 struct MatmulBlocks {
     using Unit = typename PackedUnit<kPacking>::Unit;
     using Sum = typename PackedUnit<kPacking>::Sum;
-    using Shape = BlockShape<kBytes, Unit>;
+    using Shape = MicrotileShape<kBytes, Unit>;
 
     static void rows(const void* problem, int64_t g, int64_t i, int64_t rows, int64_t k, int64_t depth, void* to) {
         const auto& p = *static_cast<const Matmul<T>*>(problem);
@@ -57,8 +55,7 @@ struct MatmulBlocks {
     static void columns(const void* problem, int64_t g, int64_t j, int64_t columns, int64_t k, int64_t depth, void* to) {
         const auto& p = *static_cast<const Matmul<T>*>(problem);
         const bool is_gated = p.gate != nullptr;
-        const int64_t own = is_gated ? j / 2 : j,
-                      count = is_gated ? std::min<int64_t>(p.n - own, Shape::kColumns / 2) : columns;
+        const int64_t own = is_gated ? j / 2 : j, count = is_gated ? std::min<int64_t>(p.n - own, Shape::kNr / 2) : columns;
         const int64_t skipped = own * p.b_at.column + k * p.b_at.row;
         const auto* const from = p.b_at.matrix(p.b, g) + skipped;
         const auto* const gate = is_gated ? p.gate + skipped : nullptr;
@@ -68,7 +65,7 @@ struct MatmulBlocks {
     static void store(const void* problem, int64_t g, int64_t i, int64_t j, int64_t rows, int64_t columns, const void* sums) {
         const auto& p = *static_cast<const Matmul<T>*>(problem);
         const Sum* const from = static_cast<const Sum*>(sums);
-        constexpr int64_t kColumns = Shape::kColumns;
+        constexpr int64_t kColumns = Shape::kNr;
         run_unfused<kBytes>([&] {
             if constexpr (kMayBeGated<T>)
                 if (p.gate != nullptr) {
@@ -83,54 +80,54 @@ struct MatmulBlocks {
         });
     }
 
-    static SpareRows spare(const Matmul<T>& p) {
+    static ScratchRows scratch_rows(const Matmul<T>& p) {
         const Epilogue<T>& e = p.epilogue;
         if (e.d_at.list != nullptr || e.c_at.list != nullptr || e.c == e.d || e.residual == e.d) return {};
-        if (e.is_wide) return SpareRows::of(reinterpret_cast<float*>(e.d), e.d_at.row, p.n, e.d_at.step);
-        return SpareRows::of(e.d, e.d_at.row, p.n, e.d_at.step);
+        if (e.is_wide) return ScratchRows::of(reinterpret_cast<float*>(e.d), e.d_at.row, p.n, e.d_at.step);
+        return ScratchRows::of(e.d, e.d_at.row, p.n, e.d_at.step);
     }
 
     static Status multiply(const Launch& launch, const Matmul<T>& p) {
         constexpr int64_t kSize = sizeof(matmul_element_t<T>);
-        const auto bytes = [](const auto* base, int64_t line, int64_t k, int64_t step) {
-            return FactorBytes{reinterpret_cast<const char*>(base), kSize, line * kSize, k * kSize, step * kSize};
+        const auto bytes = [](const auto* base, int64_t stride, int64_t k, int64_t step) {
+            return OperandStrides{reinterpret_cast<const char*>(base), kSize, stride * kSize, k * kSize, step * kSize};
         };
-        const BlockKernel& kernel = block_kernel<kPacking>();
+        const Microkernel& kernel = microkernel<kPacking>();
         const bool is_gated = p.gate != nullptr;
-        const FactorBytes nowhere{};
+        const OperandStrides no_prefetch{};
         constexpr bool kIsInPlace = Units<T, kPacking>::kIsUnits && !PackedUnit<kPacking>::kIsQuads;
         return multiply_blocked(
             launch, {&kernel, p.m, is_gated ? gated_columns(kernel, p.n) : p.n, p.k, p.batch, p.a_at.column != 1,
                      kIsInPlace && p.a_at.column == 1,
-                     p.a_at.list != nullptr ? nowhere : bytes(p.a, p.a_at.row, p.a_at.column, p.a_at.step),
-                     p.b_at.list != nullptr || is_gated ? nowhere : bytes(p.b, p.b_at.column, p.b_at.row, p.b_at.step),
-                     spare(p), &p, rows, columns, store});
+                     p.a_at.list != nullptr ? no_prefetch : bytes(p.a, p.a_at.row, p.a_at.column, p.a_at.step),
+                     p.b_at.list != nullptr || is_gated ? no_prefetch : bytes(p.b, p.b_at.column, p.b_at.row, p.b_at.step),
+                     scratch_rows(p), &p, rows, columns, store});
     }
 };
 
 template <class T>
 Status multiply(const Launch& launch, const Matmul<T>& p) {
-    if constexpr (kHasThinLoops<T>)
-        if (multiply_thin(p)) return Status::kOk;
+    if constexpr (kHasSkinnyLoops<T>)
+        if (multiply_skinny(p)) return Status::kOk;
 #if BK_ISA_DISPATCH
-    if constexpr (kDotPacking<T> != kWidePacking<T>)
+    if constexpr (kDotPacking<T> != kFmaPacking<T>)
         if (uses_dot<T>(p.k)) return MatmulBlocks<T, kDotPacking<T>, 64>::multiply(launch, p);
-    if (vector_bytes() == 64) return MatmulBlocks<T, kWidePacking<T>, 64>::multiply(launch, p);
-    if (vector_bytes() == 32) return MatmulBlocks<T, kWidePacking<T>, 32>::multiply(launch, p);
+    if (vector_bytes() == 64) return MatmulBlocks<T, kFmaPacking<T>, 64>::multiply(launch, p);
+    if (vector_bytes() == 32) return MatmulBlocks<T, kFmaPacking<T>, 32>::multiply(launch, p);
 #endif
-    return MatmulBlocks<T, kWidePacking<T>, 16>::multiply(launch, p);
+    return MatmulBlocks<T, kFmaPacking<T>, 16>::multiply(launch, p);
 }
 
-// Rows of narrow elements promise to do without a workspace.
+// Ops on narrow elements promise to need no workspace.
 template <class T>
 constexpr bool kTakesWorkspace = !std::is_integral_v<matmul_element_t<T>> && !kIsFp8<matmul_element_t<T>>;
 
-constexpr double kThreadedWork = 65536;  // of products, for which it pays to start threads
+constexpr double kThreadedWork = 65536;  // multiplications from which starting threads pays
 
 inline double products(int64_t a, int64_t b) { return static_cast<double>(a) * static_cast<double>(b); }
 
-// do_product(k) for each k < count, of `work(k)` each: those that are more than two threads' shares one after another, by all
-// threads, and then the others, of which a thread has whole ones: a product is small beside the start of threads.
+// Runs do_product(k) for each k < count. Those whose work exceeds two threads' shares run one after another on all
+// threads; the others are distributed whole, since a small GEMM does not pay for starting threads.
 template <class Work, class Product>
 Status multiply_each(int64_t count, const Work& work, const Product& do_product) {
     double total = 0;
@@ -138,53 +135,53 @@ Status multiply_each(int64_t count, const Work& work, const Product& do_product)
     const double most = thread_count() == 1 ? total : 2 * total / static_cast<double>(thread_count());
     for (int64_t k = 0; k < count; ++k)
         if (work(k) > most) BK_TRY(do_product(k));
-    std::atomic<Status> found{Status::kOk};
+    std::atomic<Status> failure{Status::kOk};
     split_chunks(count, total < kThreadedWork ? count : 1, [&](int64_t begin, int64_t end) {
         for (int64_t k = begin; k < end; ++k)
             if (work(k) > 0 && work(k) <= most)
-                if (const Status status = do_product(k); status != Status::kOk) found.store(status);
+                if (const Status status = do_product(k); status != Status::kOk) failure.store(status);
     });
-    return found;
+    return failure;
 }
 
-// Rows before the first group, and behind the last, are groups without terms.
+// Rows before the first group and behind the last become groups with k = 0.
 template <class T>
 Status multiply_groups(const Matmul<T>& p) {
-    const bool of_rows = p.grouped == Grouped::kRows;
-    const int64_t size = of_rows ? p.m : p.k, shift = of_rows ? 1 : 0;
+    const bool groups_rows = p.grouped == Grouped::kRows;
+    const int64_t size = groups_rows ? p.m : p.k, shift = groups_rows ? 1 : 0;
     const auto begin_of = [&](int64_t g) { return g < 0 ? 0 : group_offset(p.offsets, g, size); };
     const auto count_of = [&](int64_t g) {
         return std::max<int64_t>((g == p.batch ? size : group_offset(p.offsets, g + 1, size)) - begin_of(g), 0);
     };
     const auto work = [&](int64_t k) {
         const double count = static_cast<double>(count_of(k - shift));
-        return of_rows ? count * products(p.n, p.k + 1) : (count + 1) * products(p.m, p.n);
+        return groups_rows ? count * products(p.n, p.k + 1) : (count + 1) * products(p.m, p.n);
     };
     return multiply_each(p.batch + 2 * shift, work, [&](int64_t k) {
         const int64_t g = k - shift, begin = begin_of(g);
-        const bool has_terms = g >= 0 && g < p.batch;
-        Matmul<T> part = p;
-        part.grouped = Grouped::kNot;
-        part.batch = 1;
-        part.a += begin * (of_rows ? p.a_at.row : p.a_at.column);
-        if (of_rows) {
-            part.m = count_of(g);
-            part.k = has_terms ? p.k : 0;
-            if (has_terms) part.b = p.b_at.matrix(p.b, g);
-            part.b_at.list = nullptr;
-            part.epilogue.d += begin * p.epilogue.d_at.row;
-            if (part.epilogue.c != nullptr) part.epilogue.c += begin * p.epilogue.c_at.row;
+        const bool has_k = g >= 0 && g < p.batch;
+        Matmul<T> subproblem = p;
+        subproblem.grouped = Grouped::kNot;
+        subproblem.batch = 1;
+        subproblem.a += begin * (groups_rows ? p.a_at.row : p.a_at.column);
+        if (groups_rows) {
+            subproblem.m = count_of(g);
+            subproblem.k = has_k ? p.k : 0;
+            if (has_k) subproblem.b = p.b_at.matrix(p.b, g);
+            subproblem.b_at.list = nullptr;
+            subproblem.epilogue.d += begin * p.epilogue.d_at.row;
+            if (subproblem.epilogue.c != nullptr) subproblem.epilogue.c += begin * p.epilogue.c_at.row;
         } else {
-            part.k = count_of(g);
-            part.b += begin * p.b_at.row;
-            part.epilogue.d += g * p.epilogue.d_at.step;
-            if (part.epilogue.c != nullptr) part.epilogue.c += g * p.epilogue.c_at.step;
+            subproblem.k = count_of(g);
+            subproblem.b += begin * p.b_at.row;
+            subproblem.epilogue.d += g * p.epilogue.d_at.step;
+            if (subproblem.epilogue.c != nullptr) subproblem.epilogue.c += g * p.epilogue.c_at.step;
         }
-        return multiply(Launch{}, part);
+        return multiply(Launch{}, subproblem);
     });
 }
 
-// Products of extents of their own.
+// GEMMs of different sizes.
 template <class T>
 Status multiply_sizes(const Matmul<T>& p) {
     const auto work = [&](int64_t g) {
@@ -193,17 +190,17 @@ Status multiply_sizes(const Matmul<T>& p) {
     };
     return multiply_each(p.batch, work, [&](int64_t g) {
         const MatmulExtents own = p.extents_of(g);
-        Matmul<T> part = p;
-        part.m = own.m;
-        part.n = own.n;
-        part.k = own.k;
-        part.batch = 1;
-        part.sizes = nullptr;
-        part.a_at.list += g;
-        part.b_at.list += g;
-        part.epilogue.d_at.list += g;
-        if (part.epilogue.has_c()) part.epilogue.c_at.list += g;
-        return multiply(Launch{}, part);
+        Matmul<T> subproblem = p;
+        subproblem.m = own.m;
+        subproblem.n = own.n;
+        subproblem.k = own.k;
+        subproblem.batch = 1;
+        subproblem.sizes = nullptr;
+        subproblem.a_at.list += g;
+        subproblem.b_at.list += g;
+        subproblem.epilogue.d_at.list += g;
+        if (subproblem.epilogue.has_c()) subproblem.epilogue.c_at.list += g;
+        return multiply(Launch{}, subproblem);
     });
 }
 
@@ -214,22 +211,22 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
 }
 
 template <class T>
-size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t, bool, bool is_gated, Backend, const AlongTerms&) {
+size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t, bool, bool is_gated, Backend, const KMajor&) {
     if (!kTakesWorkspace<T>) return 0;
-    const auto bytes = [&](const BlockKernel& kernel) {
+    const auto bytes = [&](const Microkernel& kernel) {
         return blocked_workspace(kernel, m, is_gated ? gated_columns(kernel, n) : n, k);
     };
 #if BK_ISA_DISPATCH
-    if (uses_dot<T>(k)) return bytes(block_kernel<kDotPacking<T>>());
+    if (uses_dot<T>(k)) return bytes(microkernel<kDotPacking<T>>());
 #endif
-    return bytes(block_kernel<kWidePacking<T>>());
+    return bytes(microkernel<kFmaPacking<T>>());
 }
 
 template <class T>
-Status require_backend(Backend backend, int64_t, int64_t, int64_t, int64_t, bool, bool, const AlongTerms&) {
+Status require_backend(Backend backend, int64_t, int64_t, int64_t, int64_t, bool, bool, const KMajor&) {
     if (backend == Backend::kAny || backend == Backend::kOwn) return Status::kOk;
     return fail(Status::kUnsupported, "backend is %d, but %s the CUDA library alone", static_cast<int>(backend),
-                backend == Backend::kGroups ? "warp groups serve" : "cuBLASLt serves");
+                backend == Backend::kWgmma ? "warp groups serve" : "cuBLASLt serves");
 }
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-// Which kernel computes a product on the GPU.
+// Chooses the GPU kernel of a GEMM.
 #pragma once
 
 #include <algorithm>
@@ -18,57 +18,58 @@
 
 namespace bk {
 
-// Carved in this order.
+// Members in the order in which they are carved.
 struct LibraryWorkspace {
     char *own = nullptr, *sums = nullptr;
-    float *a = nullptr, *b = nullptr;  // rounded factors
+    float *a = nullptr, *b = nullptr;  // operands rounded to TF32
     size_t bytes = 0;
 
-    // Of a product that is for the library.
+    // For a GEMM that cuBLASLt computes.
     template <class T>
     static LibraryWorkspace of(int64_t m, int64_t n, int64_t k, bool has_sums, bool is_gated, void* base) {
         Carver carver(base);
-        LibraryWorkspace made;
-        made.own = carver.take<char>(static_cast<int64_t>(library_workspace(m, n, k)));
-        if (has_sums) made.sums = carver.take<char>(sum_bytes_of<T>(m, n, is_gated));
+        LibraryWorkspace result;
+        result.own = carver.take<char>(static_cast<int64_t>(library_workspace(m, n, k)));
+        if (has_sums) result.sums = carver.take<char>(sum_bytes_of<T>(m, n, is_gated));
         if (kIsRounded<T>) {
-            made.a = carver.take<float>(rounded_numel(m, k));
-            made.b = carver.take<float>(rounded_numel(n, k));
+            result.a = carver.take<float>(rounded_numel(m, k));
+            result.b = carver.take<float>(rounded_numel(n, k));
         }
-        made.bytes = carver.bytes();
-        return made;
+        result.bytes = carver.bytes();
+        return result;
     }
 };
 
 template <class T>
 size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated, Backend backend,
-                        const AlongTerms& along) {
-    if (backend == Backend::kGroups) return 0;
-    // Of a layout that callers need not know yet, B may lie along its rows.
+                        const KMajor& k_major) {
+    if (backend == Backend::kWgmma) return 0;
+    // Callers need not know B's layout yet: assume it is by rows.
     const bool for_library =
         may_be_library(backend) && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
-        (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated, AlongTerms{along.a, false}));
-    const bool bands = has_bands<T>(has_steps, is_gated);
+        (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated, KMajor{k_major.a, false}));
+    const bool is_staged = stages_sums<T>(has_steps, is_gated);
     return std::max(
-        for_library ? LibraryWorkspace::of<T>(m, n, k, bands, is_gated, nullptr).bytes : 0,
-        is_gated ? 0 : std::max(parts_workspace<T>(m, n, k, batch), TurnedFactors<T>(m, n, k, batch, along, nullptr).bytes));
+        for_library ? LibraryWorkspace::of<T>(m, n, k, is_staged, is_gated, nullptr).bytes : 0,
+        is_gated ? 0
+                 : std::max(parts_workspace<T>(m, n, k, batch), TransposedOperands<T>(m, n, k, batch, k_major, nullptr).bytes));
 }
 
-// By cuBLASLt, if it can have the product; *done says of how many rows.
+// Tries cuBLASLt; *done is the number of rows computed.
 template <class T>
 Status matmul_if_library(const Launch& launch, const Matmul<T>& p, bool has_workspace, int64_t* done) {
     const bool is_gated = p.gate != nullptr, has_steps = p.epilogue.has_steps();
     if (!fits_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated)) return Status::kOk;
     LibraryMatmul problem;
     if (!library_matmul(p, &problem)) return Status::kOk;
-    const bool bands = has_bands<T>(has_steps, is_gated);
+    const bool is_staged = stages_sums<T>(has_steps, is_gated);
     const LibraryWorkspace workspace =
-        LibraryWorkspace::of<T>(p.m, p.n, p.k, bands, is_gated, has_workspace ? launch.workspace : nullptr);
+        LibraryWorkspace::of<T>(p.m, p.n, p.k, is_staged, is_gated, has_workspace ? launch.workspace : nullptr);
     if constexpr (kIsRounded<T>) {
         if (!has_workspace || !has_library()) return Status::kOk;
-        BK_TRY(round_factors(launch, &problem, workspace.a, workspace.b));
+        BK_TRY(round_operands(launch, &problem, workspace.a, workspace.b));
     }
-    if (bands) return finish_bands(launch, p, problem, workspace.own, workspace.sums, done);
+    if (is_staged) return finish_bands(launch, p, problem, workspace.own, workspace.sums, done);
     if (has_steps) return finish_in_place(launch, p, problem, workspace.own, done);
     if (matmul_by_library(launch, problem, workspace.own)) *done = p.m;
     return Status::kOk;
@@ -76,16 +77,16 @@ Status matmul_if_library(const Launch& launch, const Matmul<T>& p, bool has_work
 
 template <class T>
 Status require_backend(Backend backend, int64_t m, int64_t n, int64_t k, int64_t batch, bool has_steps, bool is_gated,
-                       const AlongTerms& along) {
+                       const KMajor& k_major) {
     if (backend == Backend::kAny || backend == Backend::kOwn) return Status::kOk;
-    if (backend == Backend::kGroups) {
-        if (is_for_groups<T>(m, n, k, batch, is_gated)) return Status::kOk;
+    if (backend == Backend::kWgmma) {
+        if (suits_wgmma<T>(m, n, k, batch, is_gated)) return Status::kOk;
         return fail(Status::kUnsupported, "backend is %d, but warp groups have no such product on this chip",
                     static_cast<int>(backend));
     }
     if (!fits_library<T>(m, n, k, batch, has_steps, is_gated))
         return fail(Status::kUnsupported, "backend is %d, but cuBLASLt has no such product", static_cast<int>(backend));
-    if (backend == Backend::kByRule && !is_for_library<T>(m, n, k, batch, has_steps, is_gated, along))
+    if (backend == Backend::kByRule && !is_for_library<T>(m, n, k, batch, has_steps, is_gated, k_major))
         return fail(Status::kUnsupported, "backend is %d, but the product is better computed by this library's kernels",
                     static_cast<int>(backend));
     return require_library();
@@ -97,9 +98,9 @@ Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
         return matmul_by_fma(launch, p);
     } else {
         bool is_taken = false;
-        BK_TRY(matmul_by_groups(launch, p, &is_taken));
+        BK_TRY(matmul_by_wgmma(launch, p, &is_taken));
         if (is_taken) return Status::kOk;
-        if (p.backend == Backend::kGroups)
+        if (p.backend == Backend::kWgmma)
             return fail(Status::kUnsupported,
                         "backend is %d, but warp groups do not take these operands: they want both aligned to 16 bytes and, of "
                         "other than 16-bit elements, neighbours along k",
@@ -108,19 +109,19 @@ Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
     }
 }
 
-// cuBLASLt has what it can (gemm/matmul_library.cuh has the rule). Without it skinny GEMMs have kernels that read B once, few
-// results are split along K; else f32 is computed by FMA, and all others by tensor cores, by warpgroups where they can.
+// cuBLASLt takes what gemm/matmul_library.cuh's rule gives it. Otherwise skinny GEMMs have kernels that read B once,
+// and small results are split along K; else f32 runs on FMA, other types on tensor cores, by wgmma if possible.
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& p) {
-    if (p.grouped != Grouped::kNot || p.sizes != nullptr || p.backend == Backend::kGroups) return matmul_by_tiles(launch, p);
+    if (p.grouped != Grouped::kNot || p.sizes != nullptr || p.backend == Backend::kWgmma) return matmul_by_tiles(launch, p);
     const bool is_gated = p.gate != nullptr, has_steps = p.epilogue.has_steps();
     const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
-    const AlongTerms along{p.a_at.column == 1, p.b_at.row == 1};
-    const size_t workspace = matmul_workspace<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated, p.backend, along);
+    const KMajor k_major{p.a_at.column == 1, p.b_at.row == 1};
+    const size_t workspace = matmul_workspace<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated, p.backend, k_major);
     const bool has_workspace = workspace_holds(launch, workspace);
     if constexpr (kLibraryHasType<T>) {
         int64_t done = 0;
-        if (may_be_library(p.backend) && (is_chosen || is_for_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated, along)))
+        if (may_be_library(p.backend) && (is_chosen || is_for_library<T>(p.m, p.n, p.k, p.batch, has_steps, is_gated, k_major)))
             BK_TRY(matmul_if_library(launch, p, has_workspace, &done));
         if (done == p.m) return Status::kOk;
         if (done > 0) return matmul_by_tiles(launch, rows_of(p, done, p.m - done));
@@ -131,21 +132,22 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
                         static_cast<int>(p.backend));
     }
     if constexpr (kHasThinKernels<T>) {
-        if (p.m <= kThinRows) return matmul_thin(launch, p);
+        if (p.m <= kSkinnyRows) return matmul_skinny(launch, p);
     }
-    if constexpr (kHasThinBytes<T>) {
+    if constexpr (kHasSkinnyFp8<T>) {
         bool is_taken = false;
-        BK_TRY(matmul_thin_bytes(launch, p, &is_taken));
+        BK_TRY(matmul_skinny_fp8(launch, p, &is_taken));
         if (is_taken) return Status::kOk;
     }
     if (is_gated) return matmul_by_tiles(launch, p);
-    if constexpr (kHasParts<T>)
-        if (has_workspace && parts_workspace<T>(p.m, p.n, p.k, p.batch) > 0) return matmul_by_parts(launch, p);
-    if constexpr (kMayTurn<T>)
-        if (has_workspace && p.a_at.list == nullptr && p.b_at.list == nullptr && is_turned<T>(p.m, p.n, p.k, p.batch, along)) {
-            Matmul<T> turned = p;
-            BK_TRY(TurnedFactors<T>(p.m, p.n, p.k, p.batch, along, launch.workspace).run(launch, &turned));
-            return matmul_by_tiles(launch, turned);
+    if constexpr (kHasSplitK<T>)
+        if (has_workspace && parts_workspace<T>(p.m, p.n, p.k, p.batch) > 0) return matmul_split_k(launch, p);
+    if constexpr (kMayTranspose<T>)
+        if (has_workspace && p.a_at.list == nullptr && p.b_at.list == nullptr &&
+            needs_transpose<T>(p.m, p.n, p.k, p.batch, k_major)) {
+            Matmul<T> transposed = p;
+            BK_TRY(TransposedOperands<T>(p.m, p.n, p.k, p.batch, k_major, launch.workspace).run(launch, &transposed));
+            return matmul_by_tiles(launch, transposed);
         }
     return matmul_by_tiles(launch, p);
 }

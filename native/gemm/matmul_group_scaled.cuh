@@ -1,5 +1,5 @@
-// Results of products with scales from the registers of a warp group along rows of memory: of 16 bits as
-// gemm/matmul_group_runs.cuh stores them, of f32 in pairs, which fill the sectors of memory.
+// Vectorised epilogue of wgmma kernels for GEMM with scales: 16-bit results as in gemm/matmul_group_runs.cuh, f32 in
+// pairs that fill memory sectors.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace bk {
 
-// A warp's rows of a tile that ends within the columns, as dtype U.
+// Stores a warp's rows of a tile that lies inside the columns, as dtype U.
 template <class T, class U, int kColumns>
-BK_DEVICE void store_scaled_as(const Matmul<T>& p, const float (&sums)[kColumns / 2], const MatmulPlace& place, int64_t row,
+BK_DEVICE void store_scaled_as(const Matmul<T>& p, const float (&sums)[kColumns / 2], const TileCoord& coord, int64_t row,
                                int lane) {
-    constexpr int kEights = 4;  // of columns, at a time
+    constexpr int kEights = 4;  // of columns, each pass
     const Epilogue<T>& e = p.epilogue;
     const bool has_scales = !e.is_by_blocks();
     const int64_t first = row + lane / 4;
@@ -21,19 +21,19 @@ BK_DEVICE void store_scaled_as(const Matmul<T>& p, const float (&sums)[kColumns 
     const U* const bias = static_cast<const U*>(e.bias);
     float row_scale[2];
     for (int half = 0; half < 2; ++half)
-        row_scale[half] = has_scales ? e.scale_of_row(min(first + 8 * half, place.end - 1)) : 1;
-    // Of the columns of a pass their scales, and what is added to them, which are read a pass ahead.
+        row_scale[half] = has_scales ? e.scale_of_row(min(first + 8 * half, coord.row_end - 1)) : 1;
+    // Column scales and bias are loaded one pass ahead.
     float scale[kEights][2], added[kEights][2];
-    const auto load_of_columns = [&](int eights) {
+    const auto load_column_operands = [&](int eights) {
 #pragma unroll
         for (int i = 0; i < kEights; ++i)
             for (int v = 0; v < 2; ++v) {
-                const int64_t column = place.column + 8 * (eights + i) + lane % 4 * 2 + v;
+                const int64_t column = coord.column + 8 * (eights + i) + lane % 4 * 2 + v;
                 scale[i][v] = has_scales ? e.scale_of_column(column) : 1;
                 added[i][v] = bias != nullptr ? widen(bias[column]) : 0;
             }
     };
-    load_of_columns(0);
+    load_column_operands(0);
 #pragma unroll
     for (int eights = 0; eights < kColumns / 8; eights += kEights) {
         Vec<U, 2> pair[2][kEights];
@@ -45,15 +45,15 @@ BK_DEVICE void store_scaled_as(const Matmul<T>& p, const float (&sums)[kColumns 
                     const float x = e.alpha * sums[4 * (eights + i) + 2 * half + v] * (row_scale[half] * scale[i][v]);
                     pair[half][i].lane[v] = narrow<U>(x + added[i][v]);
                 }
-        if (eights + kEights < kColumns / 8) load_of_columns(eights + kEights);
+        if (eights + kEights < kColumns / 8) load_column_operands(eights + kEights);
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            U* const to = d + 8 * half * e.d_at.row + place.column + 8 * eights;
-            const bool has = first + 8 * half < place.end;
+            U* const to = d + 8 * half * e.d_at.row + coord.column + 8 * eights;
+            const bool has = first + 8 * half < coord.row_end;
             if constexpr (sizeof(U) == 2) {
                 uint32_t word[kEights];
                 for (int i = 0; i < kEights; ++i) word[i] = bit_cast<uint32_t>(pair[half][i]);
-                turn_in_quad(word, lane);
+                transpose_in_quad(word, lane);
                 if (has) *reinterpret_cast<uint4*>(to + lane % 4 * 8) = make_uint4(word[0], word[1], word[2], word[3]);
             } else if (has) {
 #pragma unroll
@@ -64,21 +64,21 @@ BK_DEVICE void store_scaled_as(const Matmul<T>& p, const float (&sums)[kColumns 
 }
 
 template <class T, int kColumns>
-BK_DEVICE void store_scaled_runs(const Matmul<T>& p, const float (&sums)[kColumns / 2], const MatmulPlace& place, int64_t row,
+BK_DEVICE void store_scaled_rows(const Matmul<T>& p, const float (&sums)[kColumns / 2], const TileCoord& coord, int64_t row,
                                  int lane) {
     switch (p.epilogue.type) {
-        case FloatType::kF16: return store_scaled_as<T, f16, kColumns>(p, sums, place, row, lane);
-        case FloatType::kBf16: return store_scaled_as<T, bf16, kColumns>(p, sums, place, row, lane);
-        default: return store_scaled_as<T, float, kColumns>(p, sums, place, row, lane);
+        case FloatType::kF16: return store_scaled_as<T, f16, kColumns>(p, sums, coord, row, lane);
+        case FloatType::kBf16: return store_scaled_as<T, bf16, kColumns>(p, sums, coord, row, lane);
+        default: return store_scaled_as<T, float, kColumns>(p, sums, coord, row, lane);
     }
 }
 
-// Whether D, of which nothing is added, lies at multiples of 16 bytes.
+// Whether D is aligned to 16 bytes and is not read.
 template <class T>
-bool are_scaled_runs(const Epilogue<T>& e) {
+bool can_store_scaled_rows(const Epilogue<T>& e) {
     if (e.beta != 0) return false;
-    return e.type == FloatType::kF32 ? moves_by_16(static_cast<const float*>(e.d), e.d_at)
-                                     : moves_by_16(static_cast<const f16*>(e.d), e.d_at);
+    return e.type == FloatType::kF32 ? is_aligned_by_16(static_cast<const float*>(e.d), e.d_at)
+                                     : is_aligned_by_16(static_cast<const f16*>(e.d), e.d_at);
 }
 
 }  // namespace bk

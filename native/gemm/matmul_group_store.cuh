@@ -1,5 +1,5 @@
-// Results of a product by warp groups, from the registers of a group to memory: along rows where steps and alignment allow it,
-// else by way of shared memory.
+// Epilogue of wgmma kernels: registers to memory, directly along rows if layout and alignment allow it, else staged in
+// shared memory.
 #pragma once
 
 #include <cstdint>
@@ -11,31 +11,31 @@
 
 namespace bk {
 
-constexpr int kBandColumns = 32, kBandPitch = kBandColumns + 8;  // of a warp's piece of shared memory, in results
+constexpr int kStagingColumns = 32, kStagingPitch = kStagingColumns + 8;  // of a warp's staging buffer, in results
 
-// What the kernel is told of the epilogue: whether pairs of results may be stored at a time, and straight from registers.
-struct GroupStores {
+// How the epilogue stores: in pairs, and straight from registers.
+struct StoreMode {
     bool in_pairs, is_direct;
 };
 
-// Results with nothing but alpha, a bias and relu behind the sums, of a tile that ends within the columns.
+// Stores a tile that lies inside the columns, with alpha, bias and relu as the only epilogue.
 template <class T, int kColumns, class Sum>
-BK_DEVICE void store_directly(const Matmul<T>& p, Sum (&sums)[kColumns / 2], const MatmulPlace& place, int64_t row, int lane) {
+BK_DEVICE void store_directly(const Matmul<T>& p, Sum (&sums)[kColumns / 2], const TileCoord& coord, int64_t row, int lane) {
     using E = matmul_result_t<T>;
     using S = matmul_scalar_t<T>;
     const Epilogue<T>& e = p.epilogue;
-    const int64_t column = place.column + lane % 4 * 2;
+    const int64_t column = coord.column + lane % 4 * 2;
     const E* const bias = static_cast<const E*>(e.bias);
     const bool has_bias = bias != nullptr, is_relu = e.activation == Activation::kRelu;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         const int64_t i = row + lane / 4 + 8 * half;
-        if (i >= place.end) continue;
-        E* const to = e.d + place.matrix * e.d_at.step + i * e.d_at.row + column;
+        if (i >= coord.row_end) continue;
+        E* const to = e.d + coord.matrix * e.d_at.step + i * e.d_at.row + column;
 #pragma unroll
         for (int j = 0; j < kColumns / 8; ++j) {
             S x[2];
-            for (int v = 0; v < 2; ++v) x[v] = e.alpha * TensorKind<T>::finished(sums[4 * j + 2 * half + v], p.k);
+            for (int v = 0; v < 2; ++v) x[v] = e.alpha * MmaTraits<T>::finalize(sums[4 * j + 2 * half + v], p.k);
             if (has_bias) {
                 const Vec<E, 2> two = load<2>(bias + column + 8 * j);
                 for (int v = 0; v < 2; ++v) x[v] += Epilogue<T>::element_of(two.lane[v]);
@@ -49,44 +49,44 @@ BK_DEVICE void store_directly(const Matmul<T>& p, Sum (&sums)[kColumns / 2], con
     }
 }
 
-// A pass over a warp's band: two columns of every second row of its 16.
+// Stores a staged pass: two columns of every second of the warp's 16 rows.
 template <class T>
-BK_DEVICE void store_band(const Matmul<T>& p, const matmul_scalar_t<T>* band, const MatmulPlace& place, int64_t row, int line,
-                          int at, int64_t column, bool in_pairs) {
+BK_DEVICE void store_staged(const Matmul<T>& p, const matmul_scalar_t<T>* staging, const TileCoord& coord, int64_t row,
+                            int staged_row, int at, int64_t column, bool in_pairs) {
     using S = matmul_scalar_t<T>;
-    constexpr int kLines = 8, kApart = 16 / kLines;
-    const S* const pair = band + line * kBandPitch + at;
+    constexpr int kStagedRows = 8, kRowStep = 16 / kStagedRows;
+    const S* const pair = staging + staged_row * kStagingPitch + at;
     if (column >= p.n) return;
     if (kIsScaled<T> || !in_pairs || column + 1 >= p.n) {
 #pragma unroll 1
-        for (int i = 0; i < kLines; ++i) {
-            const int64_t at_row = row + line + i * kApart;
-            const S* const two = pair + i * kApart * kBandPitch;
-            if (at_row < place.end)
-                store_pair(p.epilogue, place.matrix, at_row, column, p.n, two[0], two[1], kIsScaled<T> && in_pairs);
+        for (int i = 0; i < kStagedRows; ++i) {
+            const int64_t at_row = row + staged_row + i * kRowStep;
+            const S* const two = pair + i * kRowStep * kStagingPitch;
+            if (at_row < coord.row_end)
+                store_pair(p.epilogue, coord.matrix, at_row, column, p.n, two[0], two[1], kIsScaled<T> && in_pairs);
         }
         return;
     }
     if constexpr (!kIsScaled<T>) {
-        PairStores<T, kLines> stores{p.epilogue, place.matrix, column, {}, {}};
-        stores.load_of_columns();
-        S x[kLines][2];
+        PairEpilogue<T, kStagedRows> stores{p.epilogue, coord.matrix, column, {}, {}};
+        stores.load_column_operands();
+        S x[kStagedRows][2];
 #pragma unroll
-        for (int i = 0; i < kLines; ++i) {
-            stores.row[i] = row + line + i * kApart;
-            stores.has[i] = stores.row[i] < place.end;
-            for (int v = 0; v < 2; ++v) x[i][v] = pair[i * kApart * kBandPitch + v];
+        for (int i = 0; i < kStagedRows; ++i) {
+            stores.row[i] = row + staged_row + i * kRowStep;
+            stores.has[i] = stores.row[i] < coord.row_end;
+            for (int v = 0; v < 2; ++v) x[i][v] = pair[i * kRowStep * kStagingPitch + v];
         }
         stores.store(x);
     }
 }
 
-// Of a gated product, whose gates lie half a band behind.
-template <class T, int kLines>
-BK_DEVICE void store_gated_band(const Matmul<T>& p, const matmul_scalar_t<T>* band, const MatmulPlace& place, int64_t row,
-                                int line, int at, int64_t column, bool in_pairs) {
+// Stores a staged pass of a gated GEMM; gate sums are half a buffer behind the others.
+template <class T, int kStagedRows>
+BK_DEVICE void store_gated_staged(const Matmul<T>& p, const matmul_scalar_t<T>* staging, const TileCoord& coord, int64_t row,
+                                  int staged_row, int at, int64_t column, bool in_pairs) {
     using S = matmul_scalar_t<T>;
-    constexpr int kApart = 16 / kLines, kGate = kBandColumns / 2;
+    constexpr int kRowStep = 16 / kStagedRows, kGate = kStagingColumns / 2;
     const Epilogue<T>& e = p.epilogue;
     const int count = column + 1 < p.n ? 2 : column < p.n ? 1 : 0;
     S bias[2] = {}, gate_bias[2] = {};
@@ -95,40 +95,40 @@ BK_DEVICE void store_gated_band(const Matmul<T>& p, const matmul_scalar_t<T>* ba
         if (e.gate_bias != nullptr) gate_bias[v] = Epilogue<T>::element_of(e.gate_bias[column + v]);
     }
 #pragma unroll
-    for (int i = 0; i < kLines; ++i) {
-        const int64_t at_row = row + line + i * kApart;
-        if (at_row >= place.end || count == 0) continue;
-        const S* const pair = band + (line + i * kApart) * kBandPitch + at;
+    for (int i = 0; i < kStagedRows; ++i) {
+        const int64_t at_row = row + staged_row + i * kRowStep;
+        if (at_row >= coord.row_end || count == 0) continue;
+        const S* const pair = staging + (staged_row + i * kRowStep) * kStagingPitch + at;
         S two[2] = {};
         for (int v = 0; v < count; ++v) two[v] = e.gated(at_row, column + v, pair[v], pair[v + kGate], bias[v], gate_bias[v]);
         if (count == 2 && in_pairs)
-            keep_two(e, e.d, at_row * e.d_at.row + column, two);
+            write_pair(e, e.d, at_row * e.d_at.row + column, two);
         else
-            for (int v = 0; v < count; ++v) e.keep(e.d, at_row * e.d_at.row + column + v, two[v]);
+            for (int v = 0; v < count; ++v) e.write(e.d, at_row * e.d_at.row + column + v, two[v]);
     }
 }
 
-// A warp's 16 rows, by way of its own piece of shared memory, so that stores go along rows.
+// Stages a warp's 16 rows in shared memory, so that stores go along rows.
 template <class T, int kColumns, class Sum>
-BK_DEVICE void store_group(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], matmul_scalar_t<T>* band,
-                           const MatmulPlace& place, int64_t row, int lane, bool in_pairs) {
+BK_DEVICE void store_staged_tile(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], matmul_scalar_t<T>* staging,
+                                 const TileCoord& coord, int64_t row, int lane, bool in_pairs) {
     using S = matmul_scalar_t<T>;
     const bool is_gated = kMayBeGated<T> && p.gate != nullptr;
 #pragma unroll 1
-    for (int pass = 0; pass < kColumns / kBandColumns; ++pass) {
+    for (int pass = 0; pass < kColumns / kStagingColumns; ++pass) {
         __syncwarp();
 #pragma unroll
         for (int j = 0; j < kColumns / 8; ++j) {
-            // eights of a pass: four neighbours, or two and the two of the gate
+            // a pass has four groups of eight columns, or two and their two gates
             const int upper = j >= kColumns / 16;
             const int own = is_gated ? (j - upper * (kColumns / 16)) / 2 : j / 4;
-            const int place_in_band = is_gated ? j % 2 + 2 * upper : j % 4;
+            const int staged_group = is_gated ? j % 2 + 2 * upper : j % 4;
             if (own != pass) continue;
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                S* const to = band + (lane / 4 + 8 * half) * kBandPitch + 8 * place_in_band + lane % 4 * 2;
+                S* const to = staging + (lane / 4 + 8 * half) * kStagingPitch + 8 * staged_group + lane % 4 * 2;
                 Vec<S, 2> two;
-                for (int v = 0; v < 2; ++v) two.lane[v] = TensorKind<T>::finished(sums[4 * j + 2 * half + v], p.k);
+                for (int v = 0; v < 2; ++v) two.lane[v] = MmaTraits<T>::finalize(sums[4 * j + 2 * half + v], p.k);
                 store(to, two);
             }
         }
@@ -136,48 +136,48 @@ BK_DEVICE void store_group(const Matmul<T>& p, const Sum (&sums)[kColumns / 2], 
         if constexpr (kMayBeGated<T>)
             if (is_gated) {
                 const int at = lane % 8 * 2;
-                store_gated_band<T, 4>(p, band, place, row, lane / 8, at, place.column + pass * (kBandColumns / 2) + at,
-                                       in_pairs);
+                store_gated_staged<T, 4>(p, staging, coord, row, lane / 8, at, coord.column + pass * (kStagingColumns / 2) + at,
+                                         in_pairs);
                 continue;
             }
         const int at = lane % 16 * 2;
-        store_band(p, band, place, row, lane / 16, at, place.column + pass * kBandColumns + at, in_pairs);
+        store_staged(p, staging, coord, row, lane / 16, at, coord.column + pass * kStagingColumns + at, in_pairs);
     }
 }
 
-// A group's 16 rows for each warp, by the way that suits the product.
+// Stores 16 rows of each warp along the path chosen on the host.
 template <class T, int kColumns, class Sum>
-BK_DEVICE void store_sums(const Matmul<T>& p, Sum (&sums)[kColumns / 2], matmul_scalar_t<T>* band, const MatmulPlace& place,
-                          int64_t row, int lane, const GroupStores& stores) {
-    if (stores.is_direct && place.column + columns_of(p, kColumns) <= p.n) {
+BK_DEVICE void store_sums(const Matmul<T>& p, Sum (&sums)[kColumns / 2], matmul_scalar_t<T>* staging, const TileCoord& coord,
+                          int64_t row, int lane, const StoreMode& stores) {
+    if (stores.is_direct && coord.column + columns_of(p, kColumns) <= p.n) {
         if constexpr (kIsScaled<T>)
-            store_scaled_runs<T, kColumns>(p, sums, place, row, lane);
-        else if constexpr (kHasRuns<T>)
-            store_runs<T, kColumns>(p, sums, place, row, lane);
+            store_scaled_rows<T, kColumns>(p, sums, coord, row, lane);
+        else if constexpr (kStoresVectors<T>)
+            store_rows<T, kColumns>(p, sums, coord, row, lane);
         else
-            store_directly<T, kColumns>(p, sums, place, row, lane);
+            store_directly<T, kColumns>(p, sums, coord, row, lane);
         return;
     }
-    store_group<T, kColumns>(p, sums, band, place, row, lane, stores.in_pairs);
+    store_staged_tile<T, kColumns>(p, sums, staging, coord, row, lane, stores.in_pairs);
 }
 
-// Whether results need nothing but what store_runs() or store_directly() do.
+// Whether store_rows() or store_directly() can do the whole epilogue.
 template <class T>
-GroupStores stores_of(const Matmul<T>& p) {
+StoreMode store_mode_of(const Matmul<T>& p) {
     const Epilogue<T>& e = p.epilogue;
     const bool in_pairs = stores_pairs(e);
     if constexpr (kIsScaled<T>) {
-        return {in_pairs, are_scaled_runs(e)};
+        return {in_pairs, can_store_scaled_rows(e)};
     } else {
-        if constexpr (kHasRuns<T>)
-            if (!are_runs(e)) return {in_pairs, false};
+        if constexpr (kStoresVectors<T>)
+            if (!can_store_rows(e)) return {in_pairs, false};
         const bool has_scales = e.row_scale != nullptr || e.column_scale != nullptr || e.row_bias != nullptr || e.is_wide;
         const bool has_more = e.has_c() || e.residual != nullptr || e.z != nullptr || p.gate != nullptr ||
                               (e.activation != Activation::kNone && e.activation != Activation::kRelu);
         const auto is_simple = [](const void* bias) { return is_aligned(bias, 2 * sizeof(matmul_result_t<T>)); };
         const bool has_simple_bias =
             (e.bias == nullptr || e.bias_type == BiasType::kElement) && is_simple(e.bias) && is_simple(e.gate_bias);
-        return {in_pairs, in_pairs && !has_scales && has_simple_bias && (kHasRuns<T> || !has_more)};
+        return {in_pairs, in_pairs && !has_scales && has_simple_bias && (kStoresVectors<T> || !has_more)};
     }
 }
 

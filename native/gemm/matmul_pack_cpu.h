@@ -1,4 +1,4 @@
-// Packing of factors for the blocks of gemm/block_kernel_cpu.h.
+// Packing of A and B into panels for the microkernel of gemm/block_kernel_cpu.h.
 #pragma once
 
 #include <algorithm>
@@ -12,23 +12,23 @@
 
 namespace bk {
 
-// --- turning ---
+// --- transposes in registers ---
 
 template <class Unit, int kLanes>
-struct Turned {
+struct LaneTranspose {
     using Whole = std::conditional_t<sizeof(Unit) == 8, int64_t, int32_t>;
     typedef Unit Vector __attribute__((vector_size(kLanes * sizeof(Unit)), aligned(1), may_alias));
     typedef Unit Lanes __attribute__((vector_size(kLanes * sizeof(Unit))));
     typedef Whole Mask __attribute__((vector_size(kLanes * sizeof(Unit))));
 
-    // Lanes of a and b in turn, of their lower halves or their upper.
+    // Interleaves the lower or upper halves of a and b.
     template <int kFirst, size_t... kAt>
     static BK_HD Lanes interleave(Lanes a, Lanes b, std::index_sequence<kAt...>) {
         return BK_SHUFFLE(Mask, a, b, (kFirst + static_cast<int>(kAt) / 2 + (kAt % 2 != 0 ? kLanes : 0))...);
     }
 
-    // Rows become columns: as many steps as lanes have bits of their number.
-    static BK_HD void turn(Lanes (&v)[kLanes]) {
+    // Transposes kLanes x kLanes units in log2(kLanes) steps of interleaves.
+    static BK_HD void transpose(Lanes (&v)[kLanes]) {
         constexpr auto kOrder = std::make_index_sequence<kLanes>();
         constexpr int kHalf = kLanes / 2;
 #pragma GCC unroll 4
@@ -45,35 +45,36 @@ struct Turned {
     }
 };
 
-// to[u * pitch + x] = unit u of line x, where line(x, first, count, room) says where units of a line are, up to 32 from a
-// multiple of 32: in `room`, where it may put them, or where they lie, if `count` is a multiple of 16. Columns behind the last
-// line are zeros.
-template <int kBytes, class Unit, class Line>
-BK_HD void pack_turned(int64_t lines, int64_t units, int64_t pitch, Unit* to, const Line& line) {
-    constexpr int kLanes = kBytes / static_cast<int>(sizeof(Unit)), kRun = 32;
-    using Turn = Turned<Unit, kLanes>;
+// to[u * pitch + x] = unit u of row x. row(x, first, count, buffer) returns the address of up to 32 units from a
+// multiple of 32 on: `buffer`, which it may fill, or memory, if `count` is a multiple of 16. Columns behind the last
+// row are zeros.
+template <int kBytes, class Unit, class ReadRow>
+BK_HD void pack_transposed(int64_t rows, int64_t units, int64_t pitch, Unit* to, const ReadRow& read_row) {
+    constexpr int kLanes = kBytes / static_cast<int>(sizeof(Unit)), kSegment = 32;
+    using Transpose = LaneTranspose<Unit, kLanes>;
     static_assert(16 % kLanes == 0, "vectors end where units do");
-    alignas(64) Unit room[kLanes][kRun];
-    const Unit* run[kLanes];
+    alignas(64) Unit buffer[kLanes][kSegment];
+    const Unit* segment[kLanes];
     for (int64_t x = 0; x < pitch; x += kLanes) {
         const int64_t width = std::min<int64_t>(pitch - x, kLanes);
-        for (int64_t u = 0; u < units; u += kRun) {
-            const int64_t count = std::min<int64_t>(units - u, kRun);
+        for (int64_t u = 0; u < units; u += kSegment) {
+            const int64_t count = std::min<int64_t>(units - u, kSegment);
             for (int64_t l = 0; l < kLanes; ++l) {
-                run[l] = room[l];
-                if (x + l < lines)
-                    run[l] = line(x + l, u, count, room[l]);
+                segment[l] = buffer[l];
+                if (x + l < rows)
+                    segment[l] = read_row(x + l, u, count, buffer[l]);
                 else
-                    std::memset(room[l], 0, sizeof(room[l]));
+                    std::memset(buffer[l], 0, sizeof(buffer[l]));
             }
             for (int64_t first = 0; first < count; first += kLanes) {
-                typename Turn::Lanes v[kLanes];
-                for (int l = 0; l < kLanes; ++l) v[l] = *reinterpret_cast<const typename Turn::Vector*>(run[l] + first);
-                Turn::turn(v);
+                typename Transpose::Lanes v[kLanes];
+                for (int l = 0; l < kLanes; ++l)
+                    v[l] = *reinterpret_cast<const typename Transpose::Vector*>(segment[l] + first);
+                Transpose::transpose(v);
                 Unit* const at = to + (u + first) * pitch + x;
                 if (width == kLanes && first + kLanes <= count) {
 #pragma GCC unroll 16
-                    for (int l = 0; l < kLanes; ++l) *reinterpret_cast<typename Turn::Vector*>(at + l * pitch) = v[l];
+                    for (int l = 0; l < kLanes; ++l) *reinterpret_cast<typename Transpose::Vector*>(at + l * pitch) = v[l];
                 } else {
                     for (int64_t l = 0; l < std::min<int64_t>(kLanes, count - first); ++l)
                         std::memcpy(at + l * pitch, &v[l], static_cast<size_t>(width) * sizeof(Unit));
@@ -85,53 +86,56 @@ BK_HD void pack_turned(int64_t lines, int64_t units, int64_t pitch, Unit* to, co
 
 // --- units of elements ---
 
-// Of `terms` neighbours along k the units, and of `count` neighbours across k one unit each, of `terms` terms k_step apart.
+// Converts elements to units: `k_count` adjacent ones along k, or `count` adjacent ones across k, a unit each of
+// `k_count` K elements k_step apart.
 template <class T, Packing kPacking>
 struct Units {
     using E = matmul_element_t<T>;
     using Unit = typename PackedUnit<kPacking>::Unit;
-    static constexpr int kTerms = PackedUnit<kPacking>::kTerms;
-    static constexpr bool kIsUnits = std::is_same_v<T, Unit> || kTerms > 1;  // elements along k are units as they lie
-    static BK_HD Unit unit(E x) { return MatmulArithmetic<T>::term(x); }
+    static constexpr int kKPerUnit = PackedUnit<kPacking>::kKPerUnit;
+    static constexpr bool kIsUnits = std::is_same_v<T, Unit> || kKPerUnit > 1;  // rows along k need no conversion
+    static BK_HD Unit unit(E x) { return MatmulConversion<T>::value(x); }
 
-    static BK_HD void along(const E* BK_RESTRICT from, int64_t terms, Unit* BK_RESTRICT to) {
+    static BK_HD void convert_k_major(const E* BK_RESTRICT from, int64_t k_count, Unit* BK_RESTRICT to) {
         if constexpr (std::is_same_v<E, f16>) {
-            widen_span(to, from, terms);
+            widen_span(to, from, k_count);
         } else if constexpr (std::is_same_v<T, Unit>) {
-            copy_bytes(to, from, terms * static_cast<int64_t>(sizeof(E)));
-        } else if constexpr (kTerms == 1) {
-            if (terms == 32)
+            copy_bytes(to, from, k_count * static_cast<int64_t>(sizeof(E)));
+        } else if constexpr (kKPerUnit == 1) {
+            if (k_count == 32)
                 for (int64_t k = 0; k < 32; ++k) to[k] = unit(from[k]);
             else
-                for (int64_t k = 0; k < terms; ++k) to[k] = unit(from[k]);
+                for (int64_t k = 0; k < k_count; ++k) to[k] = unit(from[k]);
         } else {
-            if (terms % kTerms != 0) to[terms / kTerms] = 0;
-            copy_bytes(to, from, terms * static_cast<int64_t>(sizeof(E)));
+            if (k_count % kKPerUnit != 0) to[k_count / kKPerUnit] = 0;
+            copy_bytes(to, from, k_count * static_cast<int64_t>(sizeof(E)));
         }
     }
 
-    static BK_HD void across(const E* BK_RESTRICT from, int64_t k_step, int64_t terms, int64_t count, Unit* BK_RESTRICT to) {
+    static BK_HD void convert_mn_major(const E* BK_RESTRICT from, int64_t k_step, int64_t k_count, int64_t count,
+                                       Unit* BK_RESTRICT to) {
         if constexpr (std::is_same_v<E, f16>) {
             widen_span(to, from, count);
         } else if constexpr (std::is_same_v<T, Unit>) {
             copy_bytes(to, from, count * static_cast<int64_t>(sizeof(E)));
-        } else if constexpr (kTerms == 1) {
+        } else if constexpr (kKPerUnit == 1) {
             for (int64_t x = 0; x < count; ++x) to[x] = unit(from[x]);
         } else {
-            using Bits = std::conditional_t<kTerms == 2, uint16_t, uint8_t>;
+            using Bits = std::conditional_t<kKPerUnit == 2, uint16_t, uint8_t>;
             const Bits* const bits = reinterpret_cast<const Bits*>(from);
-            const auto term = [&](int64_t t, int64_t x) {
-                return static_cast<uint32_t>(bits[t * k_step + x]) << 32 / kTerms * t;
+            const auto shifted_bits = [&](int64_t t, int64_t x) {
+                return static_cast<uint32_t>(bits[t * k_step + x]) << 32 / kKPerUnit * t;
             };
-            if (terms < kTerms) {
+            if (k_count < kKPerUnit) {
                 for (int64_t x = 0; x < count; ++x) {
                     to[x] = 0;
-                    for (int64_t t = 0; t < terms; ++t) to[x] |= term(t, x);
+                    for (int64_t t = 0; t < k_count; ++t) to[x] |= shifted_bits(t, x);
                 }
-            } else if constexpr (kTerms == 2) {
-                for (int64_t x = 0; x < count; ++x) to[x] = term(0, x) | term(1, x);
+            } else if constexpr (kKPerUnit == 2) {
+                for (int64_t x = 0; x < count; ++x) to[x] = shifted_bits(0, x) | shifted_bits(1, x);
             } else {
-                for (int64_t x = 0; x < count; ++x) to[x] = term(0, x) | term(1, x) | term(2, x) | term(3, x);
+                for (int64_t x = 0; x < count; ++x)
+                    to[x] = shifted_bits(0, x) | shifted_bits(1, x) | shifted_bits(2, x) | shifted_bits(3, x);
             }
         }
     }
@@ -139,74 +143,74 @@ struct Units {
 
 // --- panels ---
 
-// kWidth units for each step along k, kPitch apart.
+// Packs kWidth units for each step along k, kPitch apart.
 template <class T, Packing kPacking, int kWidth, int kPitch = kWidth>
-BK_HD void pack_across(const matmul_element_t<T>* from, int64_t k_step, int64_t count, int64_t depth,
-                       typename PackedUnit<kPacking>::Unit* to) {
-    using Of = Units<T, kPacking>;
-    for (int64_t k = 0; k < depth; k += Of::kTerms, to += kPitch) {
-        const int64_t terms = std::min<int64_t>(depth - k, Of::kTerms);
+BK_HD void pack_mn_major(const matmul_element_t<T>* from, int64_t k_step, int64_t count, int64_t depth,
+                         typename PackedUnit<kPacking>::Unit* to) {
+    using Conversion = Units<T, kPacking>;
+    for (int64_t k = 0; k < depth; k += Conversion::kKPerUnit, to += kPitch) {
+        const int64_t k_count = std::min<int64_t>(depth - k, Conversion::kKPerUnit);
         if (count == kWidth) {
-            Of::across(from + k * k_step, k_step, terms, kWidth, to);
+            Conversion::convert_mn_major(from + k * k_step, k_step, k_count, kWidth, to);
         } else {
-            Of::across(from + k * k_step, k_step, terms, count, to);
+            Conversion::convert_mn_major(from + k * k_step, k_step, k_count, count, to);
             for (int64_t x = count; x < kWidth; ++x) to[x] = 0;
         }
     }
 }
 
-// A panel of A: rows of units along k, or turned.
+// Packs a panel of A: rows of units along k, or MR units for each k.
 template <class T, Packing kPacking, int kBytes>
 BK_HD void pack_rows(const matmul_element_t<T>* from, const MatrixStrides& at, int64_t rows, int64_t depth,
                      typename PackedUnit<kPacking>::Unit* to) {
-    using Of = Units<T, kPacking>;
-    constexpr int kRows = BlockShape<kBytes, typename Of::Unit>::kRows;
-    const int64_t units = ceil_div<int64_t>(depth, Of::kTerms);
+    using Conversion = Units<T, kPacking>;
+    constexpr int kRows = MicrotileShape<kBytes, typename Conversion::Unit>::kMr;
+    const int64_t units = ceil_div<int64_t>(depth, Conversion::kKPerUnit);
     if (at.column == 1) {
-        for (int64_t i = 0; i < rows; ++i) Of::along(from + i * at.row, depth, to + i * units);
+        for (int64_t i = 0; i < rows; ++i) Conversion::convert_k_major(from + i * at.row, depth, to + i * units);
         for (int64_t x = rows * units; x < kRows * units; ++x) to[x] = 0;
     } else {
-        pack_across<T, kPacking, kRows>(from, at.column, rows, depth, to);
+        pack_mn_major<T, kPacking, kRows>(from, at.column, rows, depth, to);
     }
     if constexpr (PackedUnit<kPacking>::kIsQuads)
         for (int64_t x = 0; x < kRows * units; ++x) to[x] ^= 0x80808080u;
-    if constexpr (kPacking == Packing::kBf16Pairs) note_least(to, units * kRows);
+    if constexpr (kPacking == Packing::kBf16Pairs) write_panel_min(to, units * kRows);
 }
 
-// A panel of B: for each unit along k, those of columns. Of a gated product half of them are of the other B, behind the first.
+// Packs a panel of B: NR units for each k. A gated GEMM has the other B in the second half.
 template <class T, Packing kPacking, int kBytes>
 BK_HD void pack_columns(const matmul_element_t<T>* from, const matmul_element_t<T>* gate, const MatrixStrides& at,
                         int64_t columns, int64_t depth, typename PackedUnit<kPacking>::Unit* to) {
-    using Of = Units<T, kPacking>;
-    using Unit = typename Of::Unit;
-    constexpr int kColumns = BlockShape<kBytes, Unit>::kColumns, kHalf = kColumns / 2;
-    const int64_t units = ceil_div<int64_t>(depth, Of::kTerms);
+    using Conversion = Units<T, kPacking>;
+    using Unit = typename Conversion::Unit;
+    constexpr int kColumns = MicrotileShape<kBytes, Unit>::kNr, kHalf = kColumns / 2;
+    const int64_t units = ceil_div<int64_t>(depth, Conversion::kKPerUnit);
     const bool is_gated = kMayBeGated<T> && gate != nullptr;
     if (at.column == 1) {
         if (is_gated) {
-            pack_across<T, kPacking, kHalf, kColumns>(from, at.row, columns, depth, to);
-            pack_across<T, kPacking, kHalf, kColumns>(gate, at.row, columns, depth, to + kHalf);
+            pack_mn_major<T, kPacking, kHalf, kColumns>(from, at.row, columns, depth, to);
+            pack_mn_major<T, kPacking, kHalf, kColumns>(gate, at.row, columns, depth, to + kHalf);
         } else {
-            pack_across<T, kPacking, kColumns>(from, at.row, columns, depth, to);
+            pack_mn_major<T, kPacking, kColumns>(from, at.row, columns, depth, to);
         }
     } else {
-        const int64_t lines = is_gated ? kColumns : columns;
-        pack_turned<kBytes>(lines, units, kColumns, to, [&](int64_t j, int64_t u, int64_t count, Unit* line) {
-            const int64_t k = u * Of::kTerms, own = is_gated && j >= kHalf ? j - kHalf : j;
-            const int64_t terms = std::min<int64_t>(depth - k, count * Of::kTerms);
-            const auto* const place = (is_gated && j >= kHalf ? gate : from) + own * at.column + k * at.row;
-            if (is_gated && own >= columns)
-                std::memset(line, 0, static_cast<size_t>(count) * sizeof(Unit));
-            else if (Of::kIsUnits && terms % (16 * Of::kTerms) == 0)
-                return reinterpret_cast<const Unit*>(place);
+        const int64_t rows = is_gated ? kColumns : columns;
+        pack_transposed<kBytes>(rows, units, kColumns, to, [&](int64_t j, int64_t u, int64_t count, Unit* buffer) {
+            const int64_t k = u * Conversion::kKPerUnit, column = is_gated && j >= kHalf ? j - kHalf : j;
+            const int64_t k_count = std::min<int64_t>(depth - k, count * Conversion::kKPerUnit);
+            const auto* const source = (is_gated && j >= kHalf ? gate : from) + column * at.column + k * at.row;
+            if (is_gated && column >= columns)
+                std::memset(buffer, 0, static_cast<size_t>(count) * sizeof(Unit));
+            else if (Conversion::kIsUnits && k_count % (16 * Conversion::kKPerUnit) == 0)
+                return reinterpret_cast<const Unit*>(source);
             else
-                Of::along(place, terms, line);
-            return static_cast<const Unit*>(line);
+                Conversion::convert_k_major(source, k_count, buffer);
+            return static_cast<const Unit*>(buffer);
         });
     }
-    if constexpr (kPacking == Packing::kBf16Pairs) note_least(to, units * kColumns);
-    if constexpr (kPacking == Packing::kS8Quads) note_sums_s8(to, units);
-    if constexpr (kPacking == Packing::kU8Quads) note_sums_u8(to, units);
+    if constexpr (kPacking == Packing::kBf16Pairs) write_panel_min(to, units * kColumns);
+    if constexpr (kPacking == Packing::kS8Quads) write_column_sums_s8(to, units);
+    if constexpr (kPacking == Packing::kU8Quads) write_column_sums_u8(to, units);
 }
 
 }  // namespace bk

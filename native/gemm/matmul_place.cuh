@@ -1,5 +1,4 @@
-// Which part of a problem a block of a product's kernel computes: a tile of one matrix, of one group of rows or over one group
-// of terms, or a tile of sums over a part of the terms.
+// Tile scheduler: maps a block to its tile of a matrix, of a group of rows, of a group along k, or of a slice of K.
 #pragma once
 
 #include <cstdint>
@@ -9,35 +8,36 @@
 
 namespace bk {
 
-// Sums in `count` parts, of `span` terms each but the last: part s of matrix g lies, by rows, at (g * count + s) * m * n.
+// Split-K partials: `count` slices of `slice_k` K elements, the last one shorter. The m x n partial of slice s of
+// matrix g is at (g * count + s) * m * n.
 template <class S>
-struct MatmulParts {
-    S* sums = nullptr;
-    int64_t span = 0, count = 1;
+struct SplitK {
+    S* partials = nullptr;
+    int64_t slice_k = 0, count = 1;
 };
 
-// Rows [row, end) from a tile's first and columns [column, width), of the matrices numbered `matrix`, and terms [first, first +
-// terms). A block that has nothing to do has no rows.
-struct MatmulPlace {
-    int64_t matrix = 0, row = 0, column = 0, end = 0, width = 0, first = 0, terms = 0, part = 0;
+// A tile starts at [row, column] of matrix number `matrix` and ends at row_end and column_end; it sums K elements
+// [k_begin, k_begin + k_extent). A block with nothing to do has row_end 0.
+struct TileCoord {
+    int64_t matrix = 0, row = 0, column = 0, row_end = 0, column_end = 0, k_begin = 0, k_extent = 0, slice = 0;
 };
 
-// Tile number `index` of a matrix, which `down` and `across` tiles of `side` rows and `columns` cover. Tiles that are computed
-// at a time lie together, so that they share what they read.
-BK_DEVICE void place_tile(MatmulPlace& place, int64_t index, int64_t down, int64_t across, int side, int columns) {
-    constexpr int64_t kTogether = 8;
-    const int64_t band = index / (kTogether * across), left = down - band * kTogether;
-    const int64_t height = left < kTogether ? left : kTogether, in_band = index % (kTogether * across);
-    place.row = (band * kTogether + in_band % height) * side;
-    place.column = in_band / height * columns;
+// Sets the tile number `index` of a matrix of tiles_m x tiles_n tiles. Concurrent tiles are close in both directions,
+// so that they share operands in L2.
+BK_DEVICE void set_tile(TileCoord& coord, int64_t index, int64_t tiles_m, int64_t tiles_n, int side, int columns) {
+    constexpr int64_t kGroupHeight = 8;
+    const int64_t group = index / (kGroupHeight * tiles_n), rows_left = tiles_m - group * kGroupHeight;
+    const int64_t height = rows_left < kGroupHeight ? rows_left : kGroupHeight, in_group = index % (kGroupHeight * tiles_n);
+    coord.row = (group * kGroupHeight + in_group % height) * side;
+    coord.column = in_group / height * columns;
 }
 
-// Tile number `index` of all groups of rows, those of each on their own. Rows before the first group, and behind the last, are
-// groups without terms. Every warp searches, 32 groups at a time.
+// Finds tile number `index` of all groups of rows. Rows before the first group and behind the last become groups with
+// k_extent 0. Every warp searches, 32 groups at a time.
 template <class T>
-BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t across, int side, int columns) {
+BK_DEVICE TileCoord find_grouped_tile(const Matmul<T>& p, uint32_t index, uint32_t tiles_n, int side, int columns) {
     const int lane = static_cast<int>(threadIdx.x) % 32;
-    MatmulPlace place;
+    TileCoord coord;
     uint32_t before = 0;
     for (int64_t base = -1; base <= p.batch; base += 32) {
         const int64_t g = base + lane;
@@ -46,13 +46,14 @@ BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t
             begin = g < 0 ? 0 : group_offset(p.offsets, g, p.m);
             end = g == p.batch ? p.m : group_offset(p.offsets, g + 1, p.m);
         }
-        const uint32_t down = end > begin ? static_cast<uint32_t>((end - begin + side - 1) / side) : 0, tiles = down * across;
+        const uint32_t tiles_m = end > begin ? static_cast<uint32_t>((end - begin + side - 1) / side) : 0,
+                       tiles = tiles_m * tiles_n;
         uint32_t sum = tiles;
         for (int distance = 1; distance < 32; distance *= 2) {
             const uint32_t other = __shfl_up_sync(~0u, sum, distance, 32);
             if (lane >= distance) sum += other;
         }
-        const uint32_t own = index - (before + sum - tiles);  // large where it is not of this group
+        const uint32_t own = index - (before + sum - tiles);  // large if the tile is not in this group
         uint32_t found = own < tiles ? static_cast<uint32_t>(lane) + 1 : 0;
         for (int distance = 1; distance < 32; distance *= 2) {
             const uint32_t other = __shfl_xor_sync(~0u, found, distance);
@@ -61,70 +62,70 @@ BK_DEVICE MatmulPlace place_in_rows(const Matmul<T>& p, uint32_t index, uint32_t
         if (found != 0) {
             const int from = static_cast<int>(found) - 1;
             const int64_t group = base + from;
-            const bool has_terms = group >= 0 && group < p.batch;
-            begin = __shfl_sync(~0u, static_cast<uint32_t>(begin), from, 32);  // of 31 bits, as extents are
-            place.end = __shfl_sync(~0u, static_cast<uint32_t>(end), from, 32);
-            place_tile(place, __shfl_sync(~0u, own, from, 32), __shfl_sync(~0u, down, from, 32), across, side, columns);
-            place.row += begin;
-            place.matrix = has_terms ? group : 0;
-            place.width = p.n;
-            place.terms = has_terms ? p.k : 0;
-            return place;
+            const bool has_k = group >= 0 && group < p.batch;
+            begin = __shfl_sync(~0u, static_cast<uint32_t>(begin), from, 32);  // 31-bit, as extents are
+            coord.row_end = __shfl_sync(~0u, static_cast<uint32_t>(end), from, 32);
+            set_tile(coord, __shfl_sync(~0u, own, from, 32), __shfl_sync(~0u, tiles_m, from, 32), tiles_n, side, columns);
+            coord.row += begin;
+            coord.matrix = has_k ? group : 0;
+            coord.column_end = p.n;
+            coord.k_extent = has_k ? p.k : 0;
+            return coord;
         }
         before += __shfl_sync(~0u, sum, 31, 32);
     }
-    return place;
+    return coord;
 }
 
 template <class T, class S>
-BK_DEVICE MatmulPlace find_place(const Matmul<T>& p, const MatmulParts<S>& parts, int64_t down, int64_t across, int side,
-                                 int columns) {
+BK_DEVICE TileCoord coord_of_block(const Matmul<T>& p, const SplitK<S>& split, int64_t tiles_m, int64_t tiles_n, int side,
+                                   int columns) {
     const int64_t index = blockIdx.x;
     if (p.grouped == Grouped::kRows)
-        return place_in_rows(p, static_cast<uint32_t>(index), static_cast<uint32_t>(across), side, columns);
-    MatmulPlace place;
-    place.matrix = index / (down * across);
-    place_tile(place, index % (down * across), down, across, side, columns);
-    place.end = p.m;
-    place.width = p.n;
-    place.terms = p.k;
+        return find_grouped_tile(p, static_cast<uint32_t>(index), static_cast<uint32_t>(tiles_n), side, columns);
+    TileCoord coord;
+    coord.matrix = index / (tiles_m * tiles_n);
+    set_tile(coord, index % (tiles_m * tiles_n), tiles_m, tiles_n, side, columns);
+    coord.row_end = p.m;
+    coord.column_end = p.n;
+    coord.k_extent = p.k;
     if (p.sizes != nullptr) {
-        const MatmulExtents own = p.extents_of(place.matrix);
-        place.end = place.row < own.m && place.column < own.n ? own.m : 0;
-        place.width = own.n;
-        place.terms = own.k;
-    } else if (p.grouped == Grouped::kTerms) {
-        place.first = group_offset(p.offsets, place.matrix, p.k);
-        const int64_t terms = group_offset(p.offsets, place.matrix + 1, p.k) - place.first;
-        place.terms = terms < 0 ? 0 : terms;
-    } else if (parts.count > 1) {
-        place.part = place.matrix % parts.count;
-        place.matrix /= parts.count;
-        place.first = place.part * parts.span;
-        place.terms = p.k - place.first < parts.span ? p.k - place.first : parts.span;
+        const MatmulExtents own = p.extents_of(coord.matrix);
+        coord.row_end = coord.row < own.m && coord.column < own.n ? own.m : 0;
+        coord.column_end = own.n;
+        coord.k_extent = own.k;
+    } else if (p.grouped == Grouped::kK) {
+        coord.k_begin = group_offset(p.offsets, coord.matrix, p.k);
+        const int64_t extent = group_offset(p.offsets, coord.matrix + 1, p.k) - coord.k_begin;
+        coord.k_extent = extent < 0 ? 0 : extent;
+    } else if (split.count > 1) {
+        coord.slice = coord.matrix % split.count;
+        coord.matrix /= split.count;
+        coord.k_begin = coord.slice * split.slice_k;
+        coord.k_extent = p.k - coord.k_begin < split.slice_k ? p.k - coord.k_begin : split.slice_k;
     }
-    return place;
+    return coord;
 }
 
-// The first of a place's terms of an operand, whose terms are `along` elements apart. Of none no list is read, which may be
-// empty.
+// First K element of the tile in an operand, whose K elements are k_stride apart. The pointer array is not read if the
+// tile has none: it may be empty.
 template <class E>
-BK_DEVICE const E* first_term(const E* base, const MatrixStrides& at, int64_t along, const MatmulPlace& place) {
-    return place.terms > 0 ? at.matrix(base, place.matrix) + place.first * along : base;
+BK_DEVICE const E* first_k_element(const E* base, const MatrixStrides& at, int64_t k_stride, const TileCoord& coord) {
+    return coord.k_extent > 0 ? at.matrix(base, coord.matrix) + coord.k_begin * k_stride : base;
 }
 
-// Blocks of a grid, in tiles: at most, where the device alone knows the groups.
+// Row tiles of the grid: an upper bound if only the device knows the groups.
 template <class T>
-int64_t count_down(const Matmul<T>& p, int side) {
+int64_t count_row_tiles(const Matmul<T>& p, int side) {
     if (p.grouped == Grouped::kRows) return p.m / side + p.batch + 2;
     return ceil_div<int64_t>(p.m, side);
 }
 
-// Where two sums go that are parts.
+// Stores two adjacent split-K partial sums.
 template <class S>
-BK_DEVICE void store_part(const MatmulParts<S>& parts, const MatmulPlace& place, int64_t m, int64_t n, int64_t row,
-                          int64_t column, S first, S second) {
-    S* const to = parts.sums + ((place.matrix * parts.count + place.part) * m + row) * n + column;
+BK_DEVICE void store_partial(const SplitK<S>& split, const TileCoord& coord, int64_t m, int64_t n, int64_t row, int64_t column,
+                             S first, S second) {
+    S* const to = split.partials + ((coord.matrix * split.count + coord.slice) * m + row) * n + column;
     to[0] = first;
     if (column + 1 < n) to[1] = second;
 }

@@ -1,8 +1,9 @@
-// Products of matrices by warp groups: wgmma over tiles that bulk tensor copies bring, several stages ahead. sm_90a alone.
+// Persistent warp-specialised Hopper GEMM. sm_90a alone.
 //
-// A block computes one tile of 128 rows after another: a warp asks for boxes of A and B, another brings the scales of blocks,
-// two groups of four warps have 64 rows each, with all columns of the tile in registers. Two blocks of a cluster may have tiles
-// below one another: each asks for half of their columns of B, for both. Sums of a tile are added in the order of k.
+// A block computes 128-row tiles one after another: one producer warp issues TMA loads into a ring of kStages stages,
+// another loads block scales, and two consumer warpgroups run wgmma on 64 rows each, with all columns of the tile in
+// registers. Clusters of two blocks compute vertically adjacent tiles: each loads half of B and multicasts it. Each
+// tile accumulates in the order of k.
 #include <algorithm>
 #include <cstdint>
 
@@ -18,434 +19,438 @@
 namespace bk {
 namespace {
 
-constexpr int kGroupThreads = 128, kGroups = 2, kBlockThreads = (kGroups + 1) * kGroupThreads;
+constexpr int kWarpgroupThreads = 128, kConsumers = 2, kBlockThreads = (kConsumers + 1) * kWarpgroupThreads;
 constexpr int kStageBarriers = 2;
-// Of a stage, the scales of the rows of A and of blocks of columns.
-constexpr int kScalePitch = static_cast<int>(kGroupRows) + 4;
+// Floats of a stage's block scales: those of the rows of A and of blocks of columns.
+constexpr int kScalePitch = static_cast<int>(kWgmmaRows) + 4;
 
 template <class T, int kColumns>
-struct GroupTile {
-    static constexpr bool kHasRests = std::is_same_v<T, tf32x3>;  // a stage has what TF32 leaves of its factors behind them
-    static constexpr int kABytes = static_cast<int>(kGroupRows) * kSwizzleBytes, kBBytes = kColumns * kSwizzleBytes;
-    static constexpr int kBytes = kABytes + kBBytes, kPitch = kHasRests ? 2 * kBytes : kBytes;
-    static constexpr int kStages = kHasRests ? 2 : kColumns == 256 ? 4 : 6;
-    static constexpr int kBandBytes = kGroups * kGroupThreads / 32 * 16 * kBandPitch * 4;
+struct WgmmaTile {
+    static constexpr bool kHasResiduals = std::is_same_v<T, tf32x3>;  // 3xTF32: a stage also holds the residuals
+    static constexpr int kABytes = static_cast<int>(kWgmmaRows) * kSwizzleBytes, kBBytes = kColumns * kSwizzleBytes;
+    static constexpr int kBytes = kABytes + kBBytes, kPitch = kHasResiduals ? 2 * kBytes : kBytes;
+    static constexpr int kStages = kHasResiduals ? 2 : kColumns == 256 ? 4 : 6;
+    static constexpr int kStagingBytes = kConsumers * kWarpgroupThreads / 32 * 16 * kStagingPitch * 4;
     static constexpr int kScaleBytes = kIsScaled<T> ? kStages * kScalePitch * 4 : 0;
     static constexpr int kShared =
-        kStages * (kPitch + kStageBarriers * 8) + kBandBytes + kScaleBytes + 1024;  // the tiles are aligned to so many
-    static constexpr int kHalf = kColumns / 2;                                      // columns of the box of B, and of the gate
+        kStages * (kPitch + kStageBarriers * 8) + kStagingBytes + kScaleBytes + 1024;  // tiles are 1024-byte aligned
+    static constexpr int kHalf = kColumns / 2;  // columns of the box of B, and of the gate
 };
 
-// What the kernel is launched with beside the product: maps of A, B and the gate, how the operands lie, and the blocks of a
-// cluster, 1 or 2.
-struct GroupOperands {
+// Tensor maps, operand layouts and the cluster size, 1 or 2.
+struct TmaOperands {
     TensorMap a, b, gate;
-    bool a_is_wide, b_is_wide, a_has_batch, b_has_batch;
+    bool a_is_mn_major, b_is_mn_major, a_has_batch, b_has_batch;
     int blocks;
 };
 
-// Tile number `index` of those that a cluster has at a time, and of these the block's.
+// This block's tile, out of tile number `index` of its cluster.
 template <class T>
-BK_DEVICE MatmulPlace find_group_place(const Matmul<T>& p, int64_t index, int64_t down, int64_t across, int columns, int blocks,
-                                       int rank) {
+BK_DEVICE TileCoord schedule_tile(const Matmul<T>& p, int64_t index, int64_t tiles_m, int64_t tiles_n, int columns, int blocks,
+                                  int rank) {
     if (p.grouped == Grouped::kRows)
-        return place_in_rows(p, static_cast<uint32_t>(index), static_cast<uint32_t>(across), kGroupRows, columns);
-    MatmulPlace place;
-    place.matrix = index / (down * across);
-    place_tile(place, index % (down * across), down, across, blocks * static_cast<int>(kGroupRows), columns);
-    place.row += rank * kGroupRows;
-    place.end = p.m;
-    place.terms = p.k;
-    if (p.grouped == Grouped::kTerms) {
-        place.first = group_offset(p.offsets, place.matrix, p.k);
-        const int64_t terms = group_offset(p.offsets, place.matrix + 1, p.k) - place.first;
-        place.terms = terms < 0 ? 0 : terms;
+        return find_grouped_tile(p, static_cast<uint32_t>(index), static_cast<uint32_t>(tiles_n), kWgmmaRows, columns);
+    TileCoord coord;
+    coord.matrix = index / (tiles_m * tiles_n);
+    set_tile(coord, index % (tiles_m * tiles_n), tiles_m, tiles_n, blocks * static_cast<int>(kWgmmaRows), columns);
+    coord.row += rank * kWgmmaRows;
+    coord.row_end = p.m;
+    coord.k_extent = p.k;
+    if (p.grouped == Grouped::kK) {
+        coord.k_begin = group_offset(p.offsets, coord.matrix, p.k);
+        const int64_t k_extent = group_offset(p.offsets, coord.matrix + 1, p.k) - coord.k_begin;
+        coord.k_extent = k_extent < 0 ? 0 : k_extent;
     }
-    return place;
+    return coord;
 }
 
-// Everything that one thread asks for of one tile; of B, in a cluster of two, the half of its rank.
+// Producer: one thread issues all TMA loads of a stage; in a cluster of two only its rank's half of B.
 template <class T, int kColumns>
-BK_DEVICE void copy_stage(char* to, const GroupOperands& operands, const MatmulPlace& place, bool is_gated, int k,
+BK_DEVICE void load_stage(char* to, const TmaOperands& operands, const TileCoord& coord, bool is_gated, int k,
                           uint64_t* barrier, int rank) {
-    using Tile = GroupTile<T, kColumns>;
-    constexpr int kBox = 64 * kSwizzleBytes;  // of a wide operand
-    const int a_matrix = operands.a_has_batch ? static_cast<int>(place.matrix) : 0;
-    const int b_matrix = operands.b_has_batch ? static_cast<int>(place.matrix) : 0;
-    const int row = static_cast<int>(place.row), column = static_cast<int>(place.column);
+    using Tile = WgmmaTile<T, kColumns>;
+    constexpr int kBox = 64 * kSwizzleBytes;  // of an MN-major operand
+    const int a_matrix = operands.a_has_batch ? static_cast<int>(coord.matrix) : 0;
+    const int b_matrix = operands.b_has_batch ? static_cast<int>(coord.matrix) : 0;
+    const int row = static_cast<int>(coord.row), column = static_cast<int>(coord.column);
     arrive_expecting(barrier, Tile::kBytes);
-    if (operands.a_is_wide) {
-        start_box_copy(to, operands.a, row, k, a_matrix, barrier);
-        start_box_copy(to + kBox, operands.a, row + 64, k, a_matrix, barrier);
+    if (operands.a_is_mn_major) {
+        tma_load(to, operands.a, row, k, a_matrix, barrier);
+        tma_load(to + kBox, operands.a, row + 64, k, a_matrix, barrier);
     } else {
-        start_box_copy(to, operands.a, k, row, a_matrix, barrier);
+        tma_load(to, operands.a, k, row, a_matrix, barrier);
     }
     const bool is_shared = operands.blocks > 1;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
         if (is_shared && half != rank) continue;
         const TensorMap& map = half == 1 && is_gated ? operands.gate : operands.b;
-        const int at = half == 1 && !is_gated ? column + Tile::kHalf : column;
+        const int first_row = half == 1 && !is_gated ? column + Tile::kHalf : column;
         char* const b = to + Tile::kABytes + half * (Tile::kBBytes / 2);
-        const auto copy = [&](char* place_of_box, int first, int line) {
+        const auto issue_load = [&](char* box_address, int inner, int outer) {
             if (is_shared)
-                start_shared_box_copy(place_of_box, map, first, line, b_matrix, barrier, 3);
+                tma_load_multicast(box_address, map, inner, outer, b_matrix, barrier, 3);
             else
-                start_box_copy(place_of_box, map, first, line, b_matrix, barrier);
+                tma_load(box_address, map, inner, outer, b_matrix, barrier);
         };
-        if (operands.b_is_wide) {
+        if (operands.b_is_mn_major) {
 #pragma unroll
-            for (int i = 0; i < kColumns / 128; ++i) copy(b + i * kBox, at + 64 * i, k);
+            for (int i = 0; i < kColumns / 128; ++i) issue_load(b + i * kBox, first_row + 64 * i, k);
         } else {
-            copy(b, k, at);
+            issue_load(b, k, first_row);
         }
     }
 }
 
-// Asks the cache for what the results of a tile are added to, line by line, while its sums are made.
+// Prefetches the C or residual tile into L2 during the main loop.
 template <class T>
-BK_DEVICE void ask_for_tile(const Matmul<T>& p, const matmul_result_t<T>* from, const MatrixStrides& at,
-                            const MatmulPlace& place, int columns, int lane) {
+BK_DEVICE void prefetch_tile(const Matmul<T>& p, const matmul_result_t<T>* from, const MatrixStrides& strides,
+                             const TileCoord& coord, int columns, int lane) {
     const Epilogue<T>& e = p.epilogue;
     const int bytes = e.is_wide ? static_cast<int>(sizeof(float)) : static_cast<int>(sizeof(matmul_result_t<T>));
-    const int width = static_cast<int>(min(static_cast<int64_t>(columns), p.n - place.column)) * bytes;
-    const int rows = static_cast<int>(min(kGroupRows, place.end - place.row));  // none below the last
-    const char* const first = reinterpret_cast<const char*>(e.matrix(from, at, place.matrix)) + place.column * bytes;
+    const int width = static_cast<int>(min(static_cast<int64_t>(columns), p.n - coord.column)) * bytes;
+    const int rows = static_cast<int>(min(kWgmmaRows, coord.row_end - coord.row));  // none below the last row
+    const char* const first = reinterpret_cast<const char*>(e.matrix(from, strides, coord.matrix)) + coord.column * bytes;
 #pragma unroll 1
     for (int i = lane; i < rows; i += 32)
 #pragma unroll 1
-        for (int byte = 0; byte < width; byte += kLineBytes) prefetch_line(first + (place.row + i) * at.row * bytes + byte);
+        for (int byte = 0; byte < width; byte += kLineBytes)
+            prefetch_line(first + (coord.row + i) * strides.row * bytes + byte);
 }
 
-// Factors of f32 that a stage brought, rounded to TF32 where they lie by both groups together, each thread 16 bytes of as many
-// as there are threads, and so on; and what that leaves of them. The instruction would cut off what TF32 has not.
+// Rounds a stage of f32 operands to TF32 in place, by both warpgroups together, and stores the residuals: wgmma would
+// truncate.
 template <class T, int kColumns>
 BK_DEVICE void round_stage(char* stage) {
-    using Tile = GroupTile<T, kColumns>;
-    constexpr int kThreads = kGroups * kGroupThreads, kRounds = Tile::kBytes / 16 / kThreads;
+    using Tile = WgmmaTile<T, kColumns>;
+    constexpr int kThreads = kConsumers * kWarpgroupThreads, kVectorsPerThread = Tile::kBytes / 16 / kThreads;
     uint4* const own = reinterpret_cast<uint4*>(stage) + threadIdx.x;
 #pragma unroll 4
-    for (int i = 0; i < kRounds; ++i) {
+    for (int i = 0; i < kVectorsPerThread; ++i) {
         const uint4 four = own[i * kThreads];
         const uint4 rounded =
             make_uint4(round_to_tf32(four.x), round_to_tf32(four.y), round_to_tf32(four.z), round_to_tf32(four.w));
         own[i * kThreads] = rounded;
-        if constexpr (Tile::kHasRests)
+        if constexpr (Tile::kHasResiduals)
             own[i * kThreads + Tile::kBytes / 16] =
-                make_uint4(rest_of_tf32(four.x, rounded.x), rest_of_tf32(four.y, rounded.y), rest_of_tf32(four.z, rounded.z),
-                           rest_of_tf32(four.w, rounded.w));
+                make_uint4(tf32_residual(four.x, rounded.x), tf32_residual(four.y, rounded.y), tf32_residual(four.z, rounded.z),
+                           tf32_residual(four.w, rounded.w));
     }
-    publish_writes();
-    wait_for_groups<kThreads>();
+    fence_async_proxy();
+    sync_consumers<kThreads>();
 }
 
-// The steps of one stage, which begin with its first sums or add to those that are there. With rests small products come first.
-template <class T, int kColumns, bool kAIsWide, bool kBIsWide, class Sum>
-BK_DEVICE void add_stage(Sum (&sums)[kColumns / 2], char* tiles, int at, int group, bool adds) {
-    using Tile = GroupTile<T, kColumns>;
-    using Step = GroupStep<matmul_element_t<T>, kColumns>;
-    constexpr int kAdvanceDeep = 32, kAdvanceWide = 16 * kSwizzleBytes, kAcross = 64 * kSwizzleBytes;
-    const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(at * Tile::kPitch);
-    const uint32_t a = stage + static_cast<uint32_t>(group * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
+// Issues the wgmmas of one stage. 3xTF32 adds the residual products first.
+template <class T, int kColumns, bool kAIsMnMajor, bool kBIsMnMajor, class Sum>
+BK_DEVICE void issue_mma(Sum (&sums)[kColumns / 2], char* tiles, int stage_index, int warpgroup, bool accumulates) {
+    using Tile = WgmmaTile<T, kColumns>;
+    using Step = Wgmma<matmul_element_t<T>, kColumns>;
+    constexpr int kAdvanceKMajor = 32, kAdvanceMnMajor = 16 * kSwizzleBytes, kAcross = 64 * kSwizzleBytes;
+    const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(stage_index * Tile::kPitch);
+    const uint32_t a = stage + static_cast<uint32_t>(warpgroup * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
     const auto add = [&](uint32_t a_tile, uint32_t b_tile, bool adds_to) {
 #pragma unroll
         for (int part = 0; part < kSwizzleBytes / 32; ++part)
-            Step::template run<kAIsWide, kBIsWide>(
-                sums, operand_descriptor(a_tile + part * (kAIsWide ? kAdvanceWide : kAdvanceDeep), kAcross),
-                operand_descriptor(b_tile + part * (kBIsWide ? kAdvanceWide : kAdvanceDeep), kAcross), adds_to || part > 0);
+            Step::template run<kAIsMnMajor, kBIsMnMajor>(
+                sums, smem_descriptor(a_tile + part * (kAIsMnMajor ? kAdvanceMnMajor : kAdvanceKMajor), kAcross),
+                smem_descriptor(b_tile + part * (kBIsMnMajor ? kAdvanceMnMajor : kAdvanceKMajor), kAcross),
+                adds_to || part > 0);
     };
-    begin_steps();
-    if constexpr (Tile::kHasRests) {
-        add(a + Tile::kBytes, b, adds);
+    wgmma_fence();
+    if constexpr (Tile::kHasResiduals) {
+        add(a + Tile::kBytes, b, accumulates);
         add(a, b + Tile::kBytes, true);
     }
-    add(a, b, adds || Tile::kHasRests);
-    end_steps();
+    add(a, b, accumulates || Tile::kHasResiduals);
+    wgmma_commit();
 }
 
-// Writes zeros over terms of a stage from number `terms` on, which are those of another group: of wide operands 128 bytes for
-// each term of a box.
+// Zeros K elements from `k_extent` on in the boxes of a stage, which belong to the next group; MN-major boxes have 128
+// bytes for each.
 template <class T, int kColumns>
-BK_DEVICE void clear_terms(char* stage, int terms) {
-    constexpr int kThreads = kGroups * kGroupThreads, kBoxTerms = 64,
-                  kBoxes = GroupTile<T, kColumns>::kBytes / kSwizzleBytes / kBoxTerms;
+BK_DEVICE void zero_k_tail(char* stage, int k_extent) {
+    constexpr int kThreads = kConsumers * kWarpgroupThreads, kBoxK = 64,
+                  kBoxes = WgmmaTile<T, kColumns>::kBytes / kSwizzleBytes / kBoxK;
     constexpr int kWords = kSwizzleBytes / 16;
-    const int words = (kBoxTerms - terms) * kWords;
+    const int words = (kBoxK - k_extent) * kWords;
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < kBoxes * words; i += kThreads) {
-        const int word = (i / words * kBoxTerms + terms) * kWords + i % words;
+        const int word = (i / words * kBoxK + k_extent) * kWords + i % words;
         reinterpret_cast<uint4*>(stage)[word] = make_uint4(0, 0, 0, 0);
     }
-    publish_writes();
-    wait_for_groups<kThreads>();
+    fence_async_proxy();
+    sync_consumers<kThreads>();
 }
 
-// The sums of a group's 64 rows over all terms of a tile, of which the last stage has `rest` if that is not 0.
-template <class T, int kColumns, bool kAIsWide, bool kBIsWide, class Sum>
-BK_DEVICE void add_terms(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full, uint64_t* empty, StagePlace& at, int64_t steps,
-                         int rest, int group, int lane, int blocks) {
-    using Tile = GroupTile<T, kColumns>;
+// Main loop of a consumer warpgroup's 64 rows. The last stage has `k_tail` K elements if that is not 0.
+template <class T, int kColumns, bool kAIsMnMajor, bool kBIsMnMajor, class Sum>
+BK_DEVICE void mainloop(Sum (&sums)[kColumns / 2], char* tiles, uint64_t* full, uint64_t* empty, PipelineState& state,
+                        int64_t steps, int k_tail, int warpgroup, int lane, int blocks) {
+    using Tile = WgmmaTile<T, kColumns>;
     constexpr bool kIsRounded = std::is_same_v<matmul_element_t<T>, float>;
-    const auto receive = [&] {
-        wait_for_phase(full + at.stage, at.parity);
-        if constexpr (kIsRounded) round_stage<T, kColumns>(tiles + at.stage * Tile::kPitch);
+    const auto wait_full = [&] {
+        wait_for_phase(full + state.stage, state.parity);
+        if constexpr (kIsRounded) round_stage<T, kColumns>(tiles + state.stage * Tile::kPitch);
     };
-    int before = -1;
-    if (kIsRounded && steps > 0) receive();
+    int previous = -1;
+    if (kIsRounded && steps > 0) wait_full();
 #pragma unroll 1
     for (int64_t step = 0; step < steps; ++step) {
-        if (!kIsRounded) receive();
-        if constexpr (kAIsWide && kBIsWide)
-            if (rest != 0 && step + 1 == steps) clear_terms<T, kColumns>(tiles + at.stage * Tile::kPitch, rest);
-        add_stage<T, kColumns, kAIsWide, kBIsWide>(sums, tiles, at.stage, group, step > 0);
-        wait_for_steps<1>();  // those of the stage before, which may be filled again
-        if (before >= 0) free_stage(empty + before, blocks, lane);
-        before = at.stage;
-        at.advance(Tile::kStages);
-        if (kIsRounded && step + 1 < steps) receive();  // while the steps of this stage are under way
+        if (!kIsRounded) wait_full();
+        if constexpr (kAIsMnMajor && kBIsMnMajor)
+            if (k_tail != 0 && step + 1 == steps) zero_k_tail<T, kColumns>(tiles + state.stage * Tile::kPitch, k_tail);
+        issue_mma<T, kColumns, kAIsMnMajor, kBIsMnMajor>(sums, tiles, state.stage, warpgroup, step > 0);
+        wgmma_wait<1>();  // the previous stage's wgmma has retired: release its buffer
+        if (previous >= 0) consumer_release(empty + previous, blocks, lane);
+        previous = state.stage;
+        state.advance(Tile::kStages);
+        if (kIsRounded && step + 1 < steps) wait_full();  // while this stage's wgmma is in flight
     }
-    wait_for_steps<0>();
-    if (before >= 0) free_stage(empty + before, blocks, lane);
+    wgmma_wait<0>();
+    if (previous >= 0) consumer_release(empty + previous, blocks, lane);
 }
 
-// Whether sums of a stage are added up by themselves: those of fp8, whose steps keep about 14 bits of what they add up (arXiv
-// 2412.19437, 3.3.2).
+// Whether accumulators are promoted to f32 after each stage: fp8 wgmma keeps about 14 bits (arXiv 2412.19437, 3.3.2).
 template <class T>
-constexpr bool kHasTotals = kIsFp8<matmul_element_t<T>>;
+constexpr bool kIsPromoted = kIsFp8<matmul_element_t<T>>;
 
-// Whether stages bring the scales of their terms.
+// Whether stages carry block scales.
 template <class T>
-BK_DEVICE bool has_scales_of_blocks(const Matmul<T>& p) {
+BK_DEVICE bool has_block_scales(const Matmul<T>& p) {
     if constexpr (kIsScaled<T>) return p.epilogue.is_by_blocks();
     return false;
 }
 
-// The scales of the stages of one tile, by a warp, which loads those of a stage while it waits for its place.
+// One warp loads the scales of each stage of a tile into registers while it waits for the stage to be free.
 template <class T, int kColumns>
-BK_DEVICE void copy_scales(const Matmul<T>& p, const MatmulPlace& place, float* scales, uint64_t* full, uint64_t* empty,
-                           StagePlace& at, int64_t steps, int lane) {
-    constexpr int kRows = static_cast<int>(kGroupRows) / 32, kBlocks = kColumns / kScaleTerms;
+BK_DEVICE void load_scales(const Matmul<T>& p, const TileCoord& coord, float* scales, uint64_t* full, uint64_t* empty,
+                           PipelineState& state, int64_t steps, int lane) {
+    constexpr int kRows = static_cast<int>(kWgmmaRows) / 32, kBlocks = kColumns / kScaleBlock;
     for (int64_t step = 0; step < steps; ++step) {
-        float of_row[kRows], of_block = 0;
+        float row_scale[kRows], block_scale = 0;
         for (int i = 0; i < kRows; ++i)
-            of_row[i] = p.epilogue.scale_of_row(min(place.row + lane + 32 * i, place.end - 1), step);
-        if (lane < kBlocks) of_block = p.epilogue.scale_of_column(min(place.column + lane * kScaleTerms, p.n - 1), step);
-        wait_for_phase(empty + at.stage, at.parity ^ 1);
-        float* const to = scales + at.stage * kScalePitch;
-        for (int i = 0; i < kRows; ++i) to[lane + 32 * i] = of_row[i];
-        if (lane < kBlocks) to[kGroupRows + lane] = of_block;
+            row_scale[i] = p.epilogue.scale_of_row(min(coord.row + lane + 32 * i, coord.row_end - 1), step);
+        if (lane < kBlocks) block_scale = p.epilogue.scale_of_column(min(coord.column + lane * kScaleBlock, p.n - 1), step);
+        wait_for_phase(empty + state.stage, state.parity ^ 1);
+        float* const to = scales + state.stage * kScalePitch;
+        for (int i = 0; i < kRows; ++i) to[lane + 32 * i] = row_scale[i];
+        if (lane < kBlocks) to[kWgmmaRows + lane] = block_scale;
         __syncwarp();
-        if (lane == 0) arrive(full + at.stage);
-        at.advance(GroupTile<T, kColumns>::kStages);
+        if (lane == 0) arrive(full + state.stage);
+        state.advance(WgmmaTile<T, kColumns>::kStages);
     }
 }
 
-// Totals in f32 of sums over the 128 terms of a stage, a block of scales, which they have where they are by blocks; 128 columns
-// at a time. The groups take turns, so that one adds up its sums while the other's are made.
+// FP8 main loop: promotes the tensor-core accumulator to f32 every 128 K elements, applying block scales if present,
+// 128 columns at a time. The warpgroups alternate, so that one promotes while the other's wgmma runs.
 template <class T, int kColumns>
-BK_DEVICE void add_totals(float (&totals)[kColumns / 2], const Matmul<T>& p, char* tiles, uint64_t* full, uint64_t* empty,
-                          const float* scales, StagePlace& at, int64_t steps, int group, int lane, int blocks) {
-    using Tile = GroupTile<T, kColumns>;
-    constexpr int kPart = kScaleTerms, kParts = kColumns / kPart;
-    static_assert(kSwizzleBytes == kScaleTerms && kColumns % kPart == 0, "a stage is of one block of terms");
+BK_DEVICE void mainloop_promoted(float (&totals)[kColumns / 2], const Matmul<T>& p, char* tiles, uint64_t* full,
+                                 uint64_t* empty, const float* scales, PipelineState& state, int64_t steps, int warpgroup,
+                                 int lane, int blocks) {
+    using Tile = WgmmaTile<T, kColumns>;
+    constexpr int kPart = kScaleBlock, kParts = kColumns / kPart;
+    static_assert(kSwizzleBytes == kScaleBlock && kColumns % kPart == 0, "a stage is of one block of terms");
     for (int v = 0; v < kColumns / 2; ++v) totals[v] = 0;
 #pragma unroll 1
     for (int64_t step = 0; step < steps; ++step) {
-        float of_row[2] = {1, 1}, of_part[kParts];
-        for (int part = 0; part < kParts; ++part) of_part[part] = 1;
-        const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(at.stage * Tile::kPitch);
-        const uint32_t a = stage + static_cast<uint32_t>(group * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
-        wait_for_phase(full + at.stage, at.parity);
-        if (has_scales_of_blocks(p)) {
-            const float* const of_stage = scales + at.stage * kScalePitch;
+        float row_scale[2] = {1, 1}, part_scale[kParts];
+        for (int part = 0; part < kParts; ++part) part_scale[part] = 1;
+        const uint32_t stage = shared_address(tiles) + static_cast<uint32_t>(state.stage * Tile::kPitch);
+        const uint32_t a = stage + static_cast<uint32_t>(warpgroup * 64 * kSwizzleBytes), b = stage + Tile::kABytes;
+        wait_for_phase(full + state.stage, state.parity);
+        if (has_block_scales(p)) {
+            const float* const stage_scales = scales + state.stage * kScalePitch;
             const int row = static_cast<int>(threadIdx.x) / 32 * 16 + lane / 4;
-            for (int half = 0; half < 2; ++half) of_row[half] = of_stage[row + 8 * half];
-            for (int part = 0; part < kParts; ++part) of_part[part] = of_stage[kGroupRows + part];
+            for (int half = 0; half < 2; ++half) row_scale[half] = stage_scales[row + 8 * half];
+            for (int part = 0; part < kParts; ++part) part_scale[part] = stage_scales[kWgmmaRows + part];
         }
 #pragma unroll
         for (int part = 0; part < kParts; ++part) {
             float sums[kPart / 2];
-            wait_for_turn<kGroups * kGroupThreads>(group);
-            begin_steps();
+            order_barrier_wait<kConsumers * kWarpgroupThreads>(warpgroup);
+            wgmma_fence();
 #pragma unroll
             for (int i = 0; i < kSwizzleBytes; i += 32)
-                GroupStep<matmul_element_t<T>, kPart>::template run<false, false>(
-                    sums, operand_descriptor(a + i, 0), operand_descriptor(b + part * (kPart * kSwizzleBytes) + i, 0), i > 0);
-            end_steps();
-            give_turn<kGroups * kGroupThreads>(1 - group);
-            wait_for_steps<0>();
-            if (part + 1 == kParts) free_stage(empty + at.stage, blocks, lane);
+                Wgmma<matmul_element_t<T>, kPart>::template run<false, false>(
+                    sums, smem_descriptor(a + i, 0), smem_descriptor(b + part * (kPart * kSwizzleBytes) + i, 0), i > 0);
+            wgmma_commit();
+            order_barrier_arrive<kConsumers * kWarpgroupThreads>(1 - warpgroup);
+            wgmma_wait<0>();
+            if (part + 1 == kParts) consumer_release(empty + state.stage, blocks, lane);
 #pragma unroll
-            for (int v = 0; v < kPart / 2; ++v) totals[part * (kPart / 2) + v] += sums[v] * (of_row[v / 2 % 2] * of_part[part]);
+            for (int v = 0; v < kPart / 2; ++v)
+                totals[part * (kPart / 2) + v] += sums[v] * (row_scale[v / 2 % 2] * part_scale[part]);
         }
-        at.advance(Tile::kStages);
+        state.advance(Tile::kStages);
     }
 }
 
 template <class T, int kColumns>
 __global__ void __launch_bounds__(kBlockThreads, 1)
-    group_kernel(const __grid_constant__ Matmul<T> p, const __grid_constant__ GroupOperands operands, int64_t down,
-                 int64_t across, int64_t count, const __grid_constant__ GroupStores stores) {
+    wgmma_kernel(const __grid_constant__ Matmul<T> p, const __grid_constant__ TmaOperands operands, int64_t tiles_m,
+                 int64_t tiles_n, int64_t count, const __grid_constant__ StoreMode stores) {
     using E = matmul_element_t<T>;
-    using Tile = GroupTile<T, kColumns>;
-    using Sum = typename GroupStep<E, kHasTotals<T> ? kScaleTerms : kColumns>::Sum;
+    using Tile = WgmmaTile<T, kColumns>;
+    using Sum = typename Wgmma<E, kIsPromoted<T> ? kScaleBlock : kColumns>::Sum;
     constexpr int kDepth = kSwizzleBytes / static_cast<int>(sizeof(E));
     BK_LAUNCH_SHARED(uint4, shared_words);
     char* const base = reinterpret_cast<char*>(shared_words);
     char* const tiles = base + (1024 - shared_address(base) % 1024) % 1024;
     auto* const full = reinterpret_cast<uint64_t*>(tiles + Tile::kStages * Tile::kPitch);
     uint64_t* const empty = full + Tile::kStages;
-    auto* const bands = reinterpret_cast<matmul_scalar_t<T>*>(empty + Tile::kStages);
-    auto* const scales = reinterpret_cast<float*>(reinterpret_cast<char*>(bands) + Tile::kBandBytes);
+    auto* const staging = reinterpret_cast<matmul_scalar_t<T>*>(empty + Tile::kStages);
+    auto* const scales = reinterpret_cast<float*>(reinterpret_cast<char*>(staging) + Tile::kStagingBytes);
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
     const int columns = static_cast<int>(columns_of(p, kColumns)), blocks = operands.blocks, rank = rank_in_cluster() % blocks;
     if (thread == 0) {
         for (int stage = 0; stage < Tile::kStages; ++stage) {
-            init_barrier(full + stage, has_scales_of_blocks(p) ? 2 : 1);
-            init_barrier(empty + stage, blocks * kGroups * kGroupThreads / 32);
+            init_barrier(full + stage, has_block_scales(p) ? 2 : 1);
+            init_barrier(empty + stage, blocks * kConsumers * kWarpgroupThreads / 32);
         }
         publish_barriers();
     }
     sync_cluster();
 
-    StagePlace at;
-    if (warp >= kGroups * kGroupThreads / 32) {
-        give_registers<40>();
-        constexpr int kFirst = kGroups * kGroupThreads / 32;
-        const bool copies = warp == kFirst;
+    PipelineState state;
+    if (warp >= kConsumers * kWarpgroupThreads / 32) {
+        reg_dealloc<40>();
+        constexpr int kFirst = kConsumers * kWarpgroupThreads / 32;
+        const bool is_producer = warp == kFirst;
         if constexpr (kIsScaled<T>)
-            if (warp == kFirst + 1 && has_scales_of_blocks(p)) {
+            if (warp == kFirst + 1 && has_block_scales(p)) {
                 for (int64_t index = blockIdx.x / blocks; index < count; index += gridDim.x / blocks) {
-                    const MatmulPlace place = find_group_place(p, index, down, across, columns, blocks, rank);
-                    if (place.end != 0)
-                        copy_scales<T, kColumns>(p, place, scales, full, empty, at, (place.terms + kDepth - 1) / kDepth, lane);
+                    const TileCoord coord = schedule_tile(p, index, tiles_m, tiles_n, columns, blocks, rank);
+                    if (coord.row_end != 0)
+                        load_scales<T, kColumns>(p, coord, scales, full, empty, state, (coord.k_extent + kDepth - 1) / kDepth,
+                                                 lane);
                 }
             }
-        for (int64_t index = blockIdx.x / blocks; copies && index < count; index += gridDim.x / blocks) {
-            const MatmulPlace place = find_group_place(p, index, down, across, columns, blocks, rank);
-            if (place.end == 0) continue;
-            const int64_t steps = (place.terms + kDepth - 1) / kDepth;
+        for (int64_t index = blockIdx.x / blocks; is_producer && index < count; index += gridDim.x / blocks) {
+            const TileCoord coord = schedule_tile(p, index, tiles_m, tiles_n, columns, blocks, rank);
+            if (coord.row_end == 0) continue;
+            const int64_t steps = (coord.k_extent + kDepth - 1) / kDepth;
             if constexpr (!kIsScaled<T>) {
                 if (p.epilogue.residual != nullptr)
-                    ask_for_tile(p, p.epilogue.residual, p.epilogue.residual_at, place, columns, lane);
-                if (p.epilogue.c != nullptr) ask_for_tile(p, p.epilogue.c, p.epilogue.c_at, place, columns, lane);
+                    prefetch_tile(p, p.epilogue.residual, p.epilogue.residual_at, coord, columns, lane);
+                if (p.epilogue.c != nullptr) prefetch_tile(p, p.epilogue.c, p.epilogue.c_at, coord, columns, lane);
             }
             for (int64_t step = 0; step < steps; ++step) {
-                wait_for_phase(empty + at.stage, at.parity ^ 1);
+                wait_for_phase(empty + state.stage, state.parity ^ 1);
                 if (lane == 0)
-                    copy_stage<T, kColumns>(tiles + at.stage * Tile::kPitch, operands, place,
-                                            kMayBeGated<T> && p.gate != nullptr, static_cast<int>(place.first + step * kDepth),
-                                            full + at.stage, rank);
+                    load_stage<T, kColumns>(tiles + state.stage * Tile::kPitch, operands, coord,
+                                            kMayBeGated<T> && p.gate != nullptr,
+                                            static_cast<int>(coord.k_begin + step * kDepth), full + state.stage, rank);
                 __syncwarp();
-                at.advance(Tile::kStages);
+                state.advance(Tile::kStages);
             }
         }
     } else {
-        take_registers<232>();
-        const int group = warp / (kGroupThreads / 32);
-        auto* const band = bands + warp * 16 * kBandPitch;
-        if (kHasTotals<T> && group == 1) give_turn<kGroups * kGroupThreads>(0);
+        reg_alloc<232>();
+        const int warpgroup = warp / (kWarpgroupThreads / 32);
+        auto* const warp_staging = staging + warp * 16 * kStagingPitch;
+        if (kIsPromoted<T> && warpgroup == 1) order_barrier_arrive<kConsumers * kWarpgroupThreads>(0);
         for (int64_t index = blockIdx.x / blocks; index < count; index += gridDim.x / blocks) {
-            const MatmulPlace place = find_group_place(p, index, down, across, columns, blocks, rank);
-            if (place.end == 0) continue;
-            const int64_t steps = (place.terms + kDepth - 1) / kDepth;
+            const TileCoord coord = schedule_tile(p, index, tiles_m, tiles_n, columns, blocks, rank);
+            if (coord.row_end == 0) continue;
+            const int64_t steps = (coord.k_extent + kDepth - 1) / kDepth;
             Sum sums[kColumns / 2];
             if (steps == 0)
                 for (int v = 0; v < kColumns / 2; ++v) sums[v] = 0;
-            const int64_t row = place.row + 16 * warp;
-            if constexpr (kHasTotals<T>) {
-                add_totals<T, kColumns>(sums, p, tiles, full, empty, scales, at, steps, group, lane, blocks);
+            const int64_t row = coord.row + 16 * warp;
+            if constexpr (kIsPromoted<T>) {
+                mainloop_promoted<T, kColumns>(sums, p, tiles, full, empty, scales, state, steps, warpgroup, lane, blocks);
             } else if constexpr (sizeof(E) == 2) {
-                const int rest = p.grouped == Grouped::kTerms ? static_cast<int>(place.terms % kDepth) : 0;
-                const auto add = [&](auto a_is_wide, auto b_is_wide) {
-                    add_terms<T, kColumns, decltype(a_is_wide)::value, decltype(b_is_wide)::value>(
-                        sums, tiles, full, empty, at, steps, rest, group, lane, blocks);
+                const int k_tail = p.grouped == Grouped::kK ? static_cast<int>(coord.k_extent % kDepth) : 0;
+                const auto add = [&](auto a_is_mn_major, auto b_is_mn_major) {
+                    mainloop<T, kColumns, decltype(a_is_mn_major)::value, decltype(b_is_mn_major)::value>(
+                        sums, tiles, full, empty, state, steps, k_tail, warpgroup, lane, blocks);
                 };
-                constexpr std::true_type kWide;
-                constexpr std::false_type kDeep;
-                if (operands.a_is_wide)
-                    operands.b_is_wide ? add(kWide, kWide) : add(kWide, kDeep);
+                constexpr std::true_type kMnMajor;
+                constexpr std::false_type kKMajor;
+                if (operands.a_is_mn_major)
+                    operands.b_is_mn_major ? add(kMnMajor, kMnMajor) : add(kMnMajor, kKMajor);
                 else
-                    operands.b_is_wide ? add(kDeep, kWide) : add(kDeep, kDeep);
+                    operands.b_is_mn_major ? add(kKMajor, kMnMajor) : add(kKMajor, kKMajor);
             } else {
-                add_terms<T, kColumns, false, false>(sums, tiles, full, empty, at, steps, 0, group, lane, blocks);
+                mainloop<T, kColumns, false, false>(sums, tiles, full, empty, state, steps, 0, warpgroup, lane, blocks);
             }
-            store_sums<T, kColumns>(p, sums, band, place, row, lane, stores);
+            store_sums<T, kColumns>(p, sums, warp_staging, coord, row, lane, stores);
         }
-        if (kHasTotals<T> && group == 0) wait_for_turn<kGroups * kGroupThreads>(0);  // which the last of the other left
+        if (kIsPromoted<T> && warpgroup == 0)
+            order_barrier_wait<kConsumers * kWarpgroupThreads>(0);  // the other warpgroup's last arrival
     }
-    sync_cluster();  // no block ends while others free stages in it
+    sync_cluster();  // peers may still arrive at this block's barriers
 }
 
-// A map of one operand, with rows of A or columns of B beside one another if it is wide.
 template <class E>
 bool map_operand(TensorMap* map, const E* data, int64_t rows, int64_t k, int64_t pitch, int64_t batch, int64_t step,
-                 bool is_wide, int box) {
-    const int64_t length = is_wide ? rows : k, lines = is_wide ? k : rows;
+                 bool is_mn_major, int box) {
+    const int64_t inner = is_mn_major ? rows : k, outer = is_mn_major ? k : rows;
     const bool has_batch = batch > 1 && step != 0;
-    return pitch >= length && make_tensor_map(map, data, length, lines, pitch, has_batch ? batch : 1,
-                                              has_batch ? step : pitch * lines, is_wide ? 64 : box);
+    return pitch >= inner && make_tensor_map(map, data, inner, outer, pitch, has_batch ? batch : 1,
+                                             has_batch ? step : pitch * outer, is_mn_major ? 64 : box);
 }
 
-// Whether tiles below one another go by twos: of a number that is odd one has nothing to do.
-bool shares_b(Grouped grouped, int64_t down) {
-    constexpr int64_t kFewLeftIdle = 16;
-    return grouped != Grouped::kRows && down > 1 && (down % 2 == 0 || down > kFewLeftIdle);
+// Whether vertically adjacent tiles form clusters of two: an odd count leaves one block idle.
+bool pairs_tiles(Grouped grouped, int64_t tiles_m) {
+    constexpr int64_t kFewIdle = 16;
+    return grouped != Grouped::kRows && tiles_m > 1 && (tiles_m % 2 == 0 || tiles_m > kFewIdle);
 }
 
 template <class T, int kColumns>
-Status launch_groups(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
+Status launch_wgmma(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     using E = matmul_element_t<T>;
-    using Tile = GroupTile<T, kColumns>;
-    const bool a_is_wide = p.a_at.column != 1, b_is_wide = p.b_at.row != 1;
+    using Tile = WgmmaTile<T, kColumns>;
+    const bool a_is_mn_major = p.a_at.column != 1, b_is_mn_major = p.b_at.row != 1;
     const int64_t a_batch = p.grouped == Grouped::kRows ? 1 : p.batch;
-    const bool has_batch = p.grouped != Grouped::kTerms && p.batch > 1;
-    const int64_t a_pitch = a_is_wide ? p.a_at.column : p.a_at.row, b_pitch = b_is_wide ? p.b_at.row : p.b_at.column;
-    GroupOperands operands;
-    operands.a_is_wide = a_is_wide;
-    operands.b_is_wide = b_is_wide;
+    const bool has_batch = p.grouped != Grouped::kK && p.batch > 1;
+    const int64_t a_pitch = a_is_mn_major ? p.a_at.column : p.a_at.row, b_pitch = b_is_mn_major ? p.b_at.row : p.b_at.column;
+    TmaOperands operands;
+    operands.a_is_mn_major = a_is_mn_major;
+    operands.b_is_mn_major = b_is_mn_major;
     operands.a_has_batch = has_batch && p.grouped != Grouped::kRows && p.a_at.step != 0;
     operands.b_has_batch = has_batch && p.b_at.step != 0;
     const int64_t a_count = operands.a_has_batch ? p.batch : 1, b_count = operands.b_has_batch ? p.batch : 1;
-    if (!map_operand(&operands.a, p.a, p.m, p.k, a_pitch, a_count, p.a_at.step, a_is_wide, kGroupRows) ||
-        !map_operand(&operands.b, p.b, p.n, p.k, b_pitch, b_count, p.b_at.step, b_is_wide, Tile::kHalf))
+    if (!map_operand(&operands.a, p.a, p.m, p.k, a_pitch, a_count, p.a_at.step, a_is_mn_major, kWgmmaRows) ||
+        !map_operand(&operands.b, p.b, p.n, p.k, b_pitch, b_count, p.b_at.step, b_is_mn_major, Tile::kHalf))
         return Status::kOk;
     operands.gate = operands.b;
     if (p.gate != nullptr &&
-        !map_operand(&operands.gate, p.gate, p.n, p.k, b_pitch, b_count, p.b_at.step, b_is_wide, Tile::kHalf))
+        !map_operand(&operands.gate, p.gate, p.n, p.k, b_pitch, b_count, p.b_at.step, b_is_mn_major, Tile::kHalf))
         return Status::kOk;
-    const int64_t tiles_down = ceil_div<int64_t>(p.m, kGroupRows);
-    operands.blocks = shares_b(p.grouped, tiles_down) ? 2 : 1;
-    const int64_t down = ceil_div<int64_t>(tiles_down, operands.blocks);
-    const int64_t across = ceil_div<int64_t>(p.n, columns_of(p, kColumns));
+    const int64_t tiles_down = ceil_div<int64_t>(p.m, kWgmmaRows);
+    operands.blocks = pairs_tiles(p.grouped, tiles_down) ? 2 : 1;
+    const int64_t tiles_m = ceil_div<int64_t>(tiles_down, operands.blocks);
+    const int64_t tiles_n = ceil_div<int64_t>(p.n, columns_of(p, kColumns));
     int64_t count = 0;
-    BK_TRY(count_tiles(operands.blocks > 1 ? down : count_down(p, kGroupRows), across, a_batch, &count));
-    const auto kernel = group_kernel<T, kColumns>;
+    BK_TRY(count_tiles(operands.blocks > 1 ? tiles_m : count_row_tiles(p, kWgmmaRows), tiles_n, a_batch, &count));
+    const auto kernel = wgmma_kernel<T, kColumns>;
     const int64_t clusters = std::min(count, kMultiprocessors / operands.blocks);
     Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3(kBlockThreads)};
     grid.cluster = static_cast<unsigned>(operands.blocks);
     grid.shared = Tile::kShared;
     *is_taken = true;
-    return launch_kernel(launch, grid, kernel, p, operands, down, across, count, stores_of(p));
+    return launch_kernel(launch, grid, kernel, p, operands, tiles_m, tiles_n, count, store_mode_of(p));
 }
 
 }  // namespace
 
-// Wide tiles read less, narrow ones leave fewer multiprocessors idle.
+// 256-column tiles read less, 128-column ones leave fewer SMs idle.
 template <class T>
 Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     using E = matmul_element_t<T>;
-    const bool a_is_deep = p.a_at.column == 1, b_is_deep = p.b_at.row == 1;
-    const bool is_possible = moves_by_16(p.a, p.a_at) && moves_by_16(p.b, p.b_at) && p.a_at.step >= 0 && p.b_at.step >= 0 &&
-                             (p.gate == nullptr || moves_by_16(p.gate, p.b_at)) && (sizeof(E) == 2 || (a_is_deep && b_is_deep));
-    const bool has_foreign_terms = p.grouped == Grouped::kTerms && (sizeof(E) != 2 || a_is_deep || b_is_deep);
-    if (!is_possible || has_foreign_terms) return Status::kOk;
-    if constexpr (sizeof(E) == 2 || kHasTotals<T>) {
+    const bool a_is_k_major = p.a_at.column == 1, b_is_k_major = p.b_at.row == 1;
+    const bool is_possible = is_aligned_by_16(p.a, p.a_at) && is_aligned_by_16(p.b, p.b_at) && p.a_at.step >= 0 &&
+                             p.b_at.step >= 0 && (p.gate == nullptr || is_aligned_by_16(p.gate, p.b_at)) &&
+                             (sizeof(E) == 2 || (a_is_k_major && b_is_k_major));
+    const bool has_unaligned_k_groups = p.grouped == Grouped::kK && (sizeof(E) != 2 || a_is_k_major || b_is_k_major);
+    if (!is_possible || has_unaligned_k_groups) return Status::kOk;
+    if constexpr (sizeof(E) == 2 || kIsPromoted<T>) {
         const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
-        const int64_t wide = ceil_div<int64_t>(p.m, kGroupRows) * ceil_div<int64_t>(p.n, columns_of(p, 256));
-        if (p.n <= 128 || wide < ceil_div(kMultiprocessors, batch)) return launch_groups<T, 128>(launch, p, is_taken);
+        const int64_t wide_tiles = ceil_div<int64_t>(p.m, kWgmmaRows) * ceil_div<int64_t>(p.n, columns_of(p, 256));
+        if (p.n <= 128 || wide_tiles < ceil_div(kMultiprocessors, batch)) return launch_wgmma<T, 128>(launch, p, is_taken);
     }
-    return launch_groups<T, 256>(launch, p, is_taken);
+    return launch_wgmma<T, 256>(launch, p, is_taken);
 }
 
 template Status matmul_sm90a(const Launch&, const Matmul<f16>&, bool*);
@@ -458,7 +463,7 @@ template Status matmul_sm90a(const Launch&, const Matmul<scaled<e4m3>>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<scaled<e5m2>>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<int8_t>&, bool*);
 template Status matmul_sm90a(const Launch&, const Matmul<uint8_t>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<whole_sums<int8_t>>&, bool*);
-template Status matmul_sm90a(const Launch&, const Matmul<whole_sums<uint8_t>>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<i32_results<int8_t>>&, bool*);
+template Status matmul_sm90a(const Launch&, const Matmul<i32_results<uint8_t>>&, bool*);
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-// Elements of products of matrices on the CPU before they are multiplied, and the last steps of their results.
+// Operand conversion and epilogue of GEMM on the CPU.
 #pragma once
 
 #include <algorithm>
@@ -10,17 +10,17 @@
 
 namespace bk {
 
-// z = act(z), as accurate as results of A are: f16, bf16, float or double.
+// z = act(z), to the accuracy of A: f16, bf16, float or double.
 template <class A>
 void activate_span(Activation activation, compute_t<A>* z, int64_t count);
 
-// Terms of products, as they are multiplied.
+// Conversion of elements to the type in which they are multiplied.
 template <class T>
-struct MatmulArithmetic {
+struct MatmulConversion {
     static constexpr bool kIsInteger = std::is_integral_v<matmul_element_t<T>>;
-    using Term = std::conditional_t<kIsInteger, float, matmul_scalar_t<T>>;
+    using Value = std::conditional_t<kIsInteger, float, matmul_scalar_t<T>>;
 
-    static BK_HD Term term(matmul_element_t<T> x) {
+    static BK_HD Value value(matmul_element_t<T> x) {
         if constexpr (std::is_same_v<T, tf32>) {
             const uint32_t u = bit_cast<uint32_t>(x), rounded = (u + 0x1000u) & 0xffffe000u;
             return bit_cast<float>((u & 0x7f800000u) == 0x7f800000u ? u : rounded);
@@ -32,29 +32,29 @@ struct MatmulArithmetic {
     }
 };
 
-// Some hundred bytes, for which neither a call nor a string instruction pays.
+// Copies some hundred bytes, for which neither a call nor a string instruction pays.
 BK_HD void copy_bytes(void* to, const void* from, int64_t bytes) {
     char* target = static_cast<char*>(to);
     const char* source = static_cast<const char*>(from);
     for (; bytes >= 64; bytes -= 64, target += 64, source += 64) {
         std::memcpy(target, source, 64);
-        __asm__("" : "+r"(target));  // a loop it stays
+        __asm__("" : "+r"(target));  // keeps the compiler from making it a memcpy call
     }
-    const auto rest = [&](auto size) {
+    const auto tail = [&](auto size) {
         if ((bytes & size) == 0) return;
         std::memcpy(target, source, size);
         target += size;
         source += size;
     };
-    rest(std::integral_constant<int64_t, 32>());
-    rest(std::integral_constant<int64_t, 16>());
-    rest(std::integral_constant<int64_t, 8>());
-    rest(std::integral_constant<int64_t, 4>());
-    rest(std::integral_constant<int64_t, 2>());
-    rest(std::integral_constant<int64_t, 1>());
+    tail(std::integral_constant<int64_t, 32>());
+    tail(std::integral_constant<int64_t, 16>());
+    tail(std::integral_constant<int64_t, 8>());
+    tail(std::integral_constant<int64_t, 4>());
+    tail(std::integral_constant<int64_t, 2>());
+    tail(std::integral_constant<int64_t, 1>());
 }
 
-// z += factor * c over a row's part of `count`.
+// z += factor * c over `count` elements of a row.
 template <class T>
 BK_HD void add_span(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count, matmul_scalar_t<T> factor,
                     const matmul_result_t<T>* from, int64_t at) {
@@ -68,7 +68,7 @@ BK_HD void add_span(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count, 
 }
 
 template <class T>
-BK_HD void keep_span(const Epilogue<T>& e, const matmul_scalar_t<T>* z, int64_t count, matmul_result_t<T>* to, int64_t at) {
+BK_HD void write_span(const Epilogue<T>& e, const matmul_scalar_t<T>* z, int64_t count, matmul_result_t<T>* to, int64_t at) {
     if constexpr (kMayBeWide<matmul_result_t<T>>)
         if (e.is_wide) {
             float* const wide = reinterpret_cast<float*>(to) + at;
@@ -78,7 +78,7 @@ BK_HD void keep_span(const Epilogue<T>& e, const matmul_scalar_t<T>* z, int64_t 
     for (int64_t c = 0; c < count; ++c) to[at + c] = Epilogue<T>::stored(z[c]);
 }
 
-// z = act(z), the epilogue's, of what no gate multiplies.
+// z = act(z) of an epilogue without a gate.
 template <class T>
 void activate_results(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count) {
     using E = matmul_result_t<T>;
@@ -87,9 +87,9 @@ void activate_results(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count
     activate_span<matmul_scalar_t<T>>(e.activation, z, count);
 }
 
-// Whether act(z) is about the least that f32 can tell, 2^-110 to 2^-150, which those of 16 bits need not know, but a gate may
-// lift.
-BK_HD bool is_near_nothing(Activation activation, float z) {
+// Whether act(z) is about 2^-110 to 2^-150, the least of f32: 16-bit activations need not be accurate there, but a gate
+// may scale it up.
+BK_HD bool is_near_underflow(Activation activation, float z) {
     switch (activation) {
         case Activation::kGelu: return z < -12.4f && z > -14.6f;
         case Activation::kSilu: return z < -76 && z > -109;
@@ -98,25 +98,25 @@ BK_HD bool is_near_nothing(Activation activation, float z) {
     }
 }
 
-// Of at most `kMost` that a gate multiplies.
+// z = act(z) of at most `kMost` elements that a gate multiplies.
 template <int64_t kMost, class T>
 void activate_gated(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count) {
     using E = matmul_result_t<T>;
     using S = matmul_scalar_t<T>;
     if constexpr (kMayBeWide<E>)
         if (!e.is_wide) {
-            S given[kMost];
-            std::copy(z, z + count, given);
+            S input[kMost];
+            std::copy(z, z + count, input);
             activate_span<E>(e.activation, z, count);
             for (int64_t c = 0; c < count; ++c)
-                if (is_near_nothing(e.activation, given[c]))
-                    z[c] = Epilogue<T>::template activated_as<S>(e.activation, given[c]);
+                if (is_near_underflow(e.activation, input[c]))
+                    z[c] = Epilogue<T>::template activated_as<S>(e.activation, input[c]);
             return;
         }
     activate_span<S>(e.activation, z, count);
 }
 
-// d = act(z) gate of `columns` results from [i, j] of a gated product.
+// Stores `columns` results of a gated GEMM from [i, j] on: d = act(z) gate.
 template <class T, class S>
 BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t columns, const S* sums, const S* gate_sums) {
     constexpr int64_t kMost = 64;
@@ -131,15 +131,15 @@ BK_HD void store_gated_row(const Epilogue<T>& e, int64_t i, int64_t j, int64_t c
             for (int64_t c = 0; c < count; ++c) z[c] += e.bias_of(at + c);
         if (e.gate_bias != nullptr)
             for (int64_t c = 0; c < count; ++c) gate[c] += Epilogue<T>::element_of(e.gate_bias[at + c]);
-        if (e.z != nullptr) keep_span(e, z, count, e.z, i * e.z_at.row + at);
-        if (e.gate_z != nullptr) keep_span(e, gate, count, e.gate_z, i * e.gate_z_at.row + at);
+        if (e.z != nullptr) write_span(e, z, count, e.z, i * e.z_at.row + at);
+        if (e.gate_z != nullptr) write_span(e, gate, count, e.gate_z, i * e.gate_z_at.row + at);
         if (e.activation != Activation::kNone) activate_gated<kMost>(e, z, count);
         for (int64_t c = 0; c < count; ++c) z[c] *= gate[c];
-        keep_span(e, z, count, e.d, i * e.d_at.row + at);
+        write_span(e, z, count, e.d, i * e.d_at.row + at);
     }
 }
 
-// The last steps of `columns` results from [i, j] of matrix g.
+// Stores `columns` results from [i, j] of matrix g.
 template <class T, class Sum>
 BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int64_t columns, const Sum* sums) {
     using S = matmul_scalar_t<T>;
@@ -149,7 +149,7 @@ BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int6
         const int64_t count = std::min(columns - first, kMost), at = j + first;
         for (int64_t c = 0; c < count; ++c) {
             if constexpr (std::is_integral_v<S>)
-                z[c] = bounded_sum(static_cast<int64_t>(sums[first + c]));
+                z[c] = saturated_sum(static_cast<int64_t>(sums[first + c]));
             else
                 z[c] = e.alpha * static_cast<S>(sums[first + c]);
         }
@@ -165,17 +165,17 @@ BK_HD void store_row(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int6
         if constexpr (std::is_floating_point_v<S>) {
             if (e.row_bias != nullptr)
                 for (int64_t c = 0; c < count; ++c) z[c] += Epilogue<T>::element_of(e.row_bias[i]);
-            if (e.z != nullptr) keep_span(e, z, count, e.matrix(e.z, e.z_at, g), i * e.z_at.row + at);
+            if (e.z != nullptr) write_span(e, z, count, e.matrix(e.z, e.z_at, g), i * e.z_at.row + at);
             if (e.activation != Activation::kNone) activate_results(e, z, count);
             if (e.residual != nullptr)
                 add_span(e, z, count, S(1), e.matrix(e.residual, e.residual_at, g), i * e.residual_at.row + at);
         }
-        keep_span(e, z, count, e.matrix(e.d, e.d_at, g), i * e.d_at.row + at);
+        write_span(e, z, count, e.matrix(e.d, e.d_at, g), i * e.d_at.row + at);
     }
 }
 
-// Rows of results with nothing but alpha behind the sums, if that is all, of the sums of a whole block: whole vectors are
-// computed, and what is wanted of them is kept.
+// Stores rows of a block whose epilogue is alpha alone; returns false for any other. Whole vectors are computed, and
+// the columns needed are copied.
 template <int kColumns, class T, class Sum>
 BK_HD bool store_plain_rows(const Epilogue<T>& e, int64_t g, int64_t i, int64_t j, int64_t rows, int64_t columns,
                             const Sum* sums) {
@@ -190,11 +190,11 @@ BK_HD bool store_plain_rows(const Epilogue<T>& e, int64_t g, int64_t i, int64_t 
         constexpr int kMost = 64;
         static_assert(kColumns <= kMost, "a line of a block");
         alignas(64) S z[kMost];
-        alignas(64) E line[kMost];
+        alignas(64) E row[kMost];
         for (int64_t r = 0; r < rows; ++r, to += e.d_at.row) {
             for (int c = 0; c < kColumns; ++c) z[c] = alpha * static_cast<S>(sums[r * kColumns + c]);
-            for (int c = 0; c < kColumns; ++c) line[c] = Epilogue<T>::stored(z[c]);
-            copy_bytes(to, line, columns * static_cast<int64_t>(sizeof(E)));
+            for (int c = 0; c < kColumns; ++c) row[c] = Epilogue<T>::stored(z[c]);
+            copy_bytes(to, row, columns * static_cast<int64_t>(sizeof(E)));
         }
         return true;
     }

@@ -1,8 +1,8 @@
-// Products of at most eight rows of A on the GPU, which reading B once bounds.
+// Skinny GEMM on the GPU, M <= 8: bandwidth-bound on one read of B.
 //
-// A block has a few columns of B, whose terms its warps share; all rows of A take part in each piece of B. Lanes whose row or
-// column is none read the last one instead, and what they compute is not stored. Sums are of f32, in an order that depends on
-// the extents and the alignment alone.
+// A block has a few columns of B, and its warps split K (split-K within the block); each element of B is multiplied by
+// all rows of A. Lanes outside M or N read the last row or column and do not store. f32 sums, whose order depends on
+// extents and alignment alone.
 #pragma once
 
 #include <cstdint>
@@ -12,39 +12,41 @@
 
 namespace bk {
 
-// Whether the kernels of this file compute the product: few rows, and B along k or along its rows.
+// Types with skinny kernels.
 template <class T>
 constexpr bool kHasThinKernels = std::is_same_v<T, float> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
-// Blocks from which on each reads whole lines of memory, 128 bytes, of a row of B, instead of half ones.
-constexpr int64_t kWholeLines = kMultiprocessors;
+// Blocks from which on each reads full 128-byte cache lines of a row of B, not half ones.
+constexpr int64_t kFullCacheLineBlocks = kMultiprocessors;
 
 template <class T>
-Status launch_thin(const Launch& launch, const Matmul<T>& p, void (*kernel)(Matmul<T>, bool, bool), int columns, int warps) {
+Status launch_skinny(const Launch& launch, const Matmul<T>& p, void (*kernel)(Matmul<T>, bool, bool), int columns, int warps) {
     const unsigned matrices = p.gate != nullptr ? 1 : static_cast<unsigned>(p.batch < kMaxGridY ? p.batch : kMaxGridY);
     MatrixStrides a_at = p.a_at;
     if (p.m == 1) a_at.row = 0;
     return launch_kernel(launch, {dim3(static_cast<unsigned>(ceil_div<int64_t>(p.n, columns)), matrices), dim3(32 * warps)},
-                         kernel, p, a_at.column == 1 && moves_by_16(p.a, a_at), moves_by_16(p.b, p.b_at));
+                         kernel, p, a_at.column == 1 && is_aligned_by_16(p.a, a_at), is_aligned_by_16(p.b, p.b_at));
 }
 
 template <class T>
-Status matmul_thin(const Launch& launch, const Matmul<T>& given) {
-    Matmul<T> p = given;
+Status matmul_skinny(const Launch& launch, const Matmul<T>& input) {
+    Matmul<T> p = input;
     if (p.gate != nullptr) {  // each block computes both, one after the other
         p.batch = 2;
         p.a_at.step = 0;
         p.b_at.step = p.gate - p.b;
     }
-    const bool along_k = p.b_at.row == 1;
+    const bool is_k_major = p.b_at.row == 1;
     if constexpr (std::is_same_v<T, float>) {
-        if (along_k) return launch_thin(launch, p, matmul_thin_deep_fma_kernel<T>, kDeepFmaColumns, kThinWarps);
-        if (p.n >= kWholeLines * 32) return launch_thin(launch, p, matmul_thin_wide_fma_kernel<T, 8>, 32, kThinWarps);
-        return launch_thin(launch, p, matmul_thin_wide_fma_kernel<T, 4>, 16, kThinWarps);
+        if (is_k_major) return launch_skinny(launch, p, skinny_k_major_fma_kernel<T>, kKMajorFmaColumns, kSkinnyWarps);
+        if (p.n >= kFullCacheLineBlocks * 32)
+            return launch_skinny(launch, p, skinny_n_major_fma_kernel<T, 8>, 32, kSkinnyWarps);
+        return launch_skinny(launch, p, skinny_n_major_fma_kernel<T, 4>, 16, kSkinnyWarps);
     } else {
-        if (along_k) return launch_thin(launch, p, matmul_thin_deep_tensor_kernel<T>, kDeepTensorColumns, kThinWarps);
-        if (p.n >= kWholeLines * 64) return launch_thin(launch, p, matmul_thin_wide_tensor_kernel<T, 8>, 64, kWideTensorWarps);
-        return launch_thin(launch, p, matmul_thin_wide_tensor_kernel<T, 4>, 32, kWideTensorWarps);
+        if (is_k_major) return launch_skinny(launch, p, skinny_k_major_mma_kernel<T>, kKMajorMmaColumns, kSkinnyWarps);
+        if (p.n >= kFullCacheLineBlocks * 64)
+            return launch_skinny(launch, p, skinny_n_major_mma_kernel<T, 8>, 64, kNMajorMmaWarps);
+        return launch_skinny(launch, p, skinny_n_major_mma_kernel<T, 4>, 32, kNMajorMmaWarps);
     }
 }
 

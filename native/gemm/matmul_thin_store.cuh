@@ -1,4 +1,4 @@
-// The end of the kernels for few rows: the sums of a block's warps become results.
+// Epilogue of the skinny kernels: reduces the partial sums of a block's warps.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,15 @@
 
 namespace bk {
 
-constexpr int kThinRows = 8, kThinWarps = 8;
+constexpr int kSkinnyRows = 8, kSkinnyWarps = 8;
 
-template <int kWarps, int kColumns, int kRows = kThinRows>
-using ThinParts = float[kWarps][kRows][kColumns + 1];
+template <int kWarps, int kColumns, int kRows = kSkinnyRows>
+using SkinnyPartials = float[kWarps][kRows][kColumns + 1];
 
-// Added up in the order of the warps. A gated product is a batch of two, whose first sums wait for those of the gate.
+// Partials are added in the order of the warps. A gated GEMM is a batch of two, whose first sums wait for the gate's.
 template <int kWarps, int kColumns, int kRows, class T>
-BK_DEVICE void store_thin(const Matmul<T>& p, const ThinParts<kWarps, kColumns, kRows>& part, int64_t matrix, int64_t first) {
+BK_DEVICE void store_skinny(const Matmul<T>& p, const SkinnyPartials<kWarps, kColumns, kRows>& partials, int64_t matrix,
+                            int64_t first) {
     const Epilogue<T>& e = p.epilogue;
     __syncthreads();
     for (int r = static_cast<int>(threadIdx.x); r < kRows * kColumns; r += 32 * kWarps) {
@@ -22,7 +23,7 @@ BK_DEVICE void store_thin(const Matmul<T>& p, const ThinParts<kWarps, kColumns, 
         const int64_t j = first + column;
         if (i >= p.m || j >= p.n) continue;
         float sum = 0;
-        for (int w = 0; w < kWarps; ++w) sum += part[w][i][column];
+        for (int w = 0; w < kWarps; ++w) sum += partials[w][i][column];
         if constexpr (kMayBeGated<T>) {
             __shared__ float own[kRows * kColumns];
             if (p.gate != nullptr && matrix == 0) own[r] = sum;

@@ -1,5 +1,5 @@
-// Factors of bytes that do not lie along k, copied into the workspace so that they do: of bytes warp groups take no others, and
-// older tensor cores gather them one by one.
+// Transposes 8-bit A and B to K-major in the workspace: 8-bit wgmma takes nothing else, and older tensor cores would
+// gather bytes one by one.
 #pragma once
 
 #include <cstddef>
@@ -12,32 +12,32 @@
 namespace bk {
 
 template <class T>
-constexpr bool kMayTurn = kHasGroupKernels<T> && sizeof(matmul_element_t<T>) == 1;
+constexpr bool kMayTranspose = kHasWgmma<T> && sizeof(matmul_element_t<T>) == 1;
 
-// Whether factors of such a product are turned, given that of a workspace there is enough.
+// Whether an operand of such a GEMM is transposed, given enough workspace.
 template <class T>
-bool is_turned(int64_t m, int64_t n, int64_t k, int64_t batch, const AlongTerms& along) {
-    return kMayTurn<T> && !(along.a && along.b) && batch > 0 && is_for_groups<T>(m, n, k, batch, false);
+bool needs_transpose(int64_t m, int64_t n, int64_t k, int64_t batch, const KMajor& k_major) {
+    return kMayTranspose<T> && !(k_major.a && k_major.b) && batch > 0 && suits_wgmma<T>(m, n, k, batch, false);
 }
 
-// What of the factors is copied: lines along k, whose pitch is of whole 16 bytes. In a workspace at `base`.
+// K-major copies of the operands in a workspace at `base`; their pitch is a multiple of 16 bytes.
 template <class T>
-struct TurnedFactors {
+struct TransposedOperands {
     using E = matmul_element_t<T>;
     E *a = nullptr, *b = nullptr;
     int64_t pitch = 0;
     size_t bytes = 0;
 
-    TurnedFactors(int64_t m, int64_t n, int64_t k, int64_t batch, const AlongTerms& along, void* base) {
-        if (!is_turned<T>(m, n, k, batch, along)) return;
+    TransposedOperands(int64_t m, int64_t n, int64_t k, int64_t batch, const KMajor& k_major, void* base) {
+        if (!needs_transpose<T>(m, n, k, batch, k_major)) return;
         Carver carver(base);
         pitch = ceil_div<int64_t>(k, 16) * 16;
-        if (!along.a) a = carver.take<E>(batch * m * pitch);
-        if (!along.b) b = carver.take<E>(batch * n * pitch);
+        if (!k_major.a) a = carver.take<E>(batch * m * pitch);
+        if (!k_major.b) b = carver.take<E>(batch * n * pitch);
         bytes = carver.bytes();
     }
 
-    // Copies them, and points the product to the copies.
+    // Copies the operands and points the GEMM to the copies.
     Status run(const Launch& launch, Matmul<T>* p) const {
         if (a != nullptr) {
             BK_TRY(copy(launch, *p, p->m, p->a, p->a_at.row, p->a_at.column, p->a_at.step, a));
@@ -53,12 +53,12 @@ struct TurnedFactors {
     }
 
 private:
-    Status copy(const Launch& launch, const Matmul<T>& p, int64_t lines, const E* from, int64_t line, int64_t term,
+    Status copy(const Launch& launch, const Matmul<T>& p, int64_t rows, const E* from, int64_t row_stride, int64_t k_stride,
                 int64_t step, E* to) const {
         CopyLayout layout;
-        layout.append(step == 0 ? 1 : p.batch, {lines * pitch, step});
-        layout.append(lines, {pitch, line});
-        layout.append(p.k, {1, term});
+        layout.append(step == 0 ? 1 : p.batch, {rows * pitch, step});
+        layout.append(rows, {pitch, row_stride});
+        layout.append(p.k, {1, k_stride});
         return copy_strided(launch, layout, sizeof(E), from, to);
     }
 };

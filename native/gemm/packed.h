@@ -1,7 +1,6 @@
-// Products of matrices whose elements share bytes: 4-bit integers and bits. Checks and layouts of their rows.
+// GEMM of sub-byte elements (s4, u4, b1): checks and layouts.
 //
-// The bytes of a row of A or D are neighbours, and rows lie lda, ldb, ldc, ldd bytes apart. rcr has the bits of a byte of A and
-// B along k. In rrr those of B lie along n.
+// lda, ldb, ldc and ldd are pitches in bytes. In layout rcr A and B are packed along k; in rrr B is packed along n.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +23,7 @@ inline Status require_packed_layout(int32_t layout) {
     return fail(Status::kInvalidProblem, "layout is %d, must be 0 (rrr) or 1 (rcr)", layout);
 }
 
-// Bytes as they lie, and the strides of B by bytes: 0 along n where a byte has neighbours of n.
+// B in bytes; its stride along n is 0 if it is packed along n.
 template <class T, GemmLayout kLayout>
 StoredMatrices stored_packed_b(int32_t n, int32_t k, int64_t pitch) {
     constexpr int kCount = kInByte<T>;
@@ -88,7 +87,7 @@ struct GemmNibblesBias : GemmNibbles<T, kLayout> {
     }
 };
 
-// The number of places where rows of A and columns of B differ.
+// Binary GEMM: the Hamming distance of rows of A and columns of B.
 template <GemmLayout kLayout>
 struct GemmBits {
     int32_t m, n, k;
@@ -122,7 +121,7 @@ struct GemmBits {
     }
 };
 
-// Batches of products of packed elements, A by rows, B by rows (layout 0) or by columns (1), in bytes.
+// Batched GEMM of packed elements, A by rows, B by rows (layout 0) or by columns (1), in bytes.
 template <class T>
 struct PackedBatch {
     static constexpr int32_t kCount = kInByte<T>;
@@ -184,7 +183,6 @@ struct GemmDenseNibbles {
     }
 };
 
-// The numbers of places where rows of A and columns of B differ, of a batch of products.
 struct GemmDenseBits {
     int32_t m, n, k, batch, layout;
     int64_t lda, stride_a, ldb, stride_b, ldd, stride_d;

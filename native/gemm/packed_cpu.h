@@ -1,4 +1,4 @@
-// Products of packed elements on the CPU, in f32: a block's sums are exact.
+// GEMM of sub-byte elements on the CPU, in f32: the sums of a block are exact.
 #pragma once
 
 #include <algorithm>
@@ -11,13 +11,14 @@ namespace bk {
 
 template <class T>
 struct PackedProduct {
-    static constexpr Packing kPacking = Packing::kF32Whole;
+    static constexpr Packing kPacking = Packing::kF32Integer;
     static constexpr int kCount = kInByte<T>;
     const Matmul<T>& p;
     int64_t m, n, k;
 
-    // Of a byte's elements number i. Bits are 1 for a 0 and -1 for a 1, so that products of equal bits are 1, of others -1.
-    static BK_HD float term(T byte, int64_t i) {
+    // Element i of a byte. Bits become 1 for 0 and -1 for 1, so that products of equal bits are 1, of different ones
+    // -1.
+    static BK_HD float element_value(T byte, int64_t i) {
         if constexpr (kIsNibbles<T>)
             return static_cast<float>(i % 2 == 0 ? low_nibble(byte) : high_nibble(byte));
         else
@@ -26,7 +27,7 @@ struct PackedProduct {
 
     static BK_HD void unpack(const T* from, int64_t depth, float* to) {
         for (int64_t x = 0; x < depth / kCount; ++x)
-            for (int i = 0; i < kCount; ++i) to[x * kCount + i] = term(from[x], i);
+            for (int i = 0; i < kCount; ++i) to[x * kCount + i] = element_value(from[x], i);
     }
 
     BK_HD void read_row(int64_t i, int64_t first, int64_t depth, float* to) const {
@@ -36,7 +37,7 @@ struct PackedProduct {
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, float* to) const {
         if (p.b_at.column != 0) return unpack(p.b + j * p.b_at.column + first / kCount, depth, to);
         const T* const from = p.b + first * p.b_at.row + j / kCount;
-        for (int64_t x = 0; x < depth; ++x) to[x] = term(from[x * p.b_at.row], j);
+        for (int64_t x = 0; x < depth; ++x) to[x] = element_value(from[x * p.b_at.row], j);
     }
 
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const double* sums) const {
@@ -62,25 +63,25 @@ struct PackedProduct {
         } else {
             int32_t* const to = e.d + i * e.d_at.row + j;
             for (int64_t c = 0; c < columns; ++c)
-                to[c] = static_cast<int32_t>((k - static_cast<int64_t>(sums[c])) / 2);  // of k places, those that differ
+                to[c] = static_cast<int32_t>((k - static_cast<int64_t>(sums[c])) / 2);  // differing bits, out of k
         }
     }
 
-    SpareRows spare() const {
+    ScratchRows scratch_rows() const {
         const Epilogue<T>& e = p.epilogue;
-        return e.c != nullptr ? SpareRows{} : SpareRows::of(e.d, e.d_at.row, kIsNibbles<T> ? n / 2 : n);
+        return e.c != nullptr ? ScratchRows{} : ScratchRows::of(e.d, e.d_at.row, kIsNibbles<T> ? n / 2 : n);
     }
 };
 
 template <class T>
 Status packed_matmul(const Launch&, const Matmul<T>& p) {
-    Matmul<T> part = p;
+    Matmul<T> subproblem = p;
     for (int64_t g = 0; g < p.batch; ++g) {
-        part.a = p.a + g * p.a_at.step;
-        part.b = p.b + g * p.b_at.step;
-        part.epilogue.d = p.epilogue.d + g * p.epilogue.d_at.step;
-        if (p.epilogue.c != nullptr) part.epilogue.c = p.epilogue.c + g * p.epilogue.c_at.step;
-        BK_TRY(multiply_read(Launch{}, PackedProduct<T>{part, p.m, p.n, p.k * kInByte<T>}));
+        subproblem.a = p.a + g * p.a_at.step;
+        subproblem.b = p.b + g * p.b_at.step;
+        subproblem.epilogue.d = p.epilogue.d + g * p.epilogue.d_at.step;
+        if (p.epilogue.c != nullptr) subproblem.epilogue.c = p.epilogue.c + g * p.epilogue.c_at.step;
+        BK_TRY(multiply_read(Launch{}, PackedProduct<T>{subproblem, p.m, p.n, p.k * kInByte<T>}));
     }
     return Status::kOk;
 }

@@ -1,4 +1,4 @@
-// Products of packed elements on the GPU: tiles hold bytes as they lie in memory, and steps of the tensor cores widen them.
+// GEMM of sub-byte elements on the GPU: tiles hold packed bytes, which TensorStep widens in registers.
 #pragma once
 
 #include "gemm/matmul_cuda.cuh"

@@ -1,4 +1,4 @@
-// Products of matrices that lie anywhere: their addresses are in lists on the device, and nothing of these is known here.
+// Pointer-array GEMM: matrix addresses are in lists on the device, which the host does not read.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 
 namespace bk {
 
-// An entry of a list: the address of a matrix.
 using Address = int64_t;
 
 inline MatrixStrides listed(MatrixStrides at, const Address* list, int32_t is_aligned) {
@@ -22,7 +21,7 @@ inline Status require_flag(const char* name, int32_t value) {
     return fail(Status::kInvalidProblem, "%s is %d, must be 0 or 1", name, value);
 }
 
-// One of the matrices that lie anywhere.
+// Checks the layout of one listed matrix.
 template <class T>
 Status require_matrix(const char* name, const char* pitch_name, const StoredMatrices& m) {
     Operand operand;
@@ -30,7 +29,7 @@ Status require_matrix(const char* name, const char* pitch_name, const StoredMatr
     return locate_matrices(&operand, name, Role::kInput, sizeof(T), pitch_name, m);
 }
 
-// D = alpha A B + beta D of each product, of extents of its own where there are sizes.
+// D = alpha A B + beta D for each of a batch, of different sizes if there are any on the device.
 template <class T>
 struct GemmPointers {
     using S = matmul_scalar_t<T>;
@@ -69,7 +68,7 @@ struct GemmPointers {
     }
 };
 
-// GroupedGemm whose matrices of B lie anywhere.
+// GroupedGemm with a pointer array for B.
 template <class T>
 struct GroupedGemmPointers {
     using S = matmul_scalar_t<T>;

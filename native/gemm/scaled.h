@@ -1,4 +1,4 @@
-// Products of 8-bit factors with scales that lie where the factors do: checks and layouts.
+// 8-bit GEMM with scales for A and B in device memory: checks and layouts.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 namespace bk {
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const AlongTerms& along);
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const KMajor& k_major);
 
-// Whether `backend` computes such a product.
+// Whether `backend` computes such a GEMM.
 template <class T>
 Status require_scaled_backend(Backend backend, int64_t m, int64_t n, int64_t k, Scaling scaling);
 
@@ -37,13 +37,13 @@ struct GemmScaled {
     StoredMatrices stored_b() const { return stored_b_of(order(), n, k, ldb); }
     StoredMatrices stored_d() const { return {1, 0, m, n, ldd}; }
 
-    int64_t blocks() const { return ceil_div<int64_t>(k, kScaleTerms); }
+    int64_t blocks() const { return ceil_div<int64_t>(k, kScaleBlock); }
     int64_t a_scales() const { return count_scales(m, m); }
-    int64_t b_scales() const { return count_scales(n, ceil_div<int64_t>(n, kScaleTerms)); }
+    int64_t b_scales() const { return count_scales(n, ceil_div<int64_t>(n, kScaleBlock)); }
 
     Work work() const { return all_or_none(std::min(m, n)); }
     size_t workspace_size() const {
-        return scaled_workspace<T>(m, n, k, static_cast<Scaling>(scaling), static_cast<Backend>(backend), along_terms(order()));
+        return scaled_workspace<T>(m, n, k, static_cast<Scaling>(scaling), static_cast<Backend>(backend), k_major_of(order()));
     }
     Status check_extents() const {
         BK_TRY(require_non_negative({{"m", m}, {"n", n}, {"k", k}}));
@@ -63,18 +63,18 @@ struct GemmScaled {
     Status run(const T* a, const T* b, const float* a_scale, const float* b_scale, const U* bias, U* d,
                const Launch& launch) const {
         const MatrixStrides d_at = strides_of(stored_d(), true);
-        const Scaling of = static_cast<Scaling>(scaling);
-        const Epilogue<scaled<T>> epilogue{d, bias, d_at, kFloatType<U>, alpha, beta, of, a_scale, b_scale, blocks()};
+        const Scaling scale_mode = static_cast<Scaling>(scaling);
+        const Epilogue<scaled<T>> epilogue{d, bias, d_at, kFloatType<U>, alpha, beta, scale_mode, a_scale, b_scale, blocks()};
         Matmul<scaled<T>> problem = make_matmul(order(), m, n, k, stored_a(), a, stored_b(), b, epilogue);
         problem.backend = static_cast<Backend>(backend);
         return scaled_product(launch, problem);
     }
 
 private:
-    // Of as many rows or columns, in as many blocks.
-    int64_t count_scales(int64_t lines, int64_t line_blocks) const {
-        if (static_cast<Scaling>(scaling) == Scaling::kBlocks) return line_blocks * blocks();
-        return static_cast<Scaling>(scaling) == Scaling::kRows ? lines : 1;
+    // Scales of an operand of `rows` rows or columns, in `row_blocks` blocks.
+    int64_t count_scales(int64_t rows, int64_t row_blocks) const {
+        if (static_cast<Scaling>(scaling) == Scaling::kBlocks) return row_blocks * blocks();
+        return static_cast<Scaling>(scaling) == Scaling::kRows ? rows : 1;
     }
 };
 

@@ -1,4 +1,4 @@
-// Products with scales on the CPU, in f32: factors have the scales of their blocks as they are packed, sums all others.
+// 8-bit GEMM with scales on the CPU, in f32: block scales are applied as operands are packed, others to the sums.
 #pragma once
 
 #include <algorithm>
@@ -16,23 +16,23 @@ struct ScaledReads {
     const Matmul<scaled<T>>& p;
     int64_t m, n, k;
 
-    static BK_HD float term(T x) {
+    static BK_HD float element_value(T x) {
         if constexpr (kIsFp8<T>)
             return fp8_to_float(x);
         else
             return static_cast<float>(x);
     }
 
-    // Terms [first, first + depth), `step` apart; of blocks each by scale(block).
+    // Converts K elements [first, first + depth), `step` apart, scaled by scale(block) if scales are by blocks.
     template <class Scale>
     BK_HD void read(const T* from, int64_t step, int64_t first, int64_t depth, float* to, const Scale& scale) const {
         for (int64_t x = 0; x < depth;) {
-            const int64_t block = (first + x) / kScaleTerms, end = std::min(depth, (block + 1) * kScaleTerms - first);
-            const float factor = p.epilogue.is_by_blocks() ? scale(block) : 1.f;
+            const int64_t block = (first + x) / kScaleBlock, end = std::min(depth, (block + 1) * kScaleBlock - first);
+            const float block_scale = p.epilogue.is_by_blocks() ? scale(block) : 1.f;
             if (step == 1)
-                for (; x < end; ++x) to[x] = factor * term(from[first + x]);
+                for (; x < end; ++x) to[x] = block_scale * element_value(from[first + x]);
             else
-                for (; x < end; ++x) to[x] = factor * term(from[(first + x) * step]);
+                for (; x < end; ++x) to[x] = block_scale * element_value(from[(first + x) * step]);
         }
     }
 
@@ -47,17 +47,17 @@ struct ScaledReads {
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         for (int64_t c = 0; c < columns; ++c) p.epilogue.store_one(i, j + c, sums[c]);
     }
-    SpareRows spare() const {
+    ScratchRows scratch_rows() const {
         const Epilogue<scaled<T>>& e = p.epilogue;
         if (e.beta != 0) return {};
-        if (e.type == FloatType::kF32) return SpareRows::of(static_cast<float*>(e.d), e.d_at.row, n);
-        return SpareRows::of(static_cast<f16*>(e.d), e.d_at.row, n);
+        if (e.type == FloatType::kF32) return ScratchRows::of(static_cast<float*>(e.d), e.d_at.row, n);
+        return ScratchRows::of(static_cast<f16*>(e.d), e.d_at.row, n);
     }
 };
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling, Backend, const AlongTerms&) {
-    return blocked_workspace(block_kernel<Packing::kF32>(), m, n, k);
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling, Backend, const KMajor&) {
+    return blocked_workspace(microkernel<Packing::kF32>(), m, n, k);
 }
 
 template <class T>

@@ -1,5 +1,5 @@
-// Products with scales on the GPU: by cuBLASLt where it has them, else by tensor cores, whose sums over blocks of terms are
-// scaled in registers.
+// 8-bit GEMM with scales on the GPU: by cuBLASLt if it supports it, else on tensor cores, which apply block scales to
+// partial sums in registers.
 #pragma once
 
 #include <algorithm>
@@ -11,19 +11,19 @@
 
 namespace bk {
 
-// cuBLASLt takes e4m3, one of whose factors may have scales of blocks only in an order that is not ours.
+// cuBLASLt takes e4m3 without block scales, whose order in its interface is not ours.
 template <class T>
 bool fits_library(int64_t m, int64_t n, int64_t k, Scaling scaling) {
     return std::is_same_v<T, e4m3> && scaling != Scaling::kBlocks && std::min({m, n, k}) > 0;
 }
 
-// From 16 rows on it takes 0.3 to 0.9 of our kernels' time (H100). The least products are ours, whose sums are exact to f32.
+// From 16 rows on cuBLASLt takes 0.3 to 0.9 of our kernels' time (H100). The smallest GEMMs stay ours, whose sums are
+// exact to f32.
 template <class T>
 bool is_for_library(int64_t m, int64_t n, int64_t k) {
-    constexpr int64_t kLeastRows = 16, kLeastSide = 64, kLeastTerms = int64_t(1) << 22;
-    int64_t terms = 0;
-    return m >= kLeastRows && std::min(n, k) >= kLeastSide &&
-           (__builtin_mul_overflow(m * n, k, &terms) || terms >= kLeastTerms);
+    constexpr int64_t kMinRows = 16, kMinSide = 64, kMinWork = int64_t(1) << 22;
+    int64_t work = 0;
+    return m >= kMinRows && std::min(n, k) >= kMinSide && (__builtin_mul_overflow(m * n, k, &work) || work >= kMinWork);
 }
 
 template <class T>
@@ -33,9 +33,9 @@ bool may_be_library(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend ba
 }
 
 template <class T>
-size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const AlongTerms& along) {
+size_t scaled_workspace(int64_t m, int64_t n, int64_t k, Scaling scaling, Backend backend, const KMajor& k_major) {
     return std::max(may_be_library<T>(m, n, k, scaling, backend) ? library_workspace(m, n, k) : 0,
-                    matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend, along));
+                    matmul_workspace<scaled<T>>(m, n, k, 1, false, false, backend, k_major));
 }
 
 template <class T>
@@ -50,7 +50,7 @@ Status require_scaled_backend(Backend backend, int64_t m, int64_t n, int64_t k, 
     return require_library();
 }
 
-// As cuBLASLt takes it: both factors deep; false for what it does not.
+// Fills cuBLASLt's problem, which needs K-major operands; returns false if it does not support this one.
 template <class T>
 bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
     const Epilogue<scaled<T>>& e = p.epilogue;
@@ -58,7 +58,7 @@ bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
                                : e.type == FloatType::kF16 ? LibraryType::kF16
                                                            : LibraryType::kBf16;
     const bool is_f32 = d_type == LibraryType::kF32;
-    if (p.a_at.column != 1 || p.b_at.row != 1 || (is_f32 && e.bias != nullptr)) return false;  // whose bias is of bf16 there
+    if (p.a_at.column != 1 || p.b_at.row != 1 || (is_f32 && e.bias != nullptr)) return false;  // its bias is bf16
     const LibraryMatrix d{e.d, e.d_at.row, 0, false};
     *out = {LibraryType::kE4m3,
             d_type,
@@ -73,7 +73,7 @@ bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
             e.bias,
             &e.alpha,
             &e.beta,
-            e.scaling == Scaling::kRows ? LibraryScales::kOfRows : LibraryScales::kOfMatrices,
+            e.scaling == Scaling::kRows ? LibraryScales::kPerRow : LibraryScales::kPerMatrix,
             e.a_scale,
             e.b_scale};
     return is_aligned(p.a, kLibraryAlignment) && is_aligned(p.b, kLibraryAlignment) && is_aligned(e.d, kLibraryAlignment) &&
@@ -82,12 +82,12 @@ bool library_matmul(const Matmul<scaled<T>>& p, LibraryMatmul* out) {
 }
 
 template <class T>
-Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& given) {
-    Matmul<scaled<T>> p = given;
+Status scaled_product(const Launch& launch, const Matmul<scaled<T>>& input) {
+    Matmul<scaled<T>> p = input;
     const bool is_chosen = p.backend == Backend::kLibrary || p.backend == Backend::kByRule;
     if (may_be_library<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend)) {
-        const AlongTerms along{p.a_at.column == 1, p.b_at.row == 1};
-        const size_t workspace = scaled_workspace<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend, along);
+        const KMajor k_major{p.a_at.column == 1, p.b_at.row == 1};
+        const size_t workspace = scaled_workspace<T>(p.m, p.n, p.k, p.epilogue.scaling, p.backend, k_major);
         const bool has_workspace = workspace_holds(launch, workspace);
         LibraryMatmul problem;
         if (library_matmul(p, &problem) && matmul_by_library(launch, problem, has_workspace ? launch.workspace : nullptr))

@@ -1,7 +1,7 @@
-// Products of 8-bit factors with scales: what stands for the factors' type, and what is done to a sum.
+// Type tag and epilogue of 8-bit GEMM with scales.
 //
-// Scales are those of whole matrices, of rows of A and columns of B, or of blocks: of A of a row and 128 terms, of B of 128
-// columns and 128 terms, as DeepSeek-V3 has them (arXiv 2412.19437, 3.3.2). Sums over a block are scaled, and then added up.
+// Scales are per matrix, per row of A and column of B, or per block: 1 x 128 of A and 128 x 128 of B, as in DeepSeek-V3
+// (arXiv 2412.19437, 3.3.2). The sum over a block is scaled, then accumulated.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// T is e4m3, e5m2 or int8_t; results are of a dtype that is said at run time.
+// T is e4m3, e5m2 or int8_t; the dtype of D is known at run time.
 template <class T>
 struct scaled {};
 template <class T>
@@ -28,9 +28,9 @@ constexpr bool kIsScaled<scaled<T>> = true;
 enum class Scaling : int32_t { kTensor, kRows, kBlocks };
 enum class FloatType : int32_t { kF32, kF16, kBf16 };
 
-constexpr int kScaleShift = 7, kScaleTerms = 1 << kScaleShift;  // terms of a block, and columns
+constexpr int kScaleShift = 7, kScaleBlock = 1 << kScaleShift;  // K elements of a block, and columns
 
-// d = alpha a_scale b_scale sum + beta d + bias[j]; scales and bias may be null. Of blocks the sum has its scales already.
+// d = alpha a_scale b_scale sum + beta d + bias[j]; scales and bias may be null. Sums with block scales arrive scaled.
 template <class T>
 struct Epilogue<scaled<T>> {
     void* d;
@@ -40,12 +40,12 @@ struct Epilogue<scaled<T>> {
     float alpha, beta;
     Scaling scaling;
     const float *a_scale, *b_scale;
-    int64_t blocks;  // of terms
+    int64_t blocks;  // along k
 
     BK_HD bool has_steps() const { return false; }
     BK_HD bool is_by_blocks() const { return scaling == Scaling::kBlocks; }
 
-    // The scale of row i of A, of column j of B; of block number `block` of its terms where there are blocks.
+    // Scale of row i of A and of column j of B, in block `block` along k if scales are by blocks.
     BK_HD float scale_of_row(int64_t i, int64_t block = 0) const {
         if (a_scale == nullptr) return 1;
         return a_scale[is_by_blocks() ? i * blocks + block : scaling == Scaling::kRows ? i : 0];
@@ -55,7 +55,7 @@ struct Epilogue<scaled<T>> {
         return b_scale[is_by_blocks() ? (j >> kScaleShift) * blocks + block : scaling == Scaling::kRows ? j : 0];
     }
 
-    BK_HD float loaded(const void* from, int64_t at) const {
+    BK_HD float read(const void* from, int64_t at) const {
         switch (type) {
             case FloatType::kF16: return widen(static_cast<const f16*>(from)[at]);
             case FloatType::kBf16: return widen(static_cast<const bf16*>(from)[at]);
@@ -66,12 +66,12 @@ struct Epilogue<scaled<T>> {
     BK_HD float result(int64_t i, int64_t j, float sum) const {
         float x = alpha * sum;
         if (!is_by_blocks()) x *= scale_of_row(i) * scale_of_column(j);
-        if (beta != 0) x += beta * loaded(d, i * d_at.row + j);
-        if (bias != nullptr) x += loaded(bias, j);
+        if (beta != 0) x += beta * read(d, i * d_at.row + j);
+        if (bias != nullptr) x += read(bias, j);
         return x;
     }
 
-    BK_HD void keep(int64_t at, float x) const {
+    BK_HD void write(int64_t at, float x) const {
         switch (type) {
             case FloatType::kF16: static_cast<f16*>(d)[at] = narrow<f16>(x); break;
             case FloatType::kBf16: static_cast<bf16*>(d)[at] = narrow<bf16>(x); break;
@@ -79,7 +79,7 @@ struct Epilogue<scaled<T>> {
         }
     }
 
-    BK_HD void store_one(int64_t i, int64_t j, float sum) const { keep(i * d_at.row + j, result(i, j, sum)); }
+    BK_HD void store_one(int64_t i, int64_t j, float sum) const { write(i * d_at.row + j, result(i, j, sum)); }
 };
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-// Products with weights of which two of every four neighbours along k are kept.
+// GEMM with 2:4 structured sparse weights: two of every four K elements are kept.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,14 @@
 
 namespace bk {
 
-// Eight terms of a row of weights: values of two groups of four, and the byte of each in `word`. Its bits 0 and 1 are the
-// place of the group's first value, bits 2 and 3 that of its second, which stays where they are equal.
+// Expands 8 K elements of a row of weights from two groups of two values and their byte of indices each in `word`: bits
+// 0 and 1 are the index of the first value, bits 2 and 3 that of the second, which wins if they are equal.
 template <class E>
-BK_HD void spread_groups(const E* values, uint32_t word, E (&terms)[8]) {
+BK_HD void spread_groups(const E* values, uint32_t word, E (&expanded)[8]) {
     for (uint32_t g = 0; g < 2; ++g) {
         const uint32_t first = word >> 8 * g & 3u, second = word >> (8 * g + 2) & 3u;
-        for (uint32_t c = 0; c < 4; ++c) terms[4 * g + c] = second == c ? values[2 * g + 1] : first == c ? values[2 * g] : E{};
+        for (uint32_t c = 0; c < 4; ++c)
+            expanded[4 * g + c] = second == c ? values[2 * g + 1] : first == c ? values[2 * g] : E{};
     }
 }
 
@@ -53,7 +54,7 @@ struct GemmSparse24 {
     }
 };
 
-// The weights as a dense matrix of m x k.
+// Expands the weights to a dense m x k matrix.
 template <class T>
 Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* values, const uint16_t* places, T* dense);
 

@@ -1,5 +1,5 @@
-// Sparse weights on the GPU. Products of few rows read the weights as they are; for others, where there is a workspace, they
-// become dense, once, and the product is that of dense matrices.
+// 2:4 sparse GEMM on the GPU. Skinny x multiplies the compressed weights; otherwise, given a workspace, weights are
+// expanded once and a dense GEMM follows.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@ namespace bk {
 
 constexpr int kSparseRows = 8, kSparseWarps = 8;
 
-// N elements that lie at an address of as many, or of one.
+// Loads N elements, by 16-byte vectors if `aligned`.
 template <int N, class E>
-BK_DEVICE void load_elements(E (&to)[N], const E* from, bool moves) {
+BK_DEVICE void load_elements(E (&to)[N], const E* from, bool aligned) {
     constexpr int kEach = 16 / sizeof(E) < N ? 16 / sizeof(E) : N;
-    if (moves) {
+    if (aligned) {
 #pragma unroll
         for (int i = 0; i < N; i += kEach) {
             const Vec<E, kEach> vector = load<kEach>(from + i);
@@ -27,9 +27,9 @@ BK_DEVICE void load_elements(E (&to)[N], const E* from, bool moves) {
     }
 }
 
-// A warp has a row of weights, and of each 256 terms eight for every lane.
+// One row of weights a warp; a lane takes eight of each 256 K elements.
 template <class T>
-__global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const __grid_constant__ Sparse24<T> p, bool moves) {
+__global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const __grid_constant__ Sparse24<T> p, bool aligned) {
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     const int64_t j = static_cast<int64_t>(blockIdx.x) * kSparseWarps + warp;
     if (j >= p.m) return;
@@ -39,16 +39,16 @@ __global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const 
          i += static_cast<int64_t>(gridDim.y) * kSparseRows) {
         float sum[kSparseRows] = {};
         for (int64_t k = 8 * lane; k < p.k; k += 256) {
-            T kept[4], terms[8];
-            load_elements(kept, values + k / 2, moves);
-            spread_groups(kept, places[k / 8], terms);
+            T nonzeros[4], expanded[8];
+            load_elements(nonzeros, values + k / 2, aligned);
+            spread_groups(nonzeros, places[k / 8], expanded);
 #pragma unroll
             for (int r = 0; r < kSparseRows; ++r) {
                 if (i + r >= p.n) continue;
                 T x[8];
-                load_elements(x, p.x + (i + r) * p.k + k, moves);
+                load_elements(x, p.x + (i + r) * p.k + k, aligned);
 #pragma unroll
-                for (int e = 0; e < 8; ++e) sum[r] = math::fma(widen(x[e]), widen(terms[e]), sum[r]);
+                for (int e = 0; e < 8; ++e) sum[r] = math::fma(widen(x[e]), widen(expanded[e]), sum[r]);
             }
         }
 #pragma unroll
@@ -59,24 +59,24 @@ __global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const 
     }
 }
 
-// Eight terms for each thread; `E` is the elements' bits.
+// Expands eight K elements a thread; `E` has the elements' bits.
 template <class E>
-__global__ void __launch_bounds__(256)
-    sparse24_spread_kernel(const E* values, const uint16_t* places, E* dense, int64_t words, bool moves, bool stores) {
+__global__ void __launch_bounds__(256) sparse24_expand_kernel(const E* values, const uint16_t* places, E* dense, int64_t words,
+                                                              bool aligned, bool stores_vectors) {
     for (int64_t w = static_cast<int64_t>(blockIdx.x) * 256 + threadIdx.x; w < words;
          w += static_cast<int64_t>(gridDim.x) * 256) {
-        E kept[4], terms[8];
-        load_elements(kept, values + 4 * w, moves);
-        spread_groups(kept, places[w], terms);
+        E nonzeros[4], expanded[8];
+        load_elements(nonzeros, values + 4 * w, aligned);
+        spread_groups(nonzeros, places[w], expanded);
         constexpr int kEach = 16 / sizeof(E);
-        if (!stores) {
-            for (int i = 0; i < 8; ++i) dense[8 * w + i] = terms[i];
+        if (!stores_vectors) {
+            for (int i = 0; i < 8; ++i) dense[8 * w + i] = expanded[i];
             continue;
         }
 #pragma unroll
         for (int i = 0; i < 8; i += kEach) {
             Vec<E, kEach> vector;
-            for (int e = 0; e < kEach; ++e) vector.lane[e] = terms[i + e];
+            for (int e = 0; e < kEach; ++e) vector.lane[e] = expanded[i + e];
             store(dense + 8 * w + i, vector);
         }
     }
@@ -97,13 +97,13 @@ Status sparse24_inflate(const Launch& launch, int64_t m, int64_t k, const T* val
     const int64_t words = m * (k / 8), blocks = ceil_div<int64_t>(words, 256);
     if (words == 0) return Status::kOk;
     return launch_kernel(launch, {dim3(static_cast<unsigned>(blocks < kMaxGridX ? blocks : kMaxGridX)), dim3(256)},
-                         sparse24_spread_kernel<E>, reinterpret_cast<const E*>(values), places, reinterpret_cast<E*>(dense),
+                         sparse24_expand_kernel<E>, reinterpret_cast<const E*>(values), places, reinterpret_cast<E*>(dense),
                          words, is_aligned(values, 16), is_aligned(dense, 16));
 }
 
 template <class T>
 Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
-    // The reference ABI's workspace has m k elements: the product's own comes behind them, where there is room.
+    // The reference ABI's workspace has m k elements; the dense GEMM's own follows if the caller's is larger.
     using Words = Vec<T, 16 / sizeof(T)>;
     const int64_t words = p.m * p.k * static_cast<int64_t>(sizeof(T)) / 16;
     Words* const dense_words = p.n > kSparseRows ? workspace_array<Words>(launch, words) : nullptr;

@@ -1,4 +1,4 @@
-// Lines of bf16 by few others, both as they lie, by instructions that sum products of neighbours along k, of AVX-512.
+// Dot products of bf16 rows, both operands unconverted, by AVX-512 vdpbf16ps.
 #include "gemm/block_kernel_cpu.h"
 #include "gemm/thin_kernel_cpu.h"
 
@@ -14,74 +14,75 @@ namespace bk {
 #if BK_ISA_DISPATCH
 namespace {
 
-constexpr int64_t kAhead = 512;  // elements between what is multiplied and what is fetched
+constexpr int64_t kAhead = 512;  // prefetch distance in elements
 
-// The sums, and of the lines the least |x| but zeros, as least_of_bf16() has it.
+// Adds the dot products; returns the smallest nonzero |x| of the rows, as min_abs_bf16() encodes it.
 template <int kCount, int kAtOnce>
-BK_FOR_AVX512_DOT int32_t add_dots_of(const uint16_t* const* lines, const uint16_t* const (&thin_lines)[kThin], int64_t count,
-                                      float (*parts)[kThin][kThinLanes]) {
+BK_FOR_AVX512_DOT int32_t dot_bf16_of(const uint16_t* const* rows, const uint16_t* const (&skinny_rows)[kSkinny], int64_t count,
+                                      float (*lane_sums)[kSkinny][kSkinnyLanes]) {
     __m512 sum[kAtOnce][kCount];
     for (int l = 0; l < kAtOnce; ++l)
-        for (int i = 0; i < kCount; ++i) sum[l][i] = _mm512_load_ps(parts[l][i]);
+        for (int i = 0; i < kCount; ++i) sum[l][i] = _mm512_load_ps(lane_sums[l][i]);
     const __m512i magnitude = _mm512_set1_epi16(0x7fff);
-    __m512i least = _mm512_set1_epi16(-1);
+    __m512i min_abs = _mm512_set1_epi16(-1);
     for (int64_t k = 0; k < count; k += kPairBlock) {
-        __m512i line[kAtOnce];
+        __m512i row[kAtOnce];
         for (int l = 0; l < kAtOnce; ++l) {
-            line[l] = _mm512_loadu_si512(lines[l] + k);
-            __builtin_prefetch(lines[l] + k + kAhead);
-            const __m512i below = _mm512_add_epi16(_mm512_and_si512(line[l], magnitude), _mm512_set1_epi16(-1));
-            least = _mm512_min_epu16(least, below);
+            row[l] = _mm512_loadu_si512(rows[l] + k);
+            __builtin_prefetch(rows[l] + k + kAhead);
+            const __m512i below = _mm512_add_epi16(_mm512_and_si512(row[l], magnitude), _mm512_set1_epi16(-1));
+            min_abs = _mm512_min_epu16(min_abs, below);
         }
         for (int i = 0; i < kCount; ++i) {
-            const auto factor = reinterpret_cast<__m512bh>(_mm512_loadu_si512(thin_lines[i] + k));
+            const auto skinny_values = reinterpret_cast<__m512bh>(_mm512_loadu_si512(skinny_rows[i] + k));
             for (int l = 0; l < kAtOnce; ++l)
-                sum[l][i] = _mm512_dpbf16_ps(sum[l][i], factor, reinterpret_cast<__m512bh>(line[l]));
+                sum[l][i] = _mm512_dpbf16_ps(sum[l][i], skinny_values, reinterpret_cast<__m512bh>(row[l]));
         }
     }
     for (int l = 0; l < kAtOnce; ++l)
-        for (int i = 0; i < kCount; ++i) _mm512_store_ps(parts[l][i], sum[l][i]);
+        for (int i = 0; i < kCount; ++i) _mm512_store_ps(lane_sums[l][i], sum[l][i]);
     alignas(64) uint16_t lanes[kPairBlock];
-    _mm512_store_si512(lanes, least);
+    _mm512_store_si512(lanes, min_abs);
     uint16_t result = lanes[0];
     for (const uint16_t lane : lanes) result = std::min(result, lane);
     return result;
 }
 
 template <int kCount, int kAtOnce>
-int32_t add_all_dots(const uint16_t* const (&lines)[kThin], const uint16_t* const (&thin_lines)[kThin], int64_t count,
-                     ThinParts<float>& parts) {
-    int32_t least = 0xffff;
-    for (int l = 0; l < kThin; l += kAtOnce)
-        least = std::min(least, add_dots_of<kCount, kAtOnce>(lines + l, thin_lines, count, parts.at + l));
-    return least;
+int32_t dot_bf16_all(const uint16_t* const (&rows)[kSkinny], const uint16_t* const (&skinny_rows)[kSkinny], int64_t count,
+                     SkinnyLaneSums<float>& lane_sums) {
+    int32_t min_abs = 0xffff;
+    for (int l = 0; l < kSkinny; l += kAtOnce)
+        min_abs = std::min(min_abs, dot_bf16_of<kCount, kAtOnce>(rows + l, skinny_rows, count, lane_sums.at + l));
+    return min_abs;
 }
 
 }  // namespace
 
-int32_t least_thin(const void* few, int64_t line, int thin, int64_t count) {
-    return has_dot_products() ? least_of_bf16(few, line, thin, count) : 0;
+int32_t min_abs_skinny(const void* small, int64_t pitch, int skinny, int64_t count) {
+    return has_dot_products() ? min_abs_bf16(small, pitch, skinny, count) : 0;
 }
 
-bool add_dots(int thin, const uint16_t* const (&lines)[kThin], const uint16_t* const (&thin_lines)[kThin], int32_t least,
-              int64_t count, ThinParts<float>& parts) {
-    const int slots = thin == 1 ? 1 : thin <= 4 ? 4 : kThin;
-    alignas(64) float before[kThin][kThin][kThinLanes];
+bool dot_bf16_avx512(int skinny, const uint16_t* const (&rows)[kSkinny], const uint16_t* const (&skinny_rows)[kSkinny],
+                     int32_t min_abs, int64_t count, SkinnyLaneSums<float>& lane_sums) {
+    const int slots = skinny == 1 ? 1 : skinny <= 4 ? 4 : kSkinny;
+    alignas(64) float before[kSkinny][kSkinny][kSkinnyLanes];
     const auto copy = [slots](const auto& from, auto& to) {
-        for (int l = 0; l < kThin; ++l)
+        for (int l = 0; l < kSkinny; ++l)
             for (int i = 0; i < slots; ++i) std::memcpy(to[l][i], from[l][i], sizeof(to[l][i]));
     };
-    copy(parts.at, before);
-    const int32_t least_of_lines = thin == 1   ? add_all_dots<1, 8>(lines, thin_lines, count, parts)
-                                   : thin <= 4 ? add_all_dots<4, 4>(lines, thin_lines, count, parts)
-                                               : add_all_dots<8, 2>(lines, thin_lines, count, parts);
-    if (has_normal_products(least, least_of_lines)) return true;
-    copy(before, parts.at);
+    copy(lane_sums.at, before);
+    const int32_t min_abs_of_rows = skinny == 1   ? dot_bf16_all<1, 8>(rows, skinny_rows, count, lane_sums)
+                                    : skinny <= 4 ? dot_bf16_all<4, 4>(rows, skinny_rows, count, lane_sums)
+                                                  : dot_bf16_all<8, 2>(rows, skinny_rows, count, lane_sums);
+    if (has_normal_products(min_abs, min_abs_of_rows)) return true;
+    copy(before, lane_sums.at);
     return false;
 }
 #else
-int32_t least_thin(const void*, int64_t, int, int64_t) { return 0; }
-bool add_dots(int, const uint16_t* const (&)[kThin], const uint16_t* const (&)[kThin], int32_t, int64_t, ThinParts<float>&) {
+int32_t min_abs_skinny(const void*, int64_t, int, int64_t) { return 0; }
+bool dot_bf16_avx512(int, const uint16_t* const (&)[kSkinny], const uint16_t* const (&)[kSkinny], int32_t, int64_t,
+                     SkinnyLaneSums<float>&) {
     return false;
 }
 #endif

@@ -1,4 +1,4 @@
-// The innermost loops of products with a thin factor on the CPU: up to 8 lines (rows of A, or columns of B) by many.
+// Microkernels of skinny GEMM on the CPU: up to 8 rows of one operand times many of the other.
 #pragma once
 
 #include <cstdint>
@@ -7,51 +7,50 @@
 
 namespace bk {
 
-constexpr int kThin = 8, kThinLanes = 16;
+constexpr int kSkinny = 8, kSkinnyLanes = 16;
 
-// sums[i * pitch + j] += sum over r of factors[r][i] rows[r][j] for i < thin, j < count; sums of up to 8 lines are there,
-// whatever `thin` is, and factors of those behind it are zeros.
-void add_rows(int thin, const float* const (&rows)[kThin], const float (&factors)[kThin][kThin], float* sums, int64_t pitch,
-              int64_t count);
-void add_rows(int thin, const double* const (&rows)[kThin], const double (&factors)[kThin][kThin], double* sums, int64_t pitch,
-              int64_t count);
+// sums[i * pitch + j] += sum over r of factors[r][i] rows[r][j] for i < skinny, j < count. Factors and sums are padded
+// to 1, 4 or 8 values of i, with zero factors.
+void axpy_rows(int skinny, const float* const (&rows)[kSkinny], const float (&factors)[kSkinny][kSkinny], float* sums,
+               int64_t pitch, int64_t count);
+void axpy_rows(int skinny, const double* const (&rows)[kSkinny], const double (&factors)[kSkinny][kSkinny], double* sums,
+               int64_t pitch, int64_t count);
 
-// add_rows() of bf16 as it lies, `count` a multiple of kPairBlock: in each block of as many sums the even ones stand first.
-constexpr int kPairBlock = 2 * kThinLanes;
-void add_rows(int thin, const uint16_t* const (&rows)[kThin], const float (&factors)[kThin][kThin], float* sums, int64_t pitch,
-              int64_t count);
+// axpy_rows() of bf16, `count` a multiple of kPairBlock; each block of sums has the even columns first.
+constexpr int kPairBlock = 2 * kSkinnyLanes;
+void axpy_rows(int skinny, const uint16_t* const (&rows)[kSkinny], const float (&factors)[kSkinny][kSkinny], float* sums,
+               int64_t pitch, int64_t count);
 
-// parts[l][i] += lines[l][k] thin_lines[i][k], in lanes of k, for all 8 lines and i < thin; parts of up to 8 i are there.
-// `count` is a multiple of kThinLanes.
+// lane_sums[l][i] += rows[l][k] skinny_rows[i][k], in lanes of k, for all 8 rows and i < skinny, padded to 1, 4 or 8.
+// `count` is a multiple of kSkinnyLanes.
 template <class S>
-struct ThinParts {
-    alignas(64) S at[kThin][kThin][kThinLanes];
+struct SkinnyLaneSums {
+    alignas(64) S at[kSkinny][kSkinny][kSkinnyLanes];
 
-    // sums[i * pitch + l] of the first `count` lines.
-    BK_HD void finish(int64_t thin, int64_t count, S* sums, int64_t pitch) {
+    // Reduces the lanes to sums[i * pitch + l] of the first `count` rows.
+    BK_HD void finish(int64_t skinny, int64_t count, S* sums, int64_t pitch) {
         for (int64_t l = 0; l < count; ++l)
-            for (int64_t i = 0; i < thin; ++i) {
-                S(&part)[kThinLanes] = at[l][i];
-                for (int half = kThinLanes / 2; half > 0; half /= 2)
-                    for (int x = 0; x < half; ++x) part[x] += part[x + half];
-                sums[i * pitch + l] = part[0];
+            for (int64_t i = 0; i < skinny; ++i) {
+                S(&lanes)[kSkinnyLanes] = at[l][i];
+                for (int half = kSkinnyLanes / 2; half > 0; half /= 2)
+                    for (int x = 0; x < half; ++x) lanes[x] += lanes[x + half];
+                sums[i * pitch + l] = lanes[0];
             }
     }
 };
-void add_lines(int thin, const float* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
-               ThinParts<float>& parts);
-void add_lines(int thin, const double* const (&lines)[kThin], const double* const (&thin_lines)[kThin], int64_t count,
-               ThinParts<double>& parts);
+void dot_rows(int skinny, const float* const (&rows)[kSkinny], const float* const (&skinny_rows)[kSkinny], int64_t count,
+              SkinnyLaneSums<float>& lane_sums);
+void dot_rows(int skinny, const double* const (&rows)[kSkinny], const double* const (&skinny_rows)[kSkinny], int64_t count,
+              SkinnyLaneSums<double>& lane_sums);
 
-// add_lines() for lines of bf16, `count` a multiple of 2 kThinLanes: of thin_lines the even terms stand before the odd ones.
-void add_pairs(int thin, const uint16_t* const (&lines)[kThin], const float* const (&thin_lines)[kThin], int64_t count,
-               ThinParts<float>& parts);
+// dot_rows() of bf16, `count` a multiple of 2 kSkinnyLanes; skinny_rows have the even K elements before the odd ones.
+void dot_bf16_rows(int skinny, const uint16_t* const (&rows)[kSkinny], const float* const (&skinny_rows)[kSkinny],
+                   int64_t count, SkinnyLaneSums<float>& lane_sums);
 
-// add_pairs() of thin lines of bf16 that lie along k, too, by instructions of AVX-512 for which `least` is not 0: what
-// least_of_bf16() says of the thin lines, 0 where the processor has none. False, and nothing is added, where these
-// instructions might take products for zeros.
-int32_t least_thin(const void* few, int64_t line, int thin, int64_t count);
-bool add_dots(int thin, const uint16_t* const (&lines)[kThin], const uint16_t* const (&thin_lines)[kThin], int32_t least,
-              int64_t count, ThinParts<float>& parts);
+// dot_rows() of bf16 in both operands by AVX-512. `min_abs` is min_abs_skinny() of the skinny rows: min_abs_bf16(), or
+// 0 without such instructions. Returns false, with nothing added, if the instructions might flush products to zero.
+int32_t min_abs_skinny(const void* small, int64_t pitch, int skinny, int64_t count);
+bool dot_bf16_avx512(int skinny, const uint16_t* const (&rows)[kSkinny], const uint16_t* const (&skinny_rows)[kSkinny],
+                     int32_t min_abs, int64_t count, SkinnyLaneSums<float>& lane_sums);
 
 }  // namespace bk

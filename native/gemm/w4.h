@@ -1,4 +1,4 @@
-// Products of f16 activations with weights of four bits that share scales in groups along k: the layouts of Marlin and of AWQ.
+// GEMM of f16 activations with int4 weights that share scales in groups along k: Marlin and AWQ layouts.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 namespace bk {
 
-// Marlin. `weights` has, for every 16 terms along k and 64 columns, 128 words: words 4i to 4i + 3 are lane i's of a warp, one
-// for each 16 columns, and an element's place in its word is that in the fragments of a tensor core's step. The scales of 64
-// columns, or of 32 where one serves a whole column, stand where marlin_scale_place says.
+// Marlin. For every 16 K elements and 64 columns `weights` has 128 words: words 4i to 4i + 3 belong to lane i of a
+// warp, one for each 16 columns, with elements in mma fragment order. marlin_scale_place() gives the order of scales in
+// 64 columns, or in 32 if one serves a whole column.
 struct MarlinProduct {
     int64_t m, n, k, group;  // group is k where one scale serves a whole column
     const f16* a;
@@ -22,14 +22,14 @@ struct MarlinProduct {
     bool by_groups;
 };
 
-// Where the scale of column `j` stands in its row.
+// Index of column j's scale in its row.
 BK_HD int64_t marlin_scale_place(int64_t j, bool by_groups) {
     if (by_groups) return j / 64 * 64 + j % 8 * 8 + j % 64 / 8;
     return j / 32 * 32 + j % 8 / 2 * 8 + j % 32 / 8 * 2 + j % 2;
 }
 
-// AWQ. Eight weights of one column to a word, along k, the first in the lowest bits; so are zero points, eight groups to a
-// word. A row of `zeros` has `zero_words` words, one of `scales` eight times as many elements. A weight is
+// AWQ. A word has eight weights of a column along k, the first in the lowest bits; zero points are packed alike, eight
+// groups to a word. A row of `zeros` has `zero_words` words, one of `scales` eight times as many elements. A weight is
 // f16(scale * (q - zero)).
 struct AwqProduct {
     int64_t m, n, k, group, zero_words;
@@ -65,7 +65,7 @@ struct Int4MarlinGemm {
     int32_t strips() const { return K / 16; }
     int64_t words() const { return int64_t{2} * N; }
     int32_t groups() const { return groupsize == -1 ? 1 : K / 128; }
-    int32_t locks() const { return 0; }  // the product needs none
+    int32_t locks() const { return 0; }  // the GEMM needs none
 
     Work work() const { return all_or_none(M); }
     Status check() const {
@@ -86,8 +86,8 @@ struct Int4MarlinGemm {
 
 struct AwqLayout {
     static int32_t zero_words(int32_t k, int32_t group) {
-        const int32_t turn = 128 / group, words = ceil_div(k / group, 8);
-        return ceil_div(words, turn) * turn;
+        const int32_t multiple = 128 / group, words = ceil_div(k / group, 8);
+        return ceil_div(words, multiple) * multiple;
     }
     static Status check(const char* k_name, int32_t k, int32_t group) {
         if (group != 64 && group != 128) return fail(Status::kInvalidProblem, "group_size is %d, must be 64 or 128", group);

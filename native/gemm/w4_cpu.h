@@ -1,4 +1,4 @@
-// Weights of four bits on the CPU: dequantised as panels are packed.
+// int4-weight GEMM on the CPU: weights are dequantised as panels are packed.
 #pragma once
 
 #include <algorithm>
@@ -22,16 +22,16 @@ struct MarlinReads : MarlinProduct {
 
     BK_HD void read_row(int64_t i, int64_t first, int64_t depth, float* to) const { widen_run(a + i * k + first, depth, to); }
 
-    // Of 16 terms along k, r of a column is in the word of lane 4 (j % 8) + r % 8 / 2, as its element r / 8 * 2 + r % 2, and
-    // four later in the upper eight columns. A word has its even elements first.
+    // Row r of 16 K elements is in the word of lane 4 (j % 8) + r % 8 / 2, as element r / 8 * 2 + r % 2, and four later
+    // for the upper eight columns. A word stores its even elements first.
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, float* to) const {
         const int32_t* const words = weights + j / 64 * 128 + j % 8 * 16 + j % 64 / 16;
-        const int64_t upper = j % 16 / 8 * 4, place = marlin_scale_place(j, by_groups);
+        const int64_t upper = j % 16 / 8 * 4, scale_index = marlin_scale_place(j, by_groups);
         for (int64_t x = 0; x < depth; ++x) {
             const int64_t row = first + x, r = row % 16, element = upper + r / 8 * 2 + r % 2;
             const uint32_t word = static_cast<uint32_t>(words[row / 16 * (2 * n) + r % 8 / 2 * 4]);
             const int64_t nibble = element % 2 * 4 + element / 2;
-            const float scale = widen(scales[row / group * n + place]);
+            const float scale = widen(scales[row / group * n + scale_index]);
             to[x] = scale * (static_cast<float>(word >> 4 * nibble & 15u) - 8.f);
         }
     }
@@ -39,7 +39,7 @@ struct MarlinReads : MarlinProduct {
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         narrow_run(sums, columns, d + i * n + j);
     }
-    SpareRows spare() const { return SpareRows::of(d, n, n); }
+    ScratchRows scratch_rows() const { return ScratchRows::of(d, n, n); }
 };
 
 struct AwqReads : AwqProduct {
@@ -62,7 +62,7 @@ struct AwqReads : AwqProduct {
     BK_HD void store(int64_t i, int64_t j, int64_t columns, const float* sums) const {
         narrow_run(sums, columns, d + i * n + j);
     }
-    SpareRows spare() const { return SpareRows::of(d, n, n); }
+    ScratchRows scratch_rows() const { return ScratchRows::of(d, n, n); }
 };
 
 inline Status marlin_product(const Launch&, const MarlinProduct& p) { return multiply_read(Launch{}, MarlinReads{p}); }
@@ -72,12 +72,12 @@ inline Status awq_dequantize(const Launch&, const AwqProduct& p) {
     const AwqReads reads{p};
     constexpr int64_t kMost = 512;
     parallel_chunks(p.n, grain_for(2 * p.k), [&](int64_t begin, int64_t end) {
-        float line[kMost];
+        float row[kMost];
         for (int64_t j = begin; j < end; ++j)
             for (int64_t first = 0; first < p.k; first += kMost) {
                 const int64_t depth = std::min(p.k - first, kMost);
-                reads.read_column(j, first, depth, line);
-                narrow_run(line, depth, p.d + j * p.k + first);
+                reads.read_column(j, first, depth, row);
+                narrow_run(row, depth, p.d + j * p.k + first);
             }
     });
     return Status::kOk;

@@ -1,6 +1,6 @@
-// Weights of four bits on the GPU. Columns of the weights are the rows of the tensor cores' steps, rows of the activations
-// their columns, as in gemm/matmul_thin_tensor.cuh; weights become f16 in registers, and reading them bounds products of few
-// rows. The warps of a block share its columns, and each takes every eighth piece of k.
+// int4-weight GEMM on the GPU by mma.sync. Columns of the weights are the rows of the mma, rows of the activations its
+// columns, as in gemm/matmul_thin_tensor.cuh. Weights are dequantised to f16 in registers; small M is bandwidth-bound
+// on them. The warps of a block share its columns and split K.
 #pragma once
 
 #include <cstdint>
@@ -15,22 +15,22 @@
 
 namespace bk {
 
-constexpr int kW4Warps = 8, kW4Columns = 64, kW4Piece = 128;  // columns of a block; terms of a piece
-constexpr int kW4Turn = kW4Warps * kW4Piece;                  // terms from a warp's piece to its next
-constexpr int kW4Bytes = 96 << 10;  // of shared memory for a block's stages: two blocks on sm_90, one on sm_86
+constexpr int kW4Warps = 8, kW4Columns = 64, kW4TileK = 128;  // columns of a block; K elements of a warp's tile
+constexpr int kW4Stride = kW4Warps * kW4TileK;                // K elements from a warp's tile to its next
+constexpr int kW4Bytes = 96 << 10;  // of shared memory for the stages: two blocks per SM on sm_90, one on sm_86
 
-// Element `at` of 16-bit ones in words.
+// Element `at` of packed f16 words.
 template <int N>
 BK_DEVICE f16 half_of(const uint32_t (&words)[N], int at) {
     return f16{static_cast<uint16_t>(words[at / 2] >> at % 2 * 16)};
 }
 
-// Words from an address that is a multiple of their bytes, or of 2, or zeros.
+// Loads words from a 16-byte aligned (`aligned`) or 2-byte aligned address; zeros if not `inside`.
 template <int N>
-BK_DEVICE void load_pieces(uint32_t (&words)[N], const void* from, bool moves, bool inside) {
+BK_DEVICE void load_words_masked(uint32_t (&words)[N], const void* from, bool aligned, bool inside) {
     if (!inside) {
         for (int w = 0; w < N; ++w) words[w] = 0;
-    } else if (moves) {
+    } else if (aligned) {
         const auto vector = load<N>(static_cast<const uint32_t*>(from));
         for (int w = 0; w < N; ++w) words[w] = vector.lane[w];
     } else {
@@ -39,15 +39,15 @@ BK_DEVICE void load_pieces(uint32_t (&words)[N], const void* from, bool moves, b
     }
 }
 
-// Brings 16 bytes into shared memory from wherever they begin.
+// Copies 16 unaligned bytes to shared memory.
 BK_DEVICE void gather_16(uint4* to, const void* from) {
     uint32_t words[4];
-    load_pieces(words, from, false, true);
+    load_words_masked(words, from, false, true);
     *to = uint4{words[0], words[1], words[2], words[3]};
 }
 
-// Of eight elements in four words 0 and 4, 1 and 5, 2 and 6, 3 and 7, as raised_pair has them.
-BK_DEVICE void pair_fourths(uint32_t (&eight)[4]) {
+// Reorders eight f16 to pairs 0 and 4, 1 and 5, 2 and 6, 3 and 7, raised_pair's order.
+BK_DEVICE void pair_by_fourths(uint32_t (&eight)[4]) {
     const uint32_t first = eight[0], second = eight[1], third = eight[2], fourth = eight[3];
     eight[0] = low_halves(first, third);
     eight[1] = high_halves(first, third);
@@ -55,14 +55,14 @@ BK_DEVICE void pair_fourths(uint32_t (&eight)[4]) {
     eight[3] = high_halves(second, fourth);
 }
 
-// Adds up what the warps of a block have, in their order, and stores it; lane (g, t) has of block r of eight rows and column
-// block q the rows 2t, 2t + 1 of columns g, g + 8. `parts` is shared memory that no copy is under way to.
+// Adds the partial sums of a block's warps, in order, and stores them. Lane (g, t) holds, for row block r and column
+// block q, rows 2t and 2t + 1 of columns g and g + 8. `buffer` is shared memory without copies in flight.
 template <int kRowBlocks>
-BK_DEVICE void store_w4(const float (&sum)[kW4Columns / 16][kRowBlocks][4], void* parts, f16* d, int64_t m, int64_t n,
+BK_DEVICE void store_w4(const float (&sum)[kW4Columns / 16][kRowBlocks][4], void* buffer, f16* d, int64_t m, int64_t n,
                         int64_t row, int64_t column) {
-    constexpr int kRows = 8 * kRowBlocks, kPitch = kW4Columns + 4;  // lanes of a warp write to banks of their own
+    constexpr int kRows = 8 * kRowBlocks, kPitch = kW4Columns + 4;  // padding against bank conflicts
     static_assert(kW4Warps * kRows * kPitch * sizeof(float) <= kW4Bytes, "parts take the place of the stages");
-    float (*const part)[kRows][kPitch] = static_cast<float (*)[kRows][kPitch]>(parts);
+    float (*const partials)[kRows][kPitch] = static_cast<float (*)[kRows][kPitch]>(buffer);
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
     __syncthreads();  // every warp has read its stages
 #pragma unroll
@@ -70,28 +70,28 @@ BK_DEVICE void store_w4(const float (&sum)[kW4Columns / 16][kRowBlocks][4], void
 #pragma unroll
         for (int r = 0; r < kRowBlocks; ++r)
 #pragma unroll
-            for (int v = 0; v < 4; ++v) part[warp][8 * r + 2 * t + v % 2][16 * q + g + v / 2 * 8] = sum[q][r][v];
+            for (int v = 0; v < 4; ++v) partials[warp][8 * r + 2 * t + v % 2][16 * q + g + v / 2 * 8] = sum[q][r][v];
     __syncthreads();
     for (int index = static_cast<int>(threadIdx.x); index < kRows * kW4Columns; index += 32 * kW4Warps) {
         const int i = index / kW4Columns, j = index % kW4Columns;
         if (row + i >= m) break;
-        float total = part[0][i][j];
+        float total = partials[0][i][j];
 #pragma unroll
-        for (int w = 1; w < kW4Warps; ++w) total += part[w][i][j];
+        for (int w = 1; w < kW4Warps; ++w) total += partials[w][i][j];
         d[(row + i) * n + column + j] = narrow<f16>(total);
     }
 }
 
-// What kernels take beside the product: whether vectors of each operand are aligned.
-struct W4Moves {
+// Which operands are aligned to 16 bytes.
+struct W4Aligned {
     bool a, weights, scales;
 };
 
-// Half a piece as a warp has it in shared memory: for each 16 terms the words of its lanes; of each row eight vectors, of which
-// vector c stands in place c ^ row % 8, so that those of eight rows lie in banks of their own.
+// Half a warp tile in shared memory: the lanes' words for each 16 K elements, and eight 16-byte vectors of each row,
+// XOR-swizzled by row % 8 against bank conflicts.
 template <int kRowBlocks>
 struct MarlinStage {
-    static constexpr int kTerms = kW4Piece / 2, kStrips = kTerms / 16, kVectors = kTerms / 8, kRows = 8 * kRowBlocks;
+    static constexpr int kStageK = kW4TileK / 2, kStrips = kStageK / 16, kVectors = kStageK / 8, kRows = 8 * kRowBlocks;
     uint4 words[kStrips][32];
     uint4 rows[kRows][kVectors];
 };
@@ -99,12 +99,12 @@ struct MarlinStage {
 template <int kRowBlocks>
 constexpr int kMarlinStages = kW4Bytes / (kW4Warps * static_cast<int>(sizeof(MarlinStage<kRowBlocks>)));
 
-// Scales of columns g, g + 8, ... of 64 from `column` on, of the group that a piece is of.
-BK_DEVICE void load_marlin_scales(uint32_t (&scales)[4], const MarlinProduct& p, uint32_t piece, int64_t column, int g,
-                                  bool moves) {
+// Loads the scales of columns g, g + 8, ... of 64 from `column` on, in the group of the warp tile.
+BK_DEVICE void load_marlin_scales(uint32_t (&scales)[4], const MarlinProduct& p, uint32_t tile_k, int64_t column, int g,
+                                  bool aligned) {
     const f16* const own = p.scales + marlin_scale_place(column + g, p.by_groups);
     if (p.by_groups) {
-        load_pieces(scales, own + piece / kW4Piece * p.n, moves, true);
+        load_words_masked(scales, own + tile_k / kW4TileK * p.n, aligned, true);
         return;
     }
 #pragma unroll
@@ -114,11 +114,11 @@ BK_DEVICE void load_marlin_scales(uint32_t (&scales)[4], const MarlinProduct& p,
     }
 }
 
-// 64 columns and 8 kRowBlocks rows. Terms are of q - 8, exactly; a group's sum is scaled in f32. Each warp has stages of its
-// own, most of which are under way while it multiplies what one holds.
+// Computes 64 columns by 8 kRowBlocks rows on exact q - 8; a group's sum is scaled in f32. Each warp has its own ring
+// of cp.async stages.
 template <int kRowBlocks>
 __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
-    marlin_kernel(const __grid_constant__ MarlinProduct p, W4Moves moves) {
+    marlin_kernel(const __grid_constant__ MarlinProduct p, W4Aligned aligned) {
     using Stage = MarlinStage<kRowBlocks>;
     constexpr int kTiles = kW4Columns / 16, kStages = kMarlinStages<kRowBlocks>;
     BK_LAUNCH_SHARED(uint4, shared_words);
@@ -128,62 +128,62 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
                   pitch = 2 * p.n;
     // A lane copies its own words, and vector c of rows own_row, own_row + kLaneRows and so on.
     constexpr int kLaneRows = 32 / Stage::kVectors;
-    const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that a turn more is no overflow
+    const uint32_t k_extent = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that adding a stride does not overflow
     const int own_row = lane / Stage::kVectors, c = lane % Stage::kVectors;
     const int own_rows = static_cast<int>(min(p.m - row, static_cast<int64_t>(Stage::kRows))) - own_row;
-    const int32_t* weights = p.weights + warp * (kW4Piece / 16) * pitch + column * 2 + lane * 4;
-    const f16* a = p.a + (row + own_row) * p.k + warp * kW4Piece + 8 * c;
-    uint32_t next = static_cast<uint32_t>(warp * kW4Piece);  // terms that `weights` and `a` are of
+    const int32_t* weights = p.weights + warp * (kW4TileK / 16) * pitch + column * 2 + lane * 4;
+    const f16* a = p.a + (row + own_row) * p.k + warp * kW4TileK + 8 * c;
+    uint32_t next = static_cast<uint32_t>(warp * kW4TileK);  // K index of `weights` and `a`
     const auto fill = [&](Stage& stage) {
-        const auto place = [&](int x) { return &stage.rows[own_row + kLaneRows * x][c ^ (own_row + kLaneRows * x) % 8]; };
-        constexpr int kPlaces = Stage::kRows / kLaneRows;
-        if (moves.a && moves.weights && next + Stage::kTerms <= terms) {
+        const auto slot = [&](int x) { return &stage.rows[own_row + kLaneRows * x][c ^ (own_row + kLaneRows * x) % 8]; };
+        constexpr int kCopies = Stage::kRows / kLaneRows;
+        if (aligned.a && aligned.weights && next + Stage::kStageK <= k_extent) {
 #pragma unroll
             for (int s = 0; s < Stage::kStrips; ++s) start_copy_16(&stage.words[s][lane], weights + s * pitch, kVectorBytes);
 #pragma unroll
-            for (int x = 0; x < kPlaces; ++x)
-                if (kLaneRows * x < own_rows) start_copy_16(place(x), a + kLaneRows * x * p.k, kVectorBytes);
-        } else if (next < terms) {
+            for (int x = 0; x < kCopies; ++x)
+                if (kLaneRows * x < own_rows) start_copy_16(slot(x), a + kLaneRows * x * p.k, kVectorBytes);
+        } else if (next < k_extent) {
 #pragma unroll 1
-            for (int s = 0; s < Stage::kStrips && next + 16 * s < terms; ++s)
+            for (int s = 0; s < Stage::kStrips && next + 16 * s < k_extent; ++s)
                 gather_16(&stage.words[s][lane], weights + s * pitch);
 #pragma unroll 1
-            for (int x = 0; x < kPlaces; ++x)
-                if (kLaneRows * x < own_rows && next + 8 * c < terms) gather_16(place(x), a + kLaneRows * x * p.k);
+            for (int x = 0; x < kCopies; ++x)
+                if (kLaneRows * x < own_rows && next + 8 * c < k_extent) gather_16(slot(x), a + kLaneRows * x * p.k);
         }
         end_copy_group();
-        // Half pieces, two that follow one another, then a turn on.
-        const uint32_t step = next % kW4Piece == 0 ? Stage::kTerms : kW4Turn - Stage::kTerms;
+        // Two half tiles in sequence, then the warp's next tile.
+        const uint32_t step = next % kW4TileK == 0 ? Stage::kStageK : kW4Stride - Stage::kStageK;
         next += step;
         a += step;
         weights += step / 16 * pitch;
     };
-#pragma unroll 1  // instructions that run once take longer to fetch than to execute
+#pragma unroll 1  // not unrolled: code that runs once takes longer to fetch than to execute
     for (int stage = 0; stage < kStages - 1; ++stage) fill(stages[stage]);
     float total[kTiles][kRowBlocks][4] = {};
     int stage = 0;
-    for (uint32_t piece = static_cast<uint32_t>(warp * kW4Piece); piece < terms; piece += kW4Turn) {
+    for (uint32_t tile_k = static_cast<uint32_t>(warp * kW4TileK); tile_k < k_extent; tile_k += kW4Stride) {
         uint32_t scales[4];
-        load_marlin_scales(scales, p, piece, column, g, moves.scales);
+        load_marlin_scales(scales, p, tile_k, column, g, aligned.scales);
         float sum[kTiles][kRowBlocks][4] = {};
 #pragma unroll 1
-        for (uint32_t k = piece; k < piece + kW4Piece; k += Stage::kTerms) {
+        for (uint32_t k = tile_k; k < tile_k + kW4TileK; k += Stage::kStageK) {
             wait_for_copies<kStages - 2>();
-            __syncwarp();  // all lanes' copies have come, and all have read the stage before
+            __syncwarp();  // all lanes' copies have arrived, and all have read the stage before
             fill(stages[stage == 0 ? kStages - 1 : stage - 1]);
-            const Stage& have = stages[stage];
+            const Stage& current = stages[stage];
             stage = stage + 1 == kStages ? 0 : stage + 1;
 #pragma unroll
             for (int pair = 0; pair < Stage::kStrips / 2; ++pair) {
-                if (k + 32 * pair >= terms) break;
-                uint32_t of_rows[kRowBlocks][4];  // of two strips
+                if (k + 32 * pair >= k_extent) break;
+                uint32_t row_words[kRowBlocks][4];  // of two mma K steps
 #pragma unroll
                 for (int r = 0; r < kRowBlocks; ++r)
-                    load_matrices(of_rows[r], &have.rows[8 * r + lane % 8][(4 * pair + lane / 8) ^ lane % 8]);
+                    load_matrices(row_words[r], &current.rows[8 * r + lane % 8][(4 * pair + lane / 8) ^ lane % 8]);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
-                    if (k + 32 * pair + 16 * half >= terms) break;
-                    const uint4 four = have.words[2 * pair + half][lane];
+                    if (k + 32 * pair + 16 * half >= k_extent) break;
+                    const uint4 four = current.words[2 * pair + half][lane];
                     const uint32_t words[kTiles] = {four.x, four.y, four.z, four.w};
 #pragma unroll
                     for (int q = 0; q < kTiles; ++q) {
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
                         marlin_fragment(columns, words[q]);
 #pragma unroll
                         for (int r = 0; r < kRowBlocks; ++r) {
-                            const uint32_t own[2] = {of_rows[r][2 * half], of_rows[r][2 * half + 1]};
+                            const uint32_t own[2] = {row_words[r][2 * half], row_words[r][2 * half + 1]};
                             TensorStep<f16>::run(sum[q][r], columns, own);
                         }
                     }
@@ -211,81 +211,82 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     store_w4<kRowBlocks>(total, shared_words, p.d, p.m, p.n, row, column);
 }
 
-// The words of a piece of AWQ's, of columns g, g + 8, ..., for the lane that copies them.
+// A warp tile of AWQ's weights: words of columns g, g + 8, ..., by the lane that copies them.
 struct AwqStage {
     uint4 words[kW4Columns / 8][32];
 };
 constexpr int kAwqStages = kW4Bytes / (kW4Warps * static_cast<int>(sizeof(AwqStage)));
 
-// 64 columns and 8 kRowBlocks rows. Lane t takes of 128 terms those from 32t on. Lanes of a column have the scales and zero
-// points of four groups, in one word each, and tell one another.
+// Computes 64 columns by 8 kRowBlocks rows. Lane t takes K elements from 32t on of each 128. The four lanes of a column
+// hold the packed scales and zero points of four groups, and exchange them by shuffles.
 template <int kRowBlocks>
 __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
-    awq_kernel(const __grid_constant__ AwqProduct p, W4Moves moves) {
+    awq_kernel(const __grid_constant__ AwqProduct p, W4Aligned aligned) {
     constexpr int kTiles = kW4Columns / 16, kEights = 2 * kTiles;
     BK_LAUNCH_SHARED(uint4, shared_words);
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, t = lane % 4;
     AwqStage* const stages = reinterpret_cast<AwqStage*>(shared_words) + warp * kAwqStages;
     const int64_t column = static_cast<int64_t>(blockIdx.x) * kW4Columns,
                   row = static_cast<int64_t>(blockIdx.y) * (8 * kRowBlocks), pitch = p.k / 8;
-    const int32_t* weights = p.weights + (column + g) * pitch + (warp * kW4Piece + 32 * t) / 8;
+    const int32_t* weights = p.weights + (column + g) * pitch + (warp * kW4TileK + 32 * t) / 8;
     const f16* const a = p.a + (row + g) * p.k + 32 * t;
     const int own_rows = static_cast<int>(min(p.m - row, int64_t{8 * kRowBlocks})) - g;  // from g on
-    const uint32_t terms = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that a turn more is no overflow
-    const int groups_of_piece = static_cast<int>(kW4Piece / p.group);
-    uint32_t next = static_cast<uint32_t>(warp * kW4Piece + 32 * t);
-    const auto fill = [&](AwqStage& stage) {  // groups are of 64 terms and more: a lane has all 32, or none
-        if (next < terms && moves.weights) {
+    const uint32_t k_extent = static_cast<uint32_t>(p.k);  // at most INT32_MAX, so that adding a stride does not overflow
+    const int groups_per_tile = static_cast<int>(kW4TileK / p.group);
+    uint32_t next = static_cast<uint32_t>(warp * kW4TileK + 32 * t);
+    const auto fill = [&](AwqStage& stage) {  // groups have at least 64 K elements: a lane's 32 are all inside, or none
+        if (next < k_extent && aligned.weights) {
 #pragma unroll
             for (int e = 0; e < kEights; ++e) start_copy_16(&stage.words[e][lane], weights + 8 * e * pitch, kVectorBytes);
-        } else if (next < terms) {
+        } else if (next < k_extent) {
 #pragma unroll 1
             for (int e = 0; e < kEights; ++e) gather_16(&stage.words[e][lane], weights + 8 * e * pitch);
         }
         end_copy_group();
-        next += kW4Turn;
-        weights += kW4Turn / 8;
+        next += kW4Stride;
+        weights += kW4Stride / 8;
     };
-#pragma unroll 1  // instructions that run once take longer to fetch than to execute
+#pragma unroll 1  // not unrolled: code that runs once takes longer to fetch than to execute
     for (int stage = 0; stage < kAwqStages - 1; ++stage) fill(stages[stage]);
     float sum[kTiles][kRowBlocks][4] = {};
-    uint32_t known[kEights];
-    int stage = 0, group = 0;  // of the four that `known` has
-    for (uint32_t piece = static_cast<uint32_t>(warp * kW4Piece); piece < terms; piece += kW4Turn) {
-        uint32_t rows[4][kRowBlocks][4];  // of eight terms elements 0 and 4, 1 and 5, 2 and 6, 3 and 7
+    uint32_t cached[kEights];
+    int stage = 0, group = 0;  // of the four in `cached`
+    for (uint32_t tile_k = static_cast<uint32_t>(warp * kW4TileK); tile_k < k_extent; tile_k += kW4Stride) {
+        uint32_t rows[4][kRowBlocks][4];  // of eight K elements, pairs 0 and 4, 1 and 5, 2 and 6, 3 and 7
 #pragma unroll
         for (int w = 0; w < 4; ++w)
 #pragma unroll
             for (int r = 0; r < kRowBlocks; ++r)
-                load_pieces(rows[w][r], a + 8 * r * p.k + piece + 8 * w, moves.a, piece + 32 * t < terms && 8 * r < own_rows);
+                load_words_masked(rows[w][r], a + 8 * r * p.k + tile_k + 8 * w, aligned.a,
+                                  tile_k + 32 * t < k_extent && 8 * r < own_rows);
         if (group == 0) {
-            const uint32_t ahead = static_cast<uint32_t>(t / groups_of_piece * kW4Turn),
-                           group_terms = static_cast<uint32_t>(p.group);
-            const AwqGroup own(p, column + g, (piece + ahead) / group_terms + static_cast<uint32_t>(t % groups_of_piece));
+            const uint32_t ahead = static_cast<uint32_t>(t / groups_per_tile * kW4Stride),
+                           group_k = static_cast<uint32_t>(p.group);
+            const AwqGroup own(p, column + g, (tile_k + ahead) / group_k + static_cast<uint32_t>(t % groups_per_tile));
 #pragma unroll
-            for (int e = 0; e < kEights; ++e) known[e] = own.scale_and_zero(8 * e);
+            for (int e = 0; e < kEights; ++e) cached[e] = own.scale_and_zero(8 * e);
         }
-        const int teller = lane / 4 * 4 + group + t * groups_of_piece / 4;
-        group = (group + groups_of_piece) % 4;
+        const int source_lane = lane / 4 * 4 + group + t * groups_per_tile / 4;
+        group = (group + groups_per_tile) % 4;
         wait_for_copies<kAwqStages - 2>();
         fill(stages[stage == 0 ? kAwqStages - 1 : stage - 1]);
-        const AwqStage& have = stages[stage];
+        const AwqStage& current = stages[stage];
         stage = stage + 1 == kAwqStages ? 0 : stage + 1;
 #pragma unroll
         for (int w = 0; w < 4; ++w)
 #pragma unroll
-            for (int r = 0; r < kRowBlocks; ++r) pair_fourths(rows[w][r]);
+            for (int r = 0; r < kRowBlocks; ++r) pair_by_fourths(rows[w][r]);
 #pragma unroll
         for (int q = 0; q < kTiles; ++q) {
-            uint32_t words[2][4], scale[2], zero[2][2];  // zero points, raised by 1024 and by 64
+            uint32_t words[2][4], scale[2], zero[2][2];  // zero points plus 1024 and plus 64
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
                 const int e = 2 * q + half;
-                const uint32_t told = __shfl_sync(~0u, known[e], teller);
-                scale[half] = low_halves(told, told);
-                zero[half][0] = 0x64006400u + (told >> 16) * 0x00010001u;
-                zero[half][1] = 0x54005400u + (told >> 16) * 0x00100010u;
-                const uint4 four = have.words[e][lane];
+                const uint32_t packed = __shfl_sync(~0u, cached[e], source_lane);
+                scale[half] = low_halves(packed, packed);
+                zero[half][0] = 0x64006400u + (packed >> 16) * 0x00010001u;
+                zero[half][1] = 0x54005400u + (packed >> 16) * 0x00100010u;
+                const uint4 four = current.words[e][lane];
                 words[half][0] = four.x, words[half][1] = four.y, words[half][2] = four.z, words[half][3] = four.w;
             }
 #pragma unroll
@@ -296,13 +297,13 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
 #pragma unroll
                     for (int v = 0; v < 4; ++v) {
                         const int half = v % 2, odd = v / 2;
-                        const uint32_t weight = minus_halves(raised_pair(words[half][w], 2 * step + odd), zero[half][odd]);
-                        columns[v] = times_halves(weight, scale[half]);
+                        const uint32_t weight = sub_f16x2(raised_pair(words[half][w], 2 * step + odd), zero[half][odd]);
+                        columns[v] = mul_f16x2(weight, scale[half]);
                     }
 #pragma unroll
                     for (int r = 0; r < kRowBlocks; ++r) {
-                        const uint32_t of_rows[2] = {rows[w][r][2 * step], rows[w][r][2 * step + 1]};
-                        TensorStep<f16>::run(sum[q][r], columns, of_rows);
+                        const uint32_t row_words[2] = {rows[w][r][2 * step], rows[w][r][2 * step + 1]};
+                        TensorStep<f16>::run(sum[q][r], columns, row_words);
                     }
                 }
         }
@@ -311,9 +312,9 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
     store_w4<kRowBlocks>(sum, shared_words, p.d, p.m, p.n, row, column);
 }
 
-// A word for each thread of a row of it.
+// Dequantises one word a thread.
 template <int kThreads>
-__global__ void __launch_bounds__(kThreads) awq_dequantize_kernel(const __grid_constant__ AwqProduct p, bool moves) {
+__global__ void __launch_bounds__(kThreads) awq_dequantize_kernel(const __grid_constant__ AwqProduct p, bool aligned) {
     const int64_t words = p.k / 8, w = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x;
     if (w >= words) return;
     for (int64_t j = blockIdx.y; j < p.n; j += gridDim.y) {
@@ -324,48 +325,47 @@ __global__ void __launch_bounds__(kThreads) awq_dequantize_kernel(const __grid_c
 #pragma unroll
         for (int e = 0; e < 8; ++e) eight.lane[e] = narrow<f16>(scale * (static_cast<float>(word >> 4 * e & 15u) - zero));
         f16* const to = p.d + j * p.k + 8 * w;
-        if (moves)
+        if (aligned)
             store(to, eight);
         else
             for (int e = 0; e < 8; ++e) to[e] = eight.lane[e];
     }
 }
 
-constexpr int kW4MostBlocks = 4;  // of eight rows
+constexpr int kW4MaxRowBlocks = 4;  // of eight rows
 
-// `kernels` are those of one block of eight rows, of two and of kW4MostBlocks; more rows than two blocks have are for `groups`,
-// where the chip has it.
+// `kernels` compute one block of eight rows, two, and kW4MaxRowBlocks; M > 16 goes to `wgmma` if the chip has it.
 template <class P>
-Status launch_w4(const Launch& launch, const P& p, void (*const (&kernels)[3])(P, W4Moves),
-                 const Variant<Status (*)(const Launch&, const P&, bool*)>& groups) {
+Status launch_w4(const Launch& launch, const P& p, void (*const (&kernels)[3])(P, W4Aligned),
+                 const Variant<Status (*)(const Launch&, const P&, bool*)>& wgmma) {
     const int choice = p.m <= 8 ? 0 : p.m <= 16 ? 1 : 2;
-    if (choice == 2 && groups.run != nullptr) {
+    if (choice == 2 && wgmma.run != nullptr) {
         bool is_taken = false;
-        BK_TRY(groups.run(launch, p, &is_taken));
+        BK_TRY(wgmma.run(launch, p, &is_taken));
         if (is_taken) return Status::kOk;
     }
-    const W4Moves moves{is_aligned(p.a, 16), is_aligned(p.weights, 16), is_aligned(p.scales, 16)};
-    const int64_t rows = choice == 2 ? 8 * kW4MostBlocks : 8 << choice, most = rows * kMaxGridY;
+    const W4Aligned aligned{is_aligned(p.a, 16), is_aligned(p.weights, 16), is_aligned(p.scales, 16)};
+    const int64_t rows = choice == 2 ? 8 * kW4MaxRowBlocks : 8 << choice, most = rows * kMaxGridY;
     for (int64_t first = 0; first < p.m; first += most) {
-        P part = p;
-        part.m = p.m - first < most ? p.m - first : most;
-        part.a += first * p.k;
-        part.d += first * p.n;
-        Grid grid{dim3(static_cast<unsigned>(p.n / kW4Columns), static_cast<unsigned>(ceil_div(part.m, rows))),
+        P slab = p;
+        slab.m = p.m - first < most ? p.m - first : most;
+        slab.a += first * p.k;
+        slab.d += first * p.n;
+        Grid grid{dim3(static_cast<unsigned>(p.n / kW4Columns), static_cast<unsigned>(ceil_div(slab.m, rows))),
                   dim3(32 * kW4Warps)};
         grid.shared = kW4Bytes;
-        BK_TRY(launch_kernel(launch, grid, kernels[choice], part, moves));
+        BK_TRY(launch_kernel(launch, grid, kernels[choice], slab, aligned));
     }
     return Status::kOk;
 }
 
 inline Status marlin_product(const Launch& launch, const MarlinProduct& p) {
-    return launch_w4(launch, p, {marlin_kernel<1>, marlin_kernel<2>, marlin_kernel<kW4MostBlocks>},
+    return launch_w4(launch, p, {marlin_kernel<1>, marlin_kernel<2>, marlin_kernel<kW4MaxRowBlocks>},
                      choose({BK_SM(90a, marlin_sm90a)}, device_arch()));
 }
 
 inline Status awq_product(const Launch& launch, const AwqProduct& p) {
-    return launch_w4(launch, p, {awq_kernel<1>, awq_kernel<2>, awq_kernel<kW4MostBlocks>},
+    return launch_w4(launch, p, {awq_kernel<1>, awq_kernel<2>, awq_kernel<kW4MaxRowBlocks>},
                      choose({BK_SM(90a, awq_sm90a)}, device_arch()));
 }
 

@@ -1,4 +1,4 @@
-// Products of many rows with weights of four bits by warp groups (sm_90a): what the file for that chip offers.
+// int4-weight GEMM by wgmma, for many rows: interface of gemm/w4_sm90a.cu.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace bk {
 
-// Whether *is_taken, which they say, operands are aligned to 16 bytes and there are 128 terms.
+// *is_taken tells whether the GEMM was computed: operands are aligned to 16 bytes and K >= 128.
 Status marlin_sm90a(const Launch& launch, const MarlinProduct& p, bool* is_taken);
 Status awq_sm90a(const Launch& launch, const AwqProduct& p, bool* is_taken);
 

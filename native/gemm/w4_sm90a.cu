@@ -1,9 +1,10 @@
-// Products of many rows with weights of four bits by warp groups: wgmma, with weights from registers, where they become f16,
-// and rows of activations from shared memory. sm_90a alone.
+// Persistent warp-specialised Hopper GEMM with int4 weights, for many rows: wgmma takes weights from registers, where
+// they are dequantised to f16, and activations from shared memory. sm_90a alone.
 //
-// A block computes one tile of 128 columns after another: a warp asks for rows and weights of 128 terms, a stage, several
-// ahead; two groups of four warps have 64 columns each, with all rows of the tile. Two blocks of a cluster may have tiles
-// beside one another: each asks for half of their rows, for both. Sums of a tile are added in the order of k.
+// A block computes 128-column tiles one after another: one producer warp issues TMA loads of activations and weights,
+// 128 K elements a stage; two consumer warpgroups have 64 columns each, with all rows of the tile. Clusters of two
+// blocks compute horizontally adjacent tiles: each loads half of the rows and multicasts them. Each tile accumulates in
+// the order of k.
 #include <algorithm>
 #include <cstdint>
 
@@ -20,45 +21,46 @@
 namespace bk {
 namespace {
 
-constexpr int kGroupThreads = 128, kGroups = 2, kWarps = kGroups * kGroupThreads / 32;
-constexpr int kTileColumns = 128, kStageTerms = 128, kHalfTerms = kStageTerms / 2;  // 128 bytes of a row
-constexpr int kSteps = kHalfTerms / 16;
-constexpr int kWeightBytes = kTileColumns * kStageTerms / 2;
+constexpr int kWarpgroupThreads = 128, kConsumers = 2, kWarps = kConsumers * kWarpgroupThreads / 32;
+constexpr int kTileColumns = 128, kStageK = 128, kHalfK = kStageK / 2;  // 128 bytes of a row
+constexpr int kSteps = kHalfK / 16;
+constexpr int kWeightBytes = kTileColumns * kStageK / 2;
 
 template <int kRows>
 struct W4Tile {
     static constexpr int kHalfBytes = kRows * kSwizzleBytes, kRowBytes = 2 * kHalfBytes, kPitch = kRowBytes + kWeightBytes;
     static constexpr int kStages = kRows == 128 ? 5 : 8;
-    static constexpr int kBandRows = 32, kBandPitch = 24;  // elements, of which 16 are used
-    static constexpr int kBandBytes = kWarps * kBandRows * kBandPitch * 2;
-    static constexpr int kShared = kStages * (kPitch + 2 * 8) + kBandBytes + 1024;  // the stages are aligned to so many
+    static constexpr int kStagingRows = 32, kStagingPitch = 24;  // elements, of which 16 are used
+    static constexpr int kStagingBytes = kWarps * kStagingRows * kStagingPitch * 2;
+    static constexpr int kShared = kStages * (kPitch + 2 * 8) + kStagingBytes + 1024;  // stages are 1024-byte aligned
 };
 
 struct W4Operands {
-    TensorMap rows, weights;  // of AWQ's weights; Marlin's lie in runs
+    TensorMap rows, weights;  // AWQ's weights; Marlin's are contiguous rows
     int blocks;               // of a cluster, 1 or 2
 };
 
 using Fragments = uint32_t[kSteps][4];
 
-// What a thread of a group does with Marlin's weights: a stage is of one group of scales, which its sums are scaled by.
+// Dequantises Marlin's weights to A fragments of a consumer thread. A stage is in one scale group, so its sums are
+// scaled.
 struct MarlinColumns {
-    static constexpr bool kScalesSums = true;
+    static constexpr bool kScalesAccumulators = true;
     const MarlinProduct& p;
-    int64_t place, upper_place;  // of the scales of columns 16 w + g and 16 w + g + 8
-    int word;                    // the thread's of 16 terms
+    int64_t scale_index, upper_scale_index;  // of the scales of columns 16 w + g and 16 w + g + 8
+    int word;                                // the thread's in 16 K elements
 
-    BK_DEVICE MarlinColumns(const MarlinProduct& product, int64_t column, int group, int warp, int lane)
-        : p(product), word(group * 128 + lane * 4 + warp) {
-        const int64_t own = min(column, p.n - 64) + 16 * warp + lane / 4;  // a group beyond the last column has none
-        place = marlin_scale_place(own, p.by_groups);
-        upper_place = marlin_scale_place(own + 8, p.by_groups);
+    BK_DEVICE MarlinColumns(const MarlinProduct& product, int64_t column, int warpgroup, int warp, int lane)
+        : p(product), word(warpgroup * 128 + lane * 4 + warp) {
+        const int64_t own = min(column, p.n - 64) + 16 * warp + lane / 4;  // a warpgroup beyond the last column stores nothing
+        scale_index = marlin_scale_place(own, p.by_groups);
+        upper_scale_index = marlin_scale_place(own + 8, p.by_groups);
     }
 
     BK_DEVICE void load_scales(float (&scale)[2], int step) const {
         const f16* const scales = p.scales + (p.by_groups ? step * p.n : 0);
-        scale[0] = widen(scales[place]);
-        scale[1] = widen(scales[upper_place]);
+        scale[0] = widen(scales[scale_index]);
+        scale[1] = widen(scales[upper_scale_index]);
     }
 
     BK_DEVICE void make(Fragments& fragments, const char* weights, int, int half) {
@@ -68,59 +70,61 @@ struct MarlinColumns {
     }
 
     static BK_DEVICE int bytes_of_stage(const MarlinProduct& p, int64_t column, int k) {
-        return static_cast<int>(min(static_cast<int64_t>(kStageTerms), p.k - k)) / 16 * run_bytes(p, column);
+        return static_cast<int>(min(static_cast<int64_t>(kStageK), p.k - k)) / 16 * row_bytes(p, column);
     }
-    static BK_DEVICE int run_bytes(const MarlinProduct& p, int64_t column) {
+    static BK_DEVICE int row_bytes(const MarlinProduct& p, int64_t column) {
         return static_cast<int>(min(static_cast<int64_t>(kTileColumns), p.n - column)) * 8;
     }
-    static BK_DEVICE void copy(char* to, const MarlinProduct& p, const W4Operands&, int64_t column, int k, uint64_t* barrier) {
-        const int bytes = run_bytes(p, column);
+    static BK_DEVICE void load_weights(char* to, const MarlinProduct& p, const W4Operands&, int64_t column, int k,
+                                       uint64_t* barrier) {
+        const int bytes = row_bytes(p, column);
         const int32_t* from = p.weights + k / 16 * (2 * p.n) + 2 * column;
 #pragma unroll 1
-        for (int s = 0; s < kStageTerms / 16 && k + 16 * s < p.k; ++s, from += 2 * p.n)
-            start_bulk_copy(to + s * (8 * kTileColumns), from, bytes, barrier);
+        for (int s = 0; s < kStageK / 16 && k + 16 * s < p.k; ++s, from += 2 * p.n)
+            bulk_load(to + s * (8 * kTileColumns), from, bytes, barrier);
     }
 };
 
-// Elements 2t and 2t + 1 of a word, less a zero point and scaled. Both halves of `zero` have it, raised by 1024 and by 64, as
-// raised_pair's even and odd elements are.
+// Dequantises elements 2t and 2t + 1 of a word. `zero` is the zero point plus 1024 in the low half and plus 64 in the
+// high one, as raised_pair raises even and odd elements.
 BK_DEVICE uint32_t awq_pair(uint32_t word, uint32_t t, uint32_t zero, uint32_t scale) {
     const uint32_t bytes = __byte_perm(word, word, t * 0x1111u);
-    return times_halves(minus_halves(masked_with<0x00f0000fu, 0x54006400u>(bytes), zero), scale);
+    return mul_f16x2(sub_f16x2(masked_with<0x00f0000fu, 0x54006400u>(bytes), zero), scale);
 }
 
-// AWQ's: lanes of a column have the scales and zero points of four groups in a word each, and the next ones on their way.
+// Dequantises AWQ's weights. The four lanes of a column hold packed scales and zero points of four groups, and prefetch
+// the next four.
 struct AwqColumns {
-    static constexpr bool kScalesSums = false;
+    static constexpr bool kScalesAccumulators = false;
     const AwqProduct& p;
     int64_t own;  // column 16 w + g
     int lane, byte, groups_of_stage;
-    uint32_t known[2], ahead[2];
+    uint32_t cached[2], prefetched[2];
 
-    BK_DEVICE AwqColumns(const AwqProduct& product, int64_t column, int group, int warp, int lane_of_warp)
-        : p(product), lane(lane_of_warp), groups_of_stage(static_cast<int>(kStageTerms / product.group)) {
+    BK_DEVICE AwqColumns(const AwqProduct& product, int64_t column, int warpgroup, int warp, int warp_lane)
+        : p(product), lane(warp_lane), groups_of_stage(static_cast<int>(kStageK / product.group)) {
         own = min(column, p.n - 64) + 16 * warp + lane / 4;
-        byte = (group * 64 + 16 * warp + lane / 4) * (kStageTerms / 2);
-        look_ahead(0);
+        byte = (warpgroup * 64 + 16 * warp + lane / 4) * (kStageK / 2);
+        prefetch_group(0);
     }
 
-    BK_DEVICE void look_ahead(int group) {
+    BK_DEVICE void prefetch_group(int group) {
         const AwqGroup next(p, own, static_cast<uint32_t>(group + lane % 4));
 #pragma unroll
-        for (int side = 0; side < 2; ++side) ahead[side] = next.scale_and_zero(8 * side);
+        for (int side = 0; side < 2; ++side) prefetched[side] = next.scale_and_zero(8 * side);
     }
 
     BK_DEVICE void make(Fragments& fragments, const char* weights, int step, int half) {
         const int group = step * groups_of_stage + half * groups_of_stage / 2, t = lane % 4;
         if (group % 4 == 0 && half * (2 - groups_of_stage) == 0) {
-            known[0] = ahead[0], known[1] = ahead[1];
-            look_ahead(group + 4);
+            cached[0] = prefetched[0], cached[1] = prefetched[1];
+            prefetch_group(group + 4);
         }
 #pragma unroll
         for (int side = 0; side < 2; ++side) {
-            const uint32_t told = __shfl_sync(~0u, known[side], lane / 4 * 4 + group % 4);
-            const uint32_t scale = (told & 0xffffu) * 0x00010001u, zero = 0x54006400u + (told >> 16) * 0x00100001u;
-            const char* const from = weights + byte + side * 8 * (kStageTerms / 2) + half * (kHalfTerms / 2);
+            const uint32_t packed = __shfl_sync(~0u, cached[side], lane / 4 * 4 + group % 4);
+            const uint32_t scale = (packed & 0xffffu) * 0x00010001u, zero = 0x54006400u + (packed >> 16) * 0x00100001u;
+            const char* const from = weights + byte + side * 8 * (kStageK / 2) + half * (kHalfK / 2);
 #pragma unroll
             for (int quarter = 0; quarter < 2; ++quarter) {
                 const auto four = load<4>(reinterpret_cast<const uint32_t*>(from) + 4 * quarter);
@@ -133,79 +137,78 @@ struct AwqColumns {
     }
 
     static BK_DEVICE int bytes_of_stage(const AwqProduct&, int64_t, int) { return kWeightBytes; }
-    static BK_DEVICE void copy(char* to, const AwqProduct&, const W4Operands& operands, int64_t column, int k,
-                               uint64_t* barrier) {
-        start_box_copy(to, operands.weights, k / 2, static_cast<int>(column), 0, barrier);
+    static BK_DEVICE void load_weights(char* to, const AwqProduct&, const W4Operands& operands, int64_t column, int k,
+                                       uint64_t* barrier) {
+        tma_load(to, operands.weights, k / 2, static_cast<int>(column), 0, barrier);
     }
 };
 
-// Everything that one thread asks for of one tile; of the rows, in a cluster of two, the half of its rank.
+// Producer: one thread issues all loads of a stage; in a cluster of two only its rank's half of the rows.
 template <class Columns, int kRows, class P>
-BK_DEVICE void copy_stage(char* to, const P& p, const W4Operands& operands, int64_t row, int64_t column, int k,
+BK_DEVICE void load_stage(char* to, const P& p, const W4Operands& operands, int64_t row, int64_t column, int k,
                           uint64_t* barrier, int rank) {
     using Tile = W4Tile<kRows>;
     arrive_expecting(barrier, Tile::kRowBytes + Columns::bytes_of_stage(p, column, k));
-    const int lines = kRows / operands.blocks, first = static_cast<int>(row) + rank * lines;
+    const int box_rows = kRows / operands.blocks, first = static_cast<int>(row) + rank * box_rows;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        char* const box = to + half * Tile::kHalfBytes + rank * lines * kSwizzleBytes;
+        char* const box = to + half * Tile::kHalfBytes + rank * box_rows * kSwizzleBytes;
         if (operands.blocks > 1)
-            start_shared_box_copy(box, operands.rows, k + half * kHalfTerms, first, 0, barrier, 3);
+            tma_load_multicast(box, operands.rows, k + half * kHalfK, first, 0, barrier, 3);
         else
-            start_box_copy(box, operands.rows, k + half * kHalfTerms, first, 0, barrier);
+            tma_load(box, operands.rows, k + half * kHalfK, first, 0, barrier);
     }
-    Columns::copy(to + Tile::kRowBytes, p, operands, column, k, barrier);
+    Columns::load_weights(to + Tile::kRowBytes, p, operands, column, k, barrier);
 }
 
-// Begins the steps of half a stage.
 template <int kRows>
-BK_DEVICE void add_half(float (&sums)[kRows / 2], const Fragments& fragments, uint32_t rows, bool adds) {
-    constexpr uint32_t kAcross = 64 * kSwizzleBytes;  // which deep operands have no use for
-    begin_steps();
+BK_DEVICE void issue_mma(float (&sums)[kRows / 2], const Fragments& fragments, uint32_t rows, bool accumulates) {
+    constexpr uint32_t kAcross = 64 * kSwizzleBytes;  // not used by K-major operands
+    wgmma_fence();
 #pragma unroll
     for (int s = 0; s < kSteps; ++s)
-        GroupStepOfWords<f16, kRows>::run(sums, fragments[s], operand_descriptor(rows + s * 32, kAcross), adds || s > 0);
-    end_steps();
+        WgmmaRs<f16, kRows>::run(sums, fragments[s], smem_descriptor(rows + s * 32, kAcross), accumulates || s > 0);
+    wgmma_commit();
 }
 
-// Stores a warp's 16 columns of the tile, by 32 rows at a time that shared memory turns.
+// Stores a warp's 16 columns of the tile, transposed through shared memory 32 rows at a time.
 template <int kRows>
-BK_DEVICE void store_columns(const float (&sums)[kRows / 2], f16* band, f16* d, int64_t rows, int64_t pitch, int lane) {
+BK_DEVICE void store_columns(const float (&sums)[kRows / 2], f16* warp_staging, f16* d, int64_t rows, int64_t pitch, int lane) {
     using Tile = W4Tile<kRows>;
-    constexpr int kEights = Tile::kBandRows / 8;
+    constexpr int kEights = Tile::kStagingRows / 8;
     const int g = lane / 4, t = lane % 4;
 #pragma unroll
-    for (int part = 0; part < kRows / Tile::kBandRows; ++part) {
+    for (int pass = 0; pass < kRows / Tile::kStagingRows; ++pass) {
 #pragma unroll
         for (int e = 0; e < kEights; ++e)
 #pragma unroll
             for (int v = 0; v < 4; ++v)
-                band[(8 * e + 2 * t + v % 2) * Tile::kBandPitch + g + v / 2 * 8] =
-                    narrow<f16>(sums[(part * kEights + e) * 4 + v]);
+                warp_staging[(8 * e + 2 * t + v % 2) * Tile::kStagingPitch + g + v / 2 * 8] =
+                    narrow<f16>(sums[(pass * kEights + e) * 4 + v]);
         __syncwarp();
-        const int64_t i = part * Tile::kBandRows + lane;
+        const int64_t i = pass * Tile::kStagingRows + lane;
         if (i < rows) {
 #pragma unroll
             for (int half = 0; half < 2; ++half)
-                store(d + i * pitch + 8 * half, load<8>(band + lane * Tile::kBandPitch + 8 * half));
+                store(d + i * pitch + 8 * half, load<8>(warp_staging + lane * Tile::kStagingPitch + 8 * half));
         }
         __syncwarp();
     }
 }
 
 template <class Columns, int kRows, class P>
-__global__ void __launch_bounds__((kGroups + 1) * kGroupThreads, 1)
-    w4_group_kernel(const __grid_constant__ P p, const __grid_constant__ W4Operands operands, int64_t down, int64_t count) {
+__global__ void __launch_bounds__((kConsumers + 1) * kWarpgroupThreads, 1)
+    w4_wgmma_kernel(const __grid_constant__ P p, const __grid_constant__ W4Operands operands, int64_t tiles_m, int64_t count) {
     using Tile = W4Tile<kRows>;
     BK_LAUNCH_SHARED(uint4, shared_words);
     char* const base = reinterpret_cast<char*>(shared_words);
     char* const stages = base + (1024 - shared_address(base) % 1024) % 1024;
     auto* const full = reinterpret_cast<uint64_t*>(stages + Tile::kStages * Tile::kPitch);
     uint64_t* const empty = full + Tile::kStages;
-    auto* const bands = reinterpret_cast<f16*>(empty + Tile::kStages);
+    auto* const staging = reinterpret_cast<f16*>(empty + Tile::kStages);
     const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
     const int blocks = operands.blocks, rank = rank_in_cluster() % blocks;
-    const int steps = static_cast<int>((p.k + kStageTerms - 1) / kStageTerms);
+    const int steps = static_cast<int>((p.k + kStageK - 1) / kStageK);
     if (thread == 0) {
         for (int stage = 0; stage < Tile::kStages; ++stage) {
             init_barrier(full + stage, 1);
@@ -215,92 +218,93 @@ __global__ void __launch_bounds__((kGroups + 1) * kGroupThreads, 1)
     }
     sync_cluster();
 
-    StagePlace at;
+    PipelineState state;
     if (warp >= kWarps) {
-        give_registers<40>();
+        reg_dealloc<40>();
         for (int64_t index = blockIdx.x / blocks; warp == kWarps && index < count; index += gridDim.x / blocks) {
-            const int64_t row = index % down * kRows, column = (index / down * blocks + rank) * kTileColumns;
+            const int64_t row = index % tiles_m * kRows, column = (index / tiles_m * blocks + rank) * kTileColumns;
             for (int step = 0; step < steps; ++step) {
-                wait_for_phase(empty + at.stage, at.parity ^ 1);
+                wait_for_phase(empty + state.stage, state.parity ^ 1);
                 if (lane == 0)
-                    copy_stage<Columns, kRows>(stages + at.stage * Tile::kPitch, p, operands, row, column, step * kStageTerms,
-                                               full + at.stage, rank);
+                    load_stage<Columns, kRows>(stages + state.stage * Tile::kPitch, p, operands, row, column, step * kStageK,
+                                               full + state.stage, rank);
                 __syncwarp();
-                at.advance(Tile::kStages);
+                state.advance(Tile::kStages);
             }
         }
     } else {
-        take_registers<232>();
-        const int group = warp / 4;
+        reg_alloc<232>();
+        const int warpgroup = warp / 4;
         for (int64_t index = blockIdx.x / blocks; index < count; index += gridDim.x / blocks) {
-            const int64_t row = index % down * kRows, column = (index / down * blocks + rank) * kTileColumns + group * 64;
-            Columns columns(p, column, group, warp % 4, lane);
+            const int64_t row = index % tiles_m * kRows,
+                          column = (index / tiles_m * blocks + rank) * kTileColumns + warpgroup * 64;
+            Columns columns(p, column, warpgroup, warp % 4, lane);
             Fragments first, second;
-            float sums[kRows / 2], totals[Columns::kScalesSums ? kRows / 2 : 1] = {}, scale[2];
-            const auto receive = [&](int step) {
-                wait_for_phase(full + at.stage, at.parity);
-                columns.make(first, stages + at.stage * Tile::kPitch + Tile::kRowBytes, step, 0);
+            float sums[kRows / 2], totals[Columns::kScalesAccumulators ? kRows / 2 : 1] = {}, scale[2];
+            const auto wait_full = [&](int step) {
+                wait_for_phase(full + state.stage, state.parity);
+                columns.make(first, stages + state.stage * Tile::kPitch + Tile::kRowBytes, step, 0);
             };
-            receive(0);
+            wait_full(0);
 #pragma unroll 1
             for (int step = 0; step < steps; ++step) {
-                const char* const stage = stages + at.stage * Tile::kPitch;
+                const char* const stage = stages + state.stage * Tile::kPitch;
                 const uint32_t rows = shared_address(stage);
-                if constexpr (Columns::kScalesSums) columns.load_scales(scale, step);
-                add_half<kRows>(sums, first, rows, !Columns::kScalesSums && step > 0);
+                if constexpr (Columns::kScalesAccumulators) columns.load_scales(scale, step);
+                issue_mma<kRows>(sums, first, rows, !Columns::kScalesAccumulators && step > 0);
                 columns.make(second, stage + Tile::kRowBytes, step, 1);
-                add_half<kRows>(sums, second, rows + Tile::kHalfBytes, true);
-                wait_for_steps<1>();  // `first` may change
-                const int before = at.stage;
-                at.advance(Tile::kStages);
-                if (step + 1 < steps) receive(step + 1);
-                wait_for_steps<0>();
-                free_stage(empty + before, blocks, lane);
-                if constexpr (Columns::kScalesSums) {
+                issue_mma<kRows>(sums, second, rows + Tile::kHalfBytes, true);
+                wgmma_wait<1>();  // `first` may change
+                const int previous = state.stage;
+                state.advance(Tile::kStages);
+                if (step + 1 < steps) wait_full(step + 1);
+                wgmma_wait<0>();
+                consumer_release(empty + previous, blocks, lane);
+                if constexpr (Columns::kScalesAccumulators) {
 #pragma unroll
                     for (int v = 0; v < kRows / 2; ++v) totals[v] = math::fma(scale[v / 2 % 2], sums[v], totals[v]);
                 }
             }
             if (column >= p.n) continue;
             const auto store = [&](const auto& results) {
-                store_columns<kRows>(results, bands + warp * Tile::kBandRows * Tile::kBandPitch,
+                store_columns<kRows>(results, staging + warp * Tile::kStagingRows * Tile::kStagingPitch,
                                      p.d + row * p.n + column + 16 * (warp % 4), p.m - row, p.n, lane);
             };
-            if constexpr (Columns::kScalesSums)
+            if constexpr (Columns::kScalesAccumulators)
                 store(totals);
             else
                 store(sums);
         }
     }
-    sync_cluster();  // no block ends while others free stages in it
+    sync_cluster();  // peers may still arrive at this block's barriers
 }
 
 template <class Columns, int kRows, class P>
-Status launch_groups(const Launch& launch, const P& p, bool* is_taken) {
+Status launch_wgmma(const Launch& launch, const P& p, bool* is_taken) {
     using Tile = W4Tile<kRows>;
-    const int64_t down = ceil_div<int64_t>(p.m, kRows), across = ceil_div<int64_t>(p.n, kTileColumns);
+    const int64_t tiles_m = ceil_div<int64_t>(p.m, kRows), tiles_n = ceil_div<int64_t>(p.n, kTileColumns);
     W4Operands operands;
-    operands.blocks = across % 2 == 0 ? 2 : 1;
+    operands.blocks = tiles_n % 2 == 0 ? 2 : 1;
     if (!make_tensor_map(&operands.rows, p.a, p.k, p.m, p.k, 1, p.m * p.k, kRows / operands.blocks)) return Status::kOk;
     operands.weights = operands.rows;
-    if (!Columns::kScalesSums && !make_tensor_map(&operands.weights, reinterpret_cast<const uint8_t*>(p.weights), p.k / 2, p.n,
-                                                  p.k / 2, 1, p.n * (p.k / 2), kTileColumns, kStageTerms / 2))
+    if (!Columns::kScalesAccumulators && !make_tensor_map(&operands.weights, reinterpret_cast<const uint8_t*>(p.weights),
+                                                          p.k / 2, p.n, p.k / 2, 1, p.n * (p.k / 2), kTileColumns, kStageK / 2))
         return Status::kOk;
-    const int64_t count = down * (across / operands.blocks), clusters = std::min(count, kMultiprocessors / operands.blocks);
-    Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3((kGroups + 1) * kGroupThreads)};
+    const int64_t count = tiles_m * (tiles_n / operands.blocks), clusters = std::min(count, kMultiprocessors / operands.blocks);
+    Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3((kConsumers + 1) * kWarpgroupThreads)};
     grid.cluster = static_cast<unsigned>(operands.blocks);
     grid.shared = Tile::kShared;
     *is_taken = true;
-    return launch_kernel(launch, grid, w4_group_kernel<Columns, kRows, P>, p, operands, down, count);
+    return launch_kernel(launch, grid, w4_wgmma_kernel<Columns, kRows, P>, p, operands, tiles_m, count);
 }
 
-// Tiles of 128 rows read weights less often, those of 64 leave fewer multiprocessors idle.
+// 128-row tiles read weights less often, 64-row ones leave fewer SMs idle.
 template <class Columns, class P>
 Status choose_tile(const Launch& launch, const P& p, bool* is_taken) {
-    if (!is_aligned(p.a, 16) || !is_aligned(p.weights, 16) || !is_aligned(p.d, 16) || p.k < kStageTerms) return Status::kOk;
+    if (!is_aligned(p.a, 16) || !is_aligned(p.weights, 16) || !is_aligned(p.d, 16) || p.k < kStageK) return Status::kOk;
     const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, kTileColumns);
-    if (p.m <= 64 || 2 * large <= kMultiprocessors) return launch_groups<Columns, 64>(launch, p, is_taken);
-    return launch_groups<Columns, 128>(launch, p, is_taken);
+    if (p.m <= 64 || 2 * large <= kMultiprocessors) return launch_wgmma<Columns, 64>(launch, p, is_taken);
+    return launch_wgmma<Columns, 128>(launch, p, is_taken);
 }
 
 }  // namespace

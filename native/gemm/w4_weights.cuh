@@ -1,4 +1,4 @@
-// Weights of four bits as the words of a tensor core's step.
+// Dequantisation of int4 weights to mma fragments.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace bk {
 
-// (word & kMask) | kBits, by one instruction, which the compiler makes two of as only one of its operands may be a constant.
+// (word & kMask) | kBits as one lop3, of which the compiler makes two instructions.
 template <uint32_t kMask, uint32_t kBits>
 BK_DEVICE uint32_t masked_with(uint32_t word) {
 #if BK_ON_GPU
@@ -20,23 +20,23 @@ BK_DEVICE uint32_t masked_with(uint32_t word) {
 #endif
 }
 
-// Elements i and i + 4 of a word in f16: 1024 more than they are if i is even, 64 more if it is odd, as they stand in the
-// lowest bits of a fraction or four above them.
+// Elements i and i + 4 of a word as f16x2, plus 1024 if i is even and plus 64 if it is odd: their bits go into the low
+// mantissa, or four bits above.
 BK_DEVICE uint32_t raised_pair(uint32_t word, int i) {
     const uint32_t byte = word >> i / 2 * 8;
     return i % 2 == 0 ? masked_with<0x000f000fu, 0x64006400u>(byte) : masked_with<0x00f000f0u, 0x54005400u>(byte);
 }
 
-// A word of Marlin's as a lane's part of 16 columns and 16 terms: q - 8 of elements 0, 1 of columns g and g + 8, then of
-// elements 2, 3 of both.
+// A Marlin word as a lane's A fragment of 16 columns by 16 K elements: q - 8 of elements 0, 1 of columns g and g + 8,
+// then of elements 2, 3 of both.
 BK_DEVICE void marlin_fragment(uint32_t (&columns)[4], uint32_t word) {
 #pragma unroll
     for (int v = 0; v < 4; ++v)
-        columns[v] = minus_halves(raised_pair(word, v % 2 * 2 + v / 2), v / 2 == 0 ? 0x64086408u : 0x54805480u);
+        columns[v] = sub_f16x2(raised_pair(word, v % 2 * 2 + v / 2), v / 2 == 0 ? 0x64086408u : 0x54805480u);
 }
 
-// A group of terms, of columns from one on. Of a group that the product does not have it reads the last one, and so without
-// asking for each column: loads of several are under way together.
+// Scales and zero points of one group, from `column` on. A group beyond the last reads the last one: loads without a
+// branch stay in flight together.
 struct AwqGroup {
     const f16* scales;
     const int32_t* zeros;
@@ -52,7 +52,7 @@ struct AwqGroup {
         bit = group % 8 * 4;
     }
 
-    // The scale of the column that lies so far on, and above it the zero point; 0 where there is no such group.
+    // Scale of column `column + on`, and its zero point in the upper half; 0 if the group does not exist.
     BK_DEVICE uint32_t scale_and_zero(int on) const {
         const uint32_t zero = static_cast<uint32_t>(zeros[on * zero_words]) >> bit & 15u;
         return (scales[on * 8 * zero_words].bits | zero << 16) & mask;

@@ -1,4 +1,4 @@
-// Stages of shared memory that copies fill and steps of warp groups read, one after another, again and again.
+// Position in a ring of shared-memory stages, as producer and consumers of a TMA pipeline advance it.
 #pragma once
 
 #include "core/platform.h"
@@ -6,7 +6,7 @@
 
 namespace bk {
 
-struct StagePlace {
+struct PipelineState {
     int stage = 0, parity = 0;
 
     BK_DEVICE void advance(int stages) {
@@ -16,8 +16,8 @@ struct StagePlace {
     }
 };
 
-// A warp has read a stage, which all blocks of the cluster hear of.
-BK_DEVICE void free_stage(uint64_t* empty, int blocks, int lane) {
+// Arrives at the stage's empty barrier in every block of the cluster: this warp has finished reading the stage.
+BK_DEVICE void consumer_release(uint64_t* empty, int blocks, int lane) {
     if (lane < blocks) arrive_at(empty, lane);
 }
 

@@ -1,11 +1,12 @@
-// Instructions of the tensor cores, and those that feed them from shared memory. sm_80 and newer.
+// mma.sync and ldmatrix wrappers. sm_80 and newer.
 //
-// A step of every type multiplies 16 rows of A by 8 columns of B over 32 bytes along k: 16 elements of 16 bits, 8 of TF32, 32
-// of 8 bits, 64 of 4, 256 of 1, 4 of f64. With g = lane / 4 and t = lane % 4 a lane has, in 32-bit words along k,
-//   of A   words t and t + 4 of rows g and g + 8: (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4);
-//   of B   words t and t + 4 of column g;
-//   of D   columns 2t and 2t + 1 of rows g and g + 8.
-// For f64 that is double t of rows g and g + 8, and of column g.
+// Each mma multiplies 16 rows of A by 8 columns of B over 32 bytes along k: 16 elements of 16 bits, 8 of TF32, 32 of 8
+// bits, 64 of 4, 256 of 1, 4 of f64. With g = lane / 4 and t = lane % 4 the fragments of a lane are, in 32-bit words
+// along k,
+//   A   words t and t + 4 of rows g and g + 8: (g, t), (g + 8, t), (g, t + 4), (g + 8, t + 4);
+//   B   words t and t + 4 of column g;
+//   D   columns 2t and 2t + 1 of rows g and g + 8.
+// f64 fragments hold double t of rows g and g + 8, and of column g.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@
 
 namespace bk {
 
-// Four matrices of 8 rows of 16 bytes, the rows of matrix i at the pointers of lanes 8i to 8i + 7: word t of row g of each.
+// Loads four 8 x 8 matrices of 16-bit elements; lanes 8i to 8i + 7 point to the rows of matrix i. A lane gets word t of
+// row g of each.
 BK_DEVICE void load_matrices(uint32_t (&words)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -25,7 +27,7 @@ BK_DEVICE void load_matrices(uint32_t (&words)[4], const void* row) {
                  : "memory");
 }
 
-// Four matrices of 8 rows of 16-bit elements, as load_matrices reads them: elements 2t and 2t + 1 of column g of each.
+// Loads four 8 x 8 matrices transposed: a lane gets elements 2t and 2t + 1 of column g of each.
 BK_DEVICE void load_matrices_turned(uint32_t (&words)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
@@ -33,18 +35,18 @@ BK_DEVICE void load_matrices_turned(uint32_t (&words)[4], const void* row) {
                  : "memory");
 }
 
-// To TF32, to nearest, ties away from zero.
+// Rounds f32 to TF32, to nearest, ties away from zero.
 BK_DEVICE uint32_t round_to_tf32(uint32_t bits) {
     uint32_t result;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(result) : "f"(__uint_as_float(bits)));
     return result;
 }
 
-// One step of type T, d += a b; sums of kind Sum.
+// mma of element type T: d += a b, with accumulators of type Sum.
 template <class T>
 struct TensorStep;
 
-#define BK_TENSOR_STEP(name, sum, constraint, shape, types)                                                       \
+#define BK_MMA(name, sum, constraint, shape, types)                                                               \
     template <>                                                                                                   \
     struct TensorStep<name> {                                                                                     \
         using Sum = sum;                                                                                          \
@@ -57,21 +59,21 @@ struct TensorStep;
         }                                                                                                         \
     };
 
-BK_TENSOR_STEP(f16, float, "f", "m16n8k16", "f32.f16.f16.f32")
-BK_TENSOR_STEP(bf16, float, "f", "m16n8k16", "f32.bf16.bf16.f32")
-BK_TENSOR_STEP(float, float, "f", "m16n8k8", "f32.tf32.tf32.f32")
-BK_TENSOR_STEP(int8_t, int32_t, "r", "m16n8k32", "s32.s8.s8.s32")
-BK_TENSOR_STEP(uint8_t, int32_t, "r", "m16n8k32", "s32.u8.u8.s32")
+BK_MMA(f16, float, "f", "m16n8k16", "f32.f16.f16.f32")
+BK_MMA(bf16, float, "f", "m16n8k16", "f32.bf16.bf16.f32")
+BK_MMA(float, float, "f", "m16n8k8", "f32.tf32.tf32.f32")
+BK_MMA(int8_t, int32_t, "r", "m16n8k32", "s32.s8.s8.s32")
+BK_MMA(uint8_t, int32_t, "r", "m16n8k32", "s32.u8.u8.s32")
 #if BK_ON_GPU && __CUDA_ARCH__ >= 890
-BK_TENSOR_STEP(e4m3, float, "f", "m16n8k32", "f32.e4m3.e4m3.f32")
-BK_TENSOR_STEP(e5m2, float, "f", "m16n8k32", "f32.e5m2.e5m2.f32")
+BK_MMA(e4m3, float, "f", "m16n8k32", "f32.e4m3.e4m3.f32")
+BK_MMA(e5m2, float, "f", "m16n8k32", "f32.e5m2.e5m2.f32")
 #else
 template <>
 struct TensorStep<e4m3> : StepOfHalves<TensorStep<f16>, e4m3> {};
 template <>
 struct TensorStep<e5m2> : StepOfHalves<TensorStep<f16>, e5m2> {};
 #endif
-#undef BK_TENSOR_STEP
+#undef BK_MMA
 
 template <>
 struct TensorStep<s4x2> : StepOfBytes<TensorStep<int8_t>, s4x2> {};

@@ -1,5 +1,5 @@
-// Descriptions of matrices that bulk tensor copies take (CUtensorMap). The driver writes them; it is asked for the function,
-// not linked to.
+// Tensor maps (CUtensorMap) that TMA loads take. The driver encodes them; its function is looked up at run time, not
+// linked.
 #pragma once
 
 #include <cuda.h>
@@ -21,7 +21,7 @@ constexpr CUtensorMapDataType tensor_type() {
     return std::is_same_v<E, bf16> ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16 : CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 }
 
-// Null where the driver has none.
+// Returns null if the driver lacks the function.
 inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
     static void* known = nullptr;
     void* found = __atomic_load_n(&known, __ATOMIC_RELAXED);
@@ -41,22 +41,24 @@ inline decltype(&cuTensorMapEncodeTiled) tensor_map_encoder() {
     return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(found);
 }
 
-// `count` matrices of `lines` lines of `length` elements, aligned to 16 bytes as `pitch` and `step` are; boxes of `box` lines
-// of 128 bytes, swizzled, or of another multiple of 16, which lie as they are. False where there can be no such map.
+// Describes `count` matrices of outer x inner elements; data, `pitch` and `step` are aligned to 16 bytes. A box has
+// `box_outer` rows of 128 bytes with the 128-byte swizzle, or of another multiple of 16 bytes without one. Returns
+// false if no such map exists.
 template <class E>
-bool make_tensor_map(TensorMap* map, const E* data, int64_t length, int64_t lines, int64_t pitch, int64_t count, int64_t step,
-                     int box, int line_bytes = 128) {
+bool make_tensor_map(TensorMap* map, const E* data, int64_t inner, int64_t outer, int64_t pitch, int64_t count, int64_t step,
+                     int box_outer, int inner_bytes = 128) {
     const auto encode = tensor_map_encoder();
     if (encode == nullptr) return false;
     constexpr cuuint64_t kSize = sizeof(E), kMostBytes = cuuint64_t(1) << 40;
-    const cuuint64_t extents[] = {static_cast<cuuint64_t>(length), static_cast<cuuint64_t>(lines),
+    const cuuint64_t extents[] = {static_cast<cuuint64_t>(inner), static_cast<cuuint64_t>(outer),
                                   static_cast<cuuint64_t>(count)};
-    const cuuint64_t steps[] = {static_cast<cuuint64_t>(pitch) * kSize, static_cast<cuuint64_t>(step) * kSize};
-    const cuuint32_t boxes[] = {static_cast<cuuint32_t>(line_bytes / kSize), static_cast<cuuint32_t>(box), 1},
-                     ones[] = {1, 1, 1};
-    if (steps[0] == 0 || steps[1] == 0 || steps[0] >= kMostBytes || steps[1] >= kMostBytes) return false;
-    return encode(map, tensor_type<E>(), 3, const_cast<E*>(data), extents, steps, boxes, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                  line_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
+    const cuuint64_t byte_strides[] = {static_cast<cuuint64_t>(pitch) * kSize, static_cast<cuuint64_t>(step) * kSize};
+    const cuuint32_t box[] = {static_cast<cuuint32_t>(inner_bytes / kSize), static_cast<cuuint32_t>(box_outer), 1},
+                     element_strides[] = {1, 1, 1};
+    if (byte_strides[0] == 0 || byte_strides[1] == 0 || byte_strides[0] >= kMostBytes || byte_strides[1] >= kMostBytes)
+        return false;
+    return encode(map, tensor_type<E>(), 3, const_cast<E*>(data), extents, byte_strides, box, element_strides,
+                  CU_TENSOR_MAP_INTERLEAVE_NONE, inner_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,
                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) == CUDA_SUCCESS;
 }
 

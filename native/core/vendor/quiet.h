@@ -1,4 +1,4 @@
-// For ops that do without one of NVIDIA's libraries where it fails: what a call leaves behind stays as it was.
+// Guards for ops that fall back when one of NVIDIA's libraries fails: they restore the state a failed call would leave.
 #pragma once
 
 #include <cstdio>
@@ -9,19 +9,19 @@
 
 namespace bk {
 
-// Puts the text of the thread's last failure back at its end.
-class KeepsLastFailure {
+// Restores the text of the thread's last failure.
+class LastErrorGuard {
 public:
-    KeepsLastFailure() { snprintf(text_, sizeof(text_), "%s", baracuda_kernels_last_error()); }
-    ~KeepsLastFailure() { (void)fail(Status::kInternal, "%s", text_); }
-    KeepsLastFailure(const KeepsLastFailure&) = delete;
-    KeepsLastFailure& operator=(const KeepsLastFailure&) = delete;
+    LastErrorGuard() { snprintf(text_, sizeof(text_), "%s", baracuda_kernels_last_error()); }
+    ~LastErrorGuard() { (void)fail(Status::kInternal, "%s", text_); }
+    LastErrorGuard(const LastErrorGuard&) = delete;
+    LastErrorGuard& operator=(const LastErrorGuard&) = delete;
 
 private:
     char text_[512];
 };
 
-// Allocations on this thread are no error, and leave captures on other threads alone, while this object lives.
+// Relaxes this thread's capture mode in its scope: allocations are no error and do not break captures on other threads.
 class RelaxedCapture {
 public:
     RelaxedCapture() { exchange(); }

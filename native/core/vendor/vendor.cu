@@ -12,31 +12,31 @@
 
 namespace bk {
 
-// A handle with the place that it serves. Seats are never taken off the list but at exit.
-struct VendorSeat {
-    struct Place {
+// A pooled library handle and the key it was last bound to. Entries leave the pool only at exit.
+struct PooledHandle {
+    struct Key {
         Vendor library;
         uint64_t context;
         cudaStream_t stream;
-        const void* thread;  // of a per-thread stream, else null
+        const void* thread;  // set for a per-thread stream, else null
 
-        bool operator==(const Place& other) const {
+        bool operator==(const Key& other) const {
             return library == other.library && context == other.context && stream == other.stream && thread == other.thread;
         }
     };
 
-    Place place;
+    Key key;
     void* handle;
     int (*set_stream)(void*, cudaStream_t);
     int (*destroy)(void*);
     bool is_leased;
     uint64_t last_use;
-    VendorSeat* next;
+    PooledHandle* next;
 };
 
 namespace {
 
-using Place = VendorSeat::Place;
+using Key = PooledHandle::Key;
 
 // --- Libraries -------------------------------------------------------------------------------------------------------
 
@@ -51,7 +51,7 @@ Status missing(const VendorEntry& entry, const char* reason) {
                 entry.sonames[0], two ? ", " : "", two ? entry.sonames[1] : "", entry.package_13, entry.package_12);
 }
 
-// Leaves the loader's reason in `reason`, unless it is that there is no such file.
+// Stores the loader's error in `reason`, unless the file does not exist.
 void* try_open(const char* soname, char* reason, size_t size) {
     void* const library = dlopen(soname, RTLD_NOW);
     const char* const error = library == nullptr ? dlerror() : nullptr;
@@ -61,7 +61,7 @@ void* try_open(const char* soname, char* reason, size_t size) {
     return library;
 }
 
-// Threads that race here open the same file, which stays open.
+// Threads that race here open the same file, which is never closed.
 Status open_library(Vendor id, void** out) {
     const VendorEntry& entry = entry_of(id);
     std::atomic<void*>& known = opened[static_cast<size_t>(id)];
@@ -101,8 +101,8 @@ Status find_symbol(const VendorEntry& entry, void* library, const char* symbol, 
 
 // --- Contexts and streams --------------------------------------------------------------------------------------------
 
-// A number that no other context of this process has or had; 0 if the driver does not answer. The runtime, which has opened
-// the driver, has no function for it, and to ask for the legacy stream's number breaks captures.
+// Returns the context's id, unique in this process; 0 if the driver does not answer. The runtime, which has opened the
+// driver, has no function for it, and querying the legacy stream's id breaks captures.
 uint64_t current_context() {
     static std::atomic<void*> known{nullptr};
     void* function = known.load(std::memory_order_acquire);
@@ -123,82 +123,82 @@ const void* this_thread() {
 
 // --- Handles ---------------------------------------------------------------------------------------------------------
 
-// The mutex guards the list; nobody calls NVIDIA's libraries while holding it.
+// The mutex guards the pool; it is never held during a call into NVIDIA's libraries.
 std::mutex mutex;
-VendorSeat* seats = nullptr;
+PooledHandle* pool = nullptr;
 std::atomic<bool> is_watched[kVendorCount];
 uint64_t uses = 0;
 
 void before_fork() { mutex.lock(); }
 void after_fork_in_parent() { mutex.unlock(); }
 void after_fork_in_child() {
-    seats = nullptr;
+    pool = nullptr;
     mutex.unlock();
 }
 
-// An idle handle of the place, else, where no more may be made, the handle of its library and context that was idle for
-// longest; null where there is none.
-VendorSeat* take(const Place& place, bool is_capturing) {
+// Returns an idle handle with this key, else, if no more may be created, the least recently used idle one of the same
+// library and context, else null.
+PooledHandle* acquire(const Key& key, bool is_capturing) {
     const std::lock_guard<std::mutex> guard(mutex);
-    VendorSeat *same = nullptr, *oldest = nullptr;
+    PooledHandle *matching = nullptr, *oldest = nullptr;
     int count = 0;
-    for (VendorSeat* seat = seats; seat != nullptr; seat = seat->next) {
-        if (seat->place.library != place.library || seat->place.context != place.context) continue;
+    for (PooledHandle* pooled = pool; pooled != nullptr; pooled = pooled->next) {
+        if (pooled->key.library != key.library || pooled->key.context != key.context) continue;
         ++count;
-        if (seat->is_leased) continue;
-        if (seat->place == place) same = seat;
-        if (oldest == nullptr || seat->last_use < oldest->last_use) oldest = seat;
+        if (pooled->is_leased) continue;
+        if (pooled->key == key) matching = pooled;
+        if (oldest == nullptr || pooled->last_use < oldest->last_use) oldest = pooled;
     }
-    VendorSeat* const chosen = same != nullptr ? same : is_capturing || count >= kMostVendorHandles ? oldest : nullptr;
-    if (chosen != nullptr) chosen->is_leased = true;
-    return chosen;
+    PooledHandle* const found = matching != nullptr ? matching : is_capturing || count >= kMostVendorHandles ? oldest : nullptr;
+    if (found != nullptr) found->is_leased = true;
+    return found;
 }
 
-void give_back(VendorSeat* seat) {
+void release(PooledHandle* pooled) {
     const std::lock_guard<std::mutex> guard(mutex);
-    seat->is_leased = false;
-    seat->last_use = ++uses;
+    pooled->is_leased = false;
+    pooled->last_use = ++uses;
 }
 
-// By each lease: a stream of the handle's last place may be gone, and another one have its address. Library and context stay
-// as they are, since take() reads those of leased seats.
-Status serve(VendorSeat* seat, const Place& place) {
-    const int result = seat->set_stream == nullptr ? 0 : seat->set_stream(seat->handle, place.stream);
+// Each lease rebinds: the stream of the handle's last key may be destroyed, and another one have its address. Library
+// and context do not change, since acquire() reads those of leased entries.
+Status bind_stream(PooledHandle* pooled, const Key& key) {
+    const int result = pooled->set_stream == nullptr ? 0 : pooled->set_stream(pooled->handle, key.stream);
     if (result != 0)
-        return fail(Status::kInternal, "%s cannot use the stream: it answers %d", entry_of(place.library).name, result);
-    seat->place.stream = place.stream;
-    seat->place.thread = place.thread;
+        return fail(Status::kInternal, "%s cannot use the stream: it answers %d", entry_of(key.library).name, result);
+    pooled->key.stream = key.stream;
+    pooled->key.thread = key.thread;
     return Status::kOk;
 }
 
-// Handles of other contexts, and those in use on threads that still run, are left to the driver.
+// Handles of other contexts, and those leased by running threads, are left to the driver.
 void destroy_idle() {
     const uint64_t context = current_context();
     if (context == 0) return;
-    VendorSeat* mine = nullptr;
+    PooledHandle* mine = nullptr;
     {
         const std::lock_guard<std::mutex> guard(mutex);
-        for (VendorSeat** link = &seats; *link != nullptr;) {
-            VendorSeat* const seat = *link;
-            if (seat->place.context == context && !seat->is_leased) {
-                *link = seat->next;
-                seat->next = mine;
-                mine = seat;
+        for (PooledHandle** link = &pool; *link != nullptr;) {
+            PooledHandle* const pooled = *link;
+            if (pooled->key.context == context && !pooled->is_leased) {
+                *link = pooled->next;
+                pooled->next = mine;
+                mine = pooled;
             } else {
-                link = &seat->next;
+                link = &pooled->next;
             }
         }
     }
     while (mine != nullptr) {
-        VendorSeat* const seat = mine;
-        mine = seat->next;
-        if (seat->destroy != nullptr) seat->destroy(seat->handle);
-        delete seat;
+        PooledHandle* const pooled = mine;
+        mine = pooled->next;
+        if (pooled->destroy != nullptr) pooled->destroy(pooled->handle);
+        delete pooled;
     }
 }
 
-// Registered anew after the first handle of each library: what is registered last runs first, before the destructors of
-// every library that has handles by then.
+// Registers again after the first handle of each library: exit handlers run in reverse, so this one runs before the
+// destructors of every library that has handles by then.
 void watch_exit(Vendor library) {
     if (!is_watched[static_cast<size_t>(library)].exchange(true)) atexit(destroy_idle);
 }
@@ -208,41 +208,41 @@ bool watch_forks() {
     return is_watching;
 }
 
-Status make_handle(const Place& place, VendorSeat* seat) {
-    const VendorEntry& entry = entry_of(place.library);
+Status make_handle(const Key& key, PooledHandle* pooled) {
+    const VendorEntry& entry = entry_of(key.library);
     void *library, *create, *set_stream = nullptr, *destroy = nullptr;
-    BK_TRY(open_library(place.library, &library));
+    BK_TRY(open_library(key.library, &library));
     BK_TRY(find_symbol(entry, library, entry.create, &create));
     if (entry.set_stream != nullptr) BK_TRY(find_symbol(entry, library, entry.set_stream, &set_stream));
     if (entry.destroy != nullptr) BK_TRY(find_symbol(entry, library, entry.destroy, &destroy));
-    seat->set_stream = reinterpret_cast<int (*)(void*, cudaStream_t)>(set_stream);
-    seat->destroy = reinterpret_cast<int (*)(void*)>(destroy);
-    seat->place = place;
-    const int result = reinterpret_cast<int (*)(void**)>(create)(&seat->handle);
+    pooled->set_stream = reinterpret_cast<int (*)(void*, cudaStream_t)>(set_stream);
+    pooled->destroy = reinterpret_cast<int (*)(void*)>(destroy);
+    pooled->key = key;
+    const int result = reinterpret_cast<int (*)(void**)>(create)(&pooled->handle);
     if (result != 0) return fail(Status::kInternal, "%s cannot make a handle: it answers %d", entry.name, result);
-    const Status status = serve(seat, place);
-    if (status != Status::kOk && seat->destroy != nullptr) seat->destroy(seat->handle);
+    const Status status = bind_stream(pooled, key);
+    if (status != Status::kOk && pooled->destroy != nullptr) pooled->destroy(pooled->handle);
     return status;
 }
 
-Status add_seat(const Place& place, VendorSeat** out) {
-    VendorSeat* const seat = new (std::nothrow) VendorSeat{};
-    if (seat == nullptr || !watch_forks()) {
-        delete seat;
+Status add_handle(const Key& key, PooledHandle** out) {
+    PooledHandle* const pooled = new (std::nothrow) PooledHandle{};
+    if (pooled == nullptr || !watch_forks()) {
+        delete pooled;
         return fail(Status::kInternal, "out of memory");
     }
     const RelaxedCapture relaxed;
-    const Status status = make_handle(place, seat);
+    const Status status = make_handle(key, pooled);
     if (status != Status::kOk) {
-        delete seat;
+        delete pooled;
         return status;
     }
-    watch_exit(place.library);
+    watch_exit(key.library);
     const std::lock_guard<std::mutex> guard(mutex);
-    seat->is_leased = true;
-    seat->next = seats;
-    seats = seat;
-    *out = seat;
+    pooled->is_leased = true;
+    pooled->next = pool;
+    pool = pooled;
+    *out = pooled;
     return Status::kOk;
 }
 
@@ -265,35 +265,35 @@ Status find_symbols(Vendor id, const char* const* symbols, size_t count, void** 
 }
 
 Status VendorHandle::lease_of(Vendor library, const Launch& launch) {
-    if (seat_ != nullptr) return fail(Status::kInternal, "a lease is for one handle");
+    if (pooled_ != nullptr) return fail(Status::kInternal, "a lease is for one handle");
     const cudaStream_t stream = stream_of(launch);
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     const bool clean = no_pending_error();
     BK_TRY(from_cuda(cudaStreamIsCapturing(stream, &capture), clean, "cudaStreamIsCapturing"));
     const bool is_capturing = capture != cudaStreamCaptureStatusNone;
-    const Place place{library, current_context(), stream, stream == cudaStreamPerThread ? this_thread() : nullptr};
-    if (place.context == 0) return fail(Status::kInternal, "the CUDA driver names no current context");
-    VendorSeat* seat = take(place, is_capturing);
-    if (seat == nullptr && is_capturing)
+    const Key key{library, current_context(), stream, stream == cudaStreamPerThread ? this_thread() : nullptr};
+    if (key.context == 0) return fail(Status::kInternal, "the CUDA driver names no current context");
+    PooledHandle* pooled = acquire(key, is_capturing);
+    if (pooled == nullptr && is_capturing)
         return fail(Status::kUnsupported,
                     "the stream is being captured, and this context has no idle handle of %s: call the op once before the "
                     "capture",
                     entry_of(library).name);
-    if (seat == nullptr) {
-        BK_TRY(add_seat(place, &seat));
+    if (pooled == nullptr) {
+        BK_TRY(add_handle(key, &pooled));
     } else {
-        const Status status = serve(seat, place);
-        if (status != Status::kOk) give_back(seat);
+        const Status status = bind_stream(pooled, key);
+        if (status != Status::kOk) release(pooled);
         BK_TRY(status);
     }
-    seat_ = seat;
+    pooled_ = pooled;
     return Status::kOk;
 }
 
 VendorHandle::~VendorHandle() {
-    if (seat_ != nullptr) give_back(seat_);
+    if (pooled_ != nullptr) release(pooled_);
 }
 
-void* VendorHandle::get() const { return seat_->handle; }
+void* VendorHandle::get() const { return pooled_->handle; }
 
 }  // namespace bk

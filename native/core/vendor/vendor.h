@@ -1,9 +1,9 @@
-// The one door to NVIDIA's libraries. Nothing is linked to them: each is opened by its soname when an op first asks, so a
-// missing one costs the ops that need it, with status 3 and a text that names the package. A program can load a library from
-// anywhere beforehand, as baracuda/_vendor.py does; one that is loaded already is preferred to a newer one that is not. What
-// failed is tried again by the next call. The CPU library answers status 3.
+// Run-time loading of NVIDIA's libraries. Nothing links to them: each is opened by its soname at first use, so only the
+// ops that need a missing one fail, with status 3 and a message that names the package. A library that the program has
+// loaded already, as baracuda/_vendor.py does, is preferred to a newer one that is not loaded. A failed load is retried
+// by the next call. The CPU library returns status 3.
 //
-// Functions come in a struct of pointers, in the order of their symbols:
+// A library's functions form a struct of pointers, in the order of their symbols:
 //
 //   struct CublasLt {
 //       cublasStatus_t (*matmul)(cublasLtHandle_t, ...);
@@ -29,10 +29,10 @@
 
 namespace bk {
 
-// Whether a library is open, by this library or by anyone in the process.
+// Whether the library is open in this process, whoever opened it.
 bool is_loaded(Vendor library);
 
-// Addresses of `count` symbols of a library, which is opened if need be.
+// Looks up `count` symbols of a library, which is opened if need be.
 Status find_symbols(Vendor library, const char* const* symbols, size_t count, void** addresses);
 
 template <class Functions>
@@ -45,25 +45,25 @@ Status vendor_functions(const Functions** out) {
     if (table == nullptr) {
         void* addresses[kCount];
         BK_TRY(find_symbols(Functions::kLibrary, Functions::kSymbols, kCount, addresses));
-        Functions* made = new (std::nothrow) Functions;
-        if (made == nullptr) return fail(Status::kInternal, "out of memory");
-        memcpy(static_cast<void*>(made), addresses, sizeof(addresses));
-        if (known.compare_exchange_strong(table, made, std::memory_order_acq_rel))
-            table = made;
+        Functions* created = new (std::nothrow) Functions;
+        if (created == nullptr) return fail(Status::kInternal, "out of memory");
+        memcpy(static_cast<void*>(created), addresses, sizeof(addresses));
+        if (known.compare_exchange_strong(table, created, std::memory_order_acq_rel))
+            table = created;
         else  // another thread was faster
-            delete made;
+            delete created;
     }
     *out = table;
     return Status::kOk;
 }
 
-// A handle of a library for the launch's stream in the current context, for one thread's use while the object lives.
+// Leases a library handle for the launch's stream in the current context to one thread, for the object's lifetime.
 //
-// Each stream of a context gets handles of its own, which are kept, until there are kMostVendorHandles of a library in the
-// context; then the one unused for longest serves another stream. In a captured call nothing may be made, so any idle handle
-// of the context serves; where there is none, the call is status 3: call the op once before the capture. No handle is
-// destroyed before the process exits, since that breaks captures on other threads, and captured work may need it. At exit those
-// of the current context are, if the driver still answers. A forked child neither uses nor destroys its parent's.
+// Handles are pooled by stream and context, up to kMostVendorHandles of a library in a context; then the least recently
+// used one is rebound. A captured call must not create a handle: any idle one of the context serves, else the call
+// returns status 3, and the op must run once before the capture. Handles are destroyed only at exit, since that breaks
+// captures on other threads and captured work may need them; those of the current context are, if the driver still
+// answers. A forked child neither uses nor destroys its parent's.
 class VendorHandle {
 public:
     VendorHandle() = default;
@@ -81,7 +81,7 @@ public:
 private:
     Status lease_of(Vendor library, const Launch& launch);
 
-    struct VendorSeat* seat_ = nullptr;
+    struct PooledHandle* pooled_ = nullptr;
 };
 
 constexpr int kMostVendorHandles = 32;

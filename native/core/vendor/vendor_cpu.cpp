@@ -1,4 +1,4 @@
-// The CPU library's answer to whoever asks for one of NVIDIA's.
+// CPU build: every request for one of NVIDIA's libraries fails.
 #include "core/vendor/vendor.h"
 
 namespace bk {

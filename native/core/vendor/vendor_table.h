@@ -1,4 +1,4 @@
-// NVIDIA's libraries that ops may use, and what has to be known of each to open it and to tell people what to install.
+// NVIDIA's libraries that ops may load: sonames, packages to install, and version and handle functions.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct VendorEntry {
     const char* destroy;
 };
 
-// cuDNN loads parts of itself when they are first used. At exit their destructors run before those of what was loaded
-// earlier, so its handles must not be destroyed then; the driver takes back all that a process had.
+// cuDNN loads sub-libraries on first use. At exit their destructors run before those of libraries loaded earlier, so
+// its handles must not be destroyed then; the driver reclaims the process's resources.
 constexpr VendorEntry kVendors[] = {
     {"cuBLASLt",
      "cublasLt",
