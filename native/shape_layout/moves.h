@@ -66,7 +66,7 @@ struct RollShape {
     }
     BK_COLD Status roll(const Launch& launch, int bytes, const void* x, void* y) const {
         MappedCopy copy;
-        copy.beyond = Beyond::kCircular;
+        copy.pad_mode = PadMode::kCircular;
         copy.rank = rank;
         for (int32_t d = 0; d < rank; ++d) {
             const int64_t extent = shape[d], shift = (shifts[d] % extent + extent) % extent;

@@ -35,10 +35,10 @@ struct PadShape {
                 return fail(Status::kInvalidProblem, "input_shape[%d] is 0, must be >= 1 for a non-empty output", d);
         return Status::kOk;
     }
-    BK_COLD Status pad(const Launch& launch, Beyond beyond, uint64_t value, uint64_t value_high, int bytes, const void* x,
+    BK_COLD Status pad(const Launch& launch, PadMode pad_mode, uint64_t value, uint64_t value_high, int bytes, const void* x,
                        void* y) const {
         MappedCopy copy;
-        copy.beyond = beyond;
+        copy.pad_mode = pad_mode;
         copy.value = value;
         copy.value_high = value_high;
         copy.rank = rank;
@@ -66,7 +66,7 @@ struct PadConstant {
     Work work() const { return all_or_none(output_numel); }
     Status check() const { return shape().check_all(); }
     Status run(const T* x, T* y, const Launch& launch) const {
-        return shape().pad(launch, Beyond::kValue, bit_cast<bits_t<T>>(value), 0, sizeof(T), x, y);
+        return shape().pad(launch, PadMode::kConstant, bit_cast<bits_t<T>>(value), 0, sizeof(T), x, y);
     }
 
 private:
@@ -89,20 +89,20 @@ struct PadConstantHalves {
     Work work() const { return all_or_none(output_numel); }
     Status check() const { return shape().check_all(); }
     Status run(const T* x, T* y, const Launch& launch) const {
-        return shape().pad(launch, Beyond::kValue, value, value_high, sizeof(T), x, y);
+        return shape().pad(launch, PadMode::kConstant, value, value_high, sizeof(T), x, y);
     }
 
 private:
     PadShape shape() const { return {output_numel, rank, input_shape, output_shape, pad_low, stride_x, stride_y}; }
 };
 
-template <Beyond beyond, class T>
+template <PadMode pad_mode, class T>
 struct PadFrom : PadShape {
     Status check() const {
         BK_TRY(check_all());
         return check_source();
     }
-    Status run(const T* x, T* y, const Launch& launch) const { return pad(launch, beyond, 0, 0, sizeof(T), x, y); }
+    Status run(const T* x, T* y, const Launch& launch) const { return pad(launch, pad_mode, 0, 0, sizeof(T), x, y); }
 };
 
 // A slice of dy.

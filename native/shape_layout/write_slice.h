@@ -24,7 +24,7 @@ struct Window {
     const int32_t* dest_shape;
     const int32_t* source_shape;
     const int32_t* start;
-    int32_t moved = -1;
+    int32_t start_axis = -1;
 
     int64_t dest_numel() const {
         int64_t strides[kMaxRank];
@@ -41,7 +41,7 @@ struct Window {
                         static_cast<long long>(source_numel), name.source_shape, static_cast<long long>(count));
         BK_TRY(require_array(name.range_start, start, rank));
         for (int32_t d = 0; d < rank; ++d)
-            if (d != moved && (start[d] < 0 || int64_t{start[d]} + source_shape[d] > dest_shape[d]))
+            if (d != start_axis && (start[d] < 0 || int64_t{start[d]} + source_shape[d] > dest_shape[d]))
                 return fail(Status::kInvalidProblem, "%s[%d] is %d: %d elements from there on are not inside of %s[%d], %d",
                             name.range_start, d, start[d], source_shape[d], name.dest_shape, d, dest_shape[d]);
         return Status::kOk;
@@ -50,7 +50,7 @@ struct Window {
     int64_t offset() const {
         int64_t strides[kMaxRank], sum = 0;
         row_major(rank, dest_shape, strides);
-        for (int32_t d = 0; d < rank; ++d) sum += d == moved ? 0 : start[d] * strides[d];
+        for (int32_t d = 0; d < rank; ++d) sum += d == start_axis ? 0 : start[d] * strides[d];
         return sum;
     }
     BK_COLD Status write(const Launch& launch, int bytes, const void* source, void* dest) const {
@@ -70,8 +70,8 @@ struct Window {
         copy.rank = rank;
         for (int32_t d = 0; d < rank; ++d) copy.axis[d] = {source_shape[d], source_shape[d], 0, to[d], from[d]};
         copy.start = device_start;
-        copy.moved = moved;
-        copy.limit = dest_shape[moved];
+        copy.start_axis = start_axis;
+        copy.limit = dest_shape[start_axis];
         return copy_mapped(launch, copy, bytes, source, static_cast<char*>(dest) + offset() * bytes);
     }
 };

@@ -67,13 +67,13 @@ BK_DEVICE Vec<Bits, N> reversed(const Vec<Bits, N>& x) {
 template <int kCapacity>
 struct LeftVectors {
     unsigned count;
-    uint16_t vector_index[kCapacity];
+    uint16_t number[kCapacity];
 
     BK_DEVICE void clear() {
         if (threadIdx.x == 0) count = 0;
         __syncthreads();
     }
-    BK_DEVICE void add(unsigned vector) { vector_index[atomicAdd(&count, 1u)] = static_cast<uint16_t>(vector); }
+    BK_DEVICE void add(unsigned vector) { number[atomicAdd(&count, 1u)] = static_cast<uint16_t>(vector); }
 
     // Calls each(element) for the elements below `numel`, counted from the block's first one.
     template <int N, class Index, class Each>
@@ -81,7 +81,7 @@ struct LeftVectors {
         __syncthreads();
 #pragma unroll 1
         for (unsigned at = threadIdx.x; at < count * N; at += blockDim.x) {
-            const Index element = static_cast<Index>(vector_index[at / N]) * N + at % N;
+            const Index element = static_cast<Index>(number[at / N]) * N + at % N;
             if (element < numel) each(element);
         }
     }

@@ -25,7 +25,7 @@ template <class Fn>
 constexpr bool kHasRare<Fn, std::enable_if_t<Fn::has_rare>> = true;
 
 template <class Fn>
-struct UniformPiece {
+struct UniformSegment {
     const Fn& fn;
     static constexpr int64_t count = INT64_MAX;
     static constexpr bool has_rare = kHasRare<Fn>;
@@ -41,7 +41,7 @@ BK_HD auto piece_at(const Fn& fn, int64_t i, int) -> decltype(fn.at(i)) {
 }
 
 template <class Fn>
-BK_HD UniformPiece<Fn> piece_at(const Fn& fn, int64_t, long) {
+BK_HD UniformSegment<Fn> piece_at(const Fn& fn, int64_t, long) {
     return {fn};
 }
 
@@ -106,10 +106,10 @@ BK_HD void put(Pack<Vec<T, N>...>& y, int lane, const Pack<C...>& result) {
 template <int N, class Fn, class... Out, class... In, size_t... I>
 BK_HD void compute(const Fn& fn, int64_t element, const Pack<Vec<In, N>...>& x, Pack<Vec<Out, N>...>& y,
                    std::index_sequence<I...>, int valid = N) {
-    const auto piece = piece_at(fn, element, 0);
-    if (piece.count >= N) {
+    const auto segment = piece_at(fn, element, 0);
+    if (segment.count >= N) {
         BK_UNROLL
-        for (int lane = 0; lane < N; ++lane) put(y, lane, piece(lane, widen(get<I>(x).lane[lane])...));
+        for (int lane = 0; lane < N; ++lane) put(y, lane, segment(lane, widen(get<I>(x).lane[lane])...));
     } else {
         BK_UNROLL
         for (int lane = 0; lane < N; ++lane)

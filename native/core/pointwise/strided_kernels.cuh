@@ -271,7 +271,7 @@ BK_DEVICE void store_lane(const Outputs<Out...>& out, const Pack<Vec<Out, G>...>
 }
 
 // Hides a value from the optimiser, which would otherwise specialise the following code for each of its values.
-BK_DEVICE int opaque(int value) {
+BK_DEVICE int opaque_int(int value) {
     asm volatile("" : "+r"(value));
     return value;
 }
@@ -320,7 +320,7 @@ __global__ void __launch_bounds__(kTileThreads, resident_blocks(Registers) * kPo
         const TileGroup<1, G> single_rows{(rows - r + kRowsPerPass - 1) / kRowsPerPass};
         Offsets<kOperands, uint32_t> at = base;
         Words<typename In::template Vectors<G>> x;
-        int by_tiles = opaque(tiled);
+        int by_tiles = opaque_int(tiled);
         if (kHasTiles && by_tiles) {
             if (c >= columns || r >= rows) continue;
 #pragma unroll
@@ -334,7 +334,7 @@ __global__ void __launch_bounds__(kTileThreads, resident_blocks(Registers) * kPo
                 if (k < valid) load_lane<G>(loaded, k, in.pointer, sum_of(plan.walk(first + k * kLaneSpacing), base), kInputs);
             x = to_words(loaded, kInputs);
         }
-        by_tiles = opaque(by_tiles);
+        by_tiles = opaque_int(by_tiles);
         typename Out::template Vectors<G> y;
         compute<G>(fn, int64_t{blockIdx.y} * plan.count + first, from_words(x, kInputs), y, kInputs, valid);
         if (kHasTiles && by_tiles) {
