@@ -34,14 +34,14 @@ struct ImageWindows {
         const int64_t room = int64_t{input_shape[2 + d]} + 2 * int64_t{padding[d]} - reach;
         return room < 0 ? 0 : room / steps[d] + 1;
     }
-    int64_t places() const {
+    int64_t taps() const {
         return product([&](int32_t d) { return int64_t{kernel_size[d]}; });
     }
     int64_t windows() const {
         return product([&](int32_t d) { return count(d); });
     }
     Extents columns() const {
-        return {{input_shape[0], static_cast<int32_t>(input_shape[1] * places()), static_cast<int32_t>(windows())}};
+        return {{input_shape[0], static_cast<int32_t>(input_shape[1] * taps()), static_cast<int32_t>(windows())}};
     }
     WindowCopy copy(const int64_t* stride_image, const int64_t* stride_matrix) const;
     Status check(const NamedStrides& image, const NamedStrides& matrix) const;
@@ -78,8 +78,8 @@ BK_COLD inline WindowCopy ImageWindows::copy(const int64_t* stride_image, const 
                    kernel_size[d] > 1 ? dilation[d] : 1};
     }
     copy.items = input_shape[0], copy.item_x = stride_image[0], copy.item_y = stride_matrix[0];
-    copy.channels = input_shape[1], copy.channel_x = stride_image[1], copy.channel_y = places() * stride_matrix[1];
-    copy.place_y = stride_matrix[1], copy.window_y = stride_matrix[2];
+    copy.channels = input_shape[1], copy.channel_x = stride_image[1], copy.channel_y = taps() * stride_matrix[1];
+    copy.tap_y = stride_matrix[1], copy.window_y = stride_matrix[2];
     return copy;
 }
 
@@ -104,7 +104,7 @@ BK_COLD inline Status ImageWindows::check(const NamedStrides& image, const Named
             return fail(Status::kInvalidProblem,
                         "kernel_size[%d] is %d: with dilation %d no window fits into input_shape[%d], %d, and padding %d", d,
                         kernel_size[d], dilation[d], 2 + d, input_shape[2 + d], padding[d]);
-    const int64_t most = (int64_t{1} << 31) - 1, features = places();
+    const int64_t most = (int64_t{1} << 31) - 1, features = taps();
     if (features > most || input_shape[1] * features > most || windows() > most)
         return fail(Status::kInvalidProblem, "kernel_size[0] is %d: columns would have 2^31 elements or more along an axis",
                     kernel_size[0]);
