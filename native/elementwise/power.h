@@ -152,11 +152,11 @@ BK_HD float half_product(math::HalfPower y, float u, float v) {
     const float bounded = math::min(math::max(y.exponent, -kFar), kFar);  // of NaN -kFar: a number that an integer can hold
     const float exponent = math::select(math::fabs<T>(y.exponent) < INFINITY, bounded, y.exponent);
     if constexpr (std::is_same_v<T, f16>) {
-        return y.factor * math::exp2<T>(exponent) * u * v;
+        return y.sign * math::exp2<T>(exponent) * u * v;
     } else {
         const Split<float> g = split(u), h = split(v);
         const float n = math::rint<T>(bounded);
-        const float mantissa = y.factor * math::exp2<T>(exponent - n) * g.mantissa * h.mantissa;
+        const float mantissa = y.sign * math::exp2<T>(exponent - n) * g.mantissa * h.mantissa;
         return scale(mantissa, g.exponent + h.exponent + static_cast<int32_t>(n));
     }
 }
