@@ -1,4 +1,4 @@
-// Padding along every axis. What lies outside of x is a constant, x mirrored at its edges, its edges, or x over and over.
+// Padding along every axis: constant, reflect, replicate, circular.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct PadShape {
         BK_TRY(count_elements("input_shape", rank, input_shape, &count));
         return require_array("pad_low", pad_low, rank);
     }
-    // Every element of y is one of x.
+    // For modes other than constant, where every element of y is one of x.
     BK_COLD Status check_source() const {
         for (int32_t d = 0; d < rank; ++d)
             if (input_shape[d] == 0 && output_numel > 0)
@@ -48,7 +48,7 @@ struct PadShape {
     }
 };
 
-// What a caller passes for a T: the value, or the bits of one that C has no type for.
+// Type of the `value` parameter: T, or its bits if C has no such type.
 template <class T>
 using pad_value_t = std::conditional_t<std::is_arithmetic_v<T>, T, bits_t<T>>;
 
@@ -73,7 +73,7 @@ private:
     PadShape shape() const { return {output_numel, rank, input_shape, output_shape, pad_low, stride_x, stride_y}; }
 };
 
-// Of elements of 16 bytes.
+// For 16-byte elements.
 template <class T>
 struct PadConstantHalves {
     int64_t output_numel;
@@ -105,7 +105,7 @@ struct PadFrom : PadShape {
     Status run(const T* x, T* y, const Launch& launch) const { return pad(launch, pad_mode, 0, 0, sizeof(T), x, y); }
 };
 
-// A slice of dy.
+// dx is a slice of dy.
 struct PadConstantBackwardShape {
     int64_t input_numel;
     int32_t rank;
@@ -124,7 +124,7 @@ struct PadConstantBackwardShape {
         return Status::kOk;
     }
     BK_COLD Status locate_dy(Operand* dy, const char* name, Role role, int64_t size) const {
-        Extents reached;  // as far as it is read, that is
+        Extents reached;  // extents of dy as far as it is read
         for (int32_t d = 0; d < rank; ++d) {
             if (__builtin_add_overflow(input_shape[d], pad_low[d], &reached.of[d]))
                 return fail(Status::kInvalidProblem, "pad_low[%d] is %d: dy would have 2^31 or more elements along the axis", d,

@@ -1,4 +1,4 @@
-// A dense array into a window of another one, by the width of their elements.
+// Writes a dense array into a window of another one, by element width.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct WindowNames {
 constexpr WindowNames kWindow = {"source_numel", "dest_shape", "source_shape", "range_start"};
 constexpr WindowNames kByteWindow = {"source_byte_numel", "dest_byte_shape", "source_byte_shape", "range_start_bytes"};
 
-// The window begins at `start`; the axis `moved` begins anywhere.
+// The window begins at `start`; along start_axis the offset is read on the device.
 struct Window {
     int64_t source_numel;
     int32_t rank;
@@ -46,7 +46,7 @@ struct Window {
                             name.range_start, d, start[d], source_shape[d], name.dest_shape, d, dest_shape[d]);
         return Status::kOk;
     }
-    // Elements of dest before the window.
+    // Offset of the window in dest, in elements.
     int64_t offset() const {
         int64_t strides[kMaxRank], sum = 0;
         row_major(rank, dest_shape, strides);
@@ -122,7 +122,7 @@ private:
     Window window() const { return {source_numel, rank, dest_shape, source_shape, range_start, dyn_axis}; }
 };
 
-// Of pairs of nibbles.
+// 4-bit elements in pairs, by bytes.
 struct WriteSliceNibble {
     int64_t source_byte_numel;
     int32_t rank;
