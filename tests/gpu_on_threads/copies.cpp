@@ -1,4 +1,4 @@
-// The kernels of mapped copies where there is no GPU (tests/gpu_on_threads/core), against plain loops over random problems.
+// Mapped-copy kernels on fibers (tests/gpu_on_threads/core) against plain loops over random problems.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using namespace bk;
 std::mt19937 random_numbers(7);
 int64_t below(int64_t count) { return static_cast<int64_t>(random_numbers() % static_cast<uint64_t>(count)); }
 
-// Where along x an index of y comes from; -1 for the value.
+// Index in x that an index of y copies; -1 for the pad value.
 int64_t source_of(const MappedAxis& axis, PadMode pad_mode, int64_t index) {
     int64_t at = index - axis.low;
     if (at >= 0 && at < axis.source) return at;
@@ -40,7 +40,7 @@ int64_t source_of(const MappedAxis& axis, PadMode pad_mode, int64_t index) {
     return at;
 }
 
-// A problem of two axes and three: y dense or with gaps, x dense, with gaps or backwards.
+// A random problem of one to three axes; y is dense or has gaps, x is dense, has gaps or is reversed.
 template <class Bits>
 bool is_right(int number) {
     MappedCopy copy;
@@ -65,7 +65,8 @@ bool is_right(int number) {
         MappedAxis &row = copy.axis[copy.rank - 2], &column = copy.axis[copy.rank - 1], &first = copy.axis[0];
         row.slope = -1, column.slope = 1, row.band = column.band = which;
         (below(2) == 0 ? copy.band[which].least : copy.band[which].most) = below(20) - 10;
-        if (copy.rank == 3 && copy.pad_mode == PadMode::kConstant && below(2) == 0) {  // as copies.h has it
+        if (copy.rank == 3 && copy.pad_mode == PadMode::kConstant &&
+            below(2) == 0) {  // copies.h allows two bands with kConstant only
             first.slope = 2, first.band = other;
             copy.band[other] = {below(4), 4 + below(8)};
         }
@@ -87,16 +88,16 @@ bool is_right(int number) {
     int64_t numel = 1;
     for (int d = 0; d < copy.rank; ++d) numel *= copy.axis[d].extent;
     for (int64_t i = 0; i < numel; ++i) {
-        int64_t rest = i, at_x = 0, at_y = 0, sum[kMostBands] = {};
+        int64_t remaining = i, at_x = 0, at_y = 0, sum[kMostBands] = {};
         bool exists = true, written = true;
         for (int d = copy.rank; d-- > 0;) {
             const MappedAxis& axis = copy.axis[d];
-            const int64_t index = rest % axis.extent, source = source_of(axis, copy.pad_mode, index);
-            rest /= axis.extent;
-            const int64_t place = index + (copy.start != nullptr && d == copy.start_axis ? start : 0);
-            written = written && (copy.start == nullptr || d != copy.start_axis || (place >= 0 && place < copy.limit));
+            const int64_t index = remaining % axis.extent, source = source_of(axis, copy.pad_mode, index);
+            remaining /= axis.extent;
+            const int64_t target = index + (copy.start != nullptr && d == copy.start_axis ? start : 0);
+            written = written && (copy.start == nullptr || d != copy.start_axis || (target >= 0 && target < copy.limit));
             exists = exists && source >= 0;
-            at_x += source * axis.stride_x, at_y += place * axis.stride_y, sum[axis.band] += index * axis.slope;
+            at_x += source * axis.stride_x, at_y += target * axis.stride_y, sum[axis.band] += index * axis.slope;
         }
         for (int k = 0; k < kMostBands; ++k) exists = exists && copy.band[k].has(sum[k]);
         if (written) to[at_y] = exists ? from[at_x] : static_cast<Bits>(copy.value);

@@ -1,5 +1,4 @@
-// Products of groups of rows, those whose sums come in parts, and those that are sums of integers, where there is no GPU,
-// against plain loops.
+// Grouped GEMM, split-K GEMM and integer GEMM on fibers against plain loops.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <cmath>
@@ -62,7 +61,7 @@ struct Groups {
     int64_t m, n, k;
     std::vector<int32_t> offsets;
     int32_t count() const { return static_cast<int32_t>(offsets.size()) - 1; }
-    // The group of a row, or -1.
+    // Group of a row, or -1.
     int64_t of(int64_t row) const {
         for (int32_t g = 0; g < count(); ++g)
             if (offsets[static_cast<size_t>(g)] <= row && row < offsets[static_cast<size_t>(g) + 1]) return g;
@@ -114,7 +113,7 @@ bool test_groups(const char* name, const Groups& q, int32_t layout, float beta) 
     return true;
 }
 
-// Of few results and k terms, with the workspace that is asked for.
+// Split-K: small m x n and large k, with the requested workspace.
 template <class T>
 bool test_parts(const char* name, int64_t m, int64_t n, int64_t k, int64_t batch) {
     using E = matmul_element_t<T>;
@@ -141,7 +140,7 @@ bool test_parts(const char* name, int64_t m, int64_t n, int64_t k, int64_t batch
     return true;
 }
 
-// Sums of 8-bit integers as they are.
+// 8-bit integers with int32 results.
 template <class T>
 bool test_sums(const char* name, int32_t m, int32_t n, int32_t k, int32_t layout) {
     std::vector<T> a(static_cast<size_t>(m * k) + 16), b(static_cast<size_t>(n * k) + 16);

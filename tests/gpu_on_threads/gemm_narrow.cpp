@@ -1,4 +1,4 @@
-// The kernels of products of narrow elements, and with sparse and 4-bit weights, where there is no GPU, against plain loops.
+// GEMM of 8-, 4- and 1-bit elements, and with sparse and 4-bit weights, on fibers against plain loops.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <cmath>
@@ -40,7 +40,7 @@ uint32_t draw_bits() {
 
 f16 draw_half() { return narrow<f16>(static_cast<float>(static_cast<int>(draw_bits() % 65) - 32) / 16); }
 
-// Bytes from an address of 16 on, `offset` behind it.
+// Bytes that begin `offset` after a 16-byte boundary.
 template <class E>
 struct Memory {
     std::vector<E> cells;
@@ -73,7 +73,7 @@ double element(T byte, int64_t i) {
         return static_cast<double>(fp8_to_float(byte));
 }
 
-// The rows of A, and of B where it lies by columns, have `gap` bytes behind them.
+// Rows of A, and of B if it is column-major, are followed by `gap` bytes.
 template <class T, int kSide>
 bool test(const char* name, bool by_columns, int64_t m, int64_t n, int64_t k, int gap, int offset) {
     constexpr int64_t kCount = kInByte<T>;

@@ -1,5 +1,5 @@
-// What of the CUDA library is no template, for the library whose kernels run on fibers: copies as they are, and stand-ins for
-// what NVIDIA's own code does.
+// Non-template parts of the CUDA library for kernels on fibers: copies as they are, and replacements for NVIDIA's own
+// code.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,7 +12,7 @@
 #include "core/vendor/vendor_cpu.cpp"
 #include "gemm/cublaslt.h"
 
-// Newton's steps from Winitzki's approximation, by erfc where 1 - |x| is exact.
+// Newton's method from Winitzki's approximation, on erfc where 1 - |x| is exact.
 double erfinv(double x) {
     const double left = 1 - std::fabs(x);
     if (!(left > 0) || x == 0) return left == 0 ? std::copysign(INFINITY, x) : left < 0 ? NAN : x;
