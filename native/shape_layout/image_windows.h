@@ -15,9 +15,9 @@
 
 namespace bk {
 
-constexpr int32_t kMostSpatial = kMostWindowAxes;
+constexpr int32_t kMaxSpatial = kMaxWindowAxes;
 constexpr int32_t kColumnsRank = 3;
-constexpr int64_t kMostReach = int64_t{1} << 57;  // 16-byte elements at this reach use a quarter of the 64-bit range
+constexpr int64_t kMaxReach = int64_t{1} << 57;  // 16-byte elements at this reach use a quarter of the 64-bit range
 
 struct ImageWindows {
     int32_t rank;
@@ -65,7 +65,7 @@ private:
 BK_COLD inline WindowCopy ImageWindows::copy(const int64_t* stride_image, const int64_t* stride_matrix) const {
     WindowCopy copy;
     copy.rank = spatial();
-    WindowAxis* axis = copy.axis + kMostWindowAxes - copy.rank;
+    WindowAxis* axis = copy.axis + kMaxWindowAxes - copy.rank;
     for (int32_t d = 0; d < spatial(); ++d) {
         // An axis of one element, window or tap gets stride 0, or step 1: the caller's value may be too large to
         // multiply.
@@ -85,8 +85,8 @@ BK_COLD inline WindowCopy ImageWindows::copy(const int64_t* stride_image, const 
 }
 
 BK_COLD inline Status ImageWindows::check(const NamedStrides& image, const NamedStrides& matrix) const {
-    if (rank < 3 || rank > 2 + kMostSpatial)
-        return fail(Status::kInvalidProblem, "rank is %d, must be in [3, %d]", rank, 2 + kMostSpatial);
+    if (rank < 3 || rank > 2 + kMaxSpatial)
+        return fail(Status::kInvalidProblem, "rank is %d, must be in [3, %d]", rank, 2 + kMaxSpatial);
     BK_TRY(require_shape("input_shape", input_shape, rank));
     const struct {
         const char* name;
@@ -116,7 +116,7 @@ BK_COLD inline Status ImageWindows::check(const NamedStrides& image, const Named
         const int64_t reach = int64_t{input_shape[2 + d]} + 2 * int64_t{padding[d]};
         int64_t span = 0;
         for (const int64_t stride : {input_shape[2 + d] > 1 ? image.array[2 + d] : 0, matrix.array[1], matrix.array[2]})
-            if (__builtin_mul_overflow(reach, stride, &span) || span > kMostReach || span < -kMostReach)
+            if (__builtin_mul_overflow(reach, stride, &span) || span > kMaxReach || span < -kMaxReach)
                 return fail(Status::kInvalidProblem, "padding[%d] is %d: with strides of %lld windows reach over 2^57 elements",
                             d, padding[d], static_cast<long long>(stride));
     }

@@ -61,7 +61,7 @@ bool is_right(int number) {
         step_y = step_y * axis.extent + (gaps ? below(2) * 16 : 0);
     }
     if (band) {
-        const int which = static_cast<int>(below(kMostBands)), other = (which + 1) % kMostBands;
+        const int which = static_cast<int>(below(kMaxBands)), other = (which + 1) % kMaxBands;
         MappedAxis &row = copy.axis[copy.rank - 2], &column = copy.axis[copy.rank - 1], &first = copy.axis[0];
         row.slope = -1, column.slope = 1, row.band = column.band = which;
         (below(2) == 0 ? copy.band[which].least : copy.band[which].most) = below(20) - 10;
@@ -88,7 +88,7 @@ bool is_right(int number) {
     int64_t numel = 1;
     for (int d = 0; d < copy.rank; ++d) numel *= copy.axis[d].extent;
     for (int64_t i = 0; i < numel; ++i) {
-        int64_t remaining = i, at_x = 0, at_y = 0, sum[kMostBands] = {};
+        int64_t remaining = i, at_x = 0, at_y = 0, sum[kMaxBands] = {};
         bool exists = true, written = true;
         for (int d = copy.rank; d-- > 0;) {
             const MappedAxis& axis = copy.axis[d];
@@ -99,7 +99,7 @@ bool is_right(int number) {
             exists = exists && source >= 0;
             at_x += source * axis.stride_x, at_y += target * axis.stride_y, sum[axis.band] += index * axis.slope;
         }
-        for (int k = 0; k < kMostBands; ++k) exists = exists && copy.band[k].has(sum[k]);
+        for (int k = 0; k < kMaxBands; ++k) exists = exists && copy.band[k].has(sum[k]);
         if (written) to[at_y] = exists ? from[at_x] : static_cast<Bits>(copy.value);
     }
     const MappedPlan plan = plan_mapped(copy);

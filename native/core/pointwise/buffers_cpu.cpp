@@ -91,13 +91,13 @@ bool for_size(int size, const Body& body) {
     }
 }
 
-constexpr int kMostOperands = 8;
+constexpr int kMaxOperands = 8;
 
 // Buffer offset of each operand, in bytes per element; `halves` is the f16 staging buffer of strided converted
 // operands.
 struct SpanPlan {
-    bool in_place[kMostOperands];
-    int64_t offset[kMostOperands], halves = 0, used = 0;
+    bool in_place[kMaxOperands];
+    int64_t offset[kMaxOperands], halves = 0, used = 0;
 
     SpanPlan(const DenseLoop& loop, int operands, char* const* pointers, const bool* dense) {
         bool has_halves = false;
@@ -119,8 +119,8 @@ struct SpanPlan {
 
 void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                   const int64_t* step) {
-    static_assert(kBufferBytes / (kMostOperands * 8 + 2) >= kBlock, "capacity for a block of every operand");
-    bool dense[kMostOperands];
+    static_assert(kBufferBytes / (kMaxOperands * 8 + 2) >= kBlock, "capacity for a block of every operand");
+    bool dense[kMaxOperands];
     for (int k = 0; k < operands; ++k) dense[k] = step[k] == 1;
     const SpanPlan plan(loop, operands, pointers, dense);
     if (plan.used == 0) return loop.run(loop.fn, element, count, pointers);
@@ -129,7 +129,7 @@ void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t 
     char* const halves = buffer + plan.halves * capacity;
     for (int64_t first = 0; first < count; first += capacity) {
         const int64_t n = std::min(count - first, capacity);
-        char *start[kMostOperands], *data[kMostOperands];
+        char *start[kMaxOperands], *data[kMaxOperands];
         for (int k = 0; k < operands; ++k) {
             start[k] = pointers[k] == nullptr ? nullptr : pointers[k] + first * step[k] * loop.size[k];
             data[k] = plan.in_place[k] ? start[k] : buffer + plan.offset[k] * capacity;
@@ -150,7 +150,7 @@ void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t 
 
 int64_t rows_per_span(const DenseLoop& loop, int operands, char* const* pointers, const ShortRows& axes) {
     if (axes.length > kMaxShortRow) return 1;
-    bool dense[kMostOperands];
+    bool dense[kMaxOperands];
     for (int k = 0; k < operands; ++k) {
         if (loop.size[k] > 8) return 1;
         dense[k] = axes.is_dense(k);
@@ -164,7 +164,7 @@ int64_t rows_per_span(const DenseLoop& loop, int operands, char* const* pointers
 
 void compute_rows(const DenseLoop& loop, int operands, int64_t element, int64_t rows, char* const* pointers,
                   const ShortRows& axes) {
-    bool dense[kMostOperands];
+    bool dense[kMaxOperands];
     for (int k = 0; k < operands; ++k) dense[k] = axes.is_dense(k);
     const SpanPlan plan(loop, operands, pointers, dense);
     const int64_t capacity = plan.capacity(), span_rows = capacity / axes.length;
@@ -172,7 +172,7 @@ void compute_rows(const DenseLoop& loop, int operands, int64_t element, int64_t 
     char* const halves = buffer + plan.halves * capacity;
     for (int64_t first = 0; first < rows; first += span_rows) {
         const int64_t count = std::min(rows - first, span_rows), n = count * axes.length;
-        char *start[kMostOperands], *data[kMostOperands];
+        char *start[kMaxOperands], *data[kMaxOperands];
         for (int k = 0; k < operands; ++k) {
             start[k] = pointers[k] == nullptr ? nullptr : pointers[k] + first * axes.row_step[k] * loop.size[k];
             data[k] = plan.in_place[k] ? start[k] : buffer + plan.offset[k] * capacity;

@@ -33,7 +33,7 @@ struct MappedAxis {
     bool is_plain() const { return low == 0 && extent == source; }
 };
 
-constexpr int kMostBands = 3;
+constexpr int kMaxBands = 3;
 
 // Constraint least <= sum of slope * c over the band's axes <= most, which selects diagonals and windows.
 struct Band {
@@ -54,7 +54,7 @@ struct MappedCopy {
     uint64_t value_high = 0;  // upper half for 16-byte elements
     int rank = 0;
     MappedAxis axis[kMaxRank];
-    Band band[kMostBands];
+    Band band[kMaxBands];
     const int64_t* start = nullptr;
     int start_axis = 0;
     int64_t limit = 0;

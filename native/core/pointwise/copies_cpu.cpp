@@ -209,7 +209,7 @@ struct MappedRows {
 
     void row(int64_t number, int64_t first, int64_t end) const {
         const int last = copy().rank - 1;
-        int64_t to = 0, from = 0, band[kMostBands] = {};
+        int64_t to = 0, from = 0, band[kMaxBands] = {};
         bool exists = true;
         for (int d = last - 1; d >= 0; --d) {
             const MappedAxis& axis = copy().axis[d];
@@ -225,7 +225,7 @@ struct MappedRows {
             first = std::max(first, -start), end = std::min(end, copy().limit - start);
         }
         const int row_band = copy().axis[last].band;  // other bands constrain the row as a whole
-        for (int b = 0; b < kMostBands; ++b) exists = exists && (b == row_band || copy().band[b].has(band[b]));
+        for (int b = 0; b < kMaxBands; ++b) exists = exists && (b == row_band || copy().band[b].has(band[b]));
         copy_segments(y + to, exists ? x + from : nullptr,
                       {copy().band[row_band].least - band[row_band], copy().band[row_band].most - band[row_band]}, first, end);
     }

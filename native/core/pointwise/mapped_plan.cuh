@@ -33,7 +33,7 @@ struct MappedKernelPlan {
     bool by_rows = false;  // `vectors`, and every row is whole vectors and as long as x's
     Reach reach;           // of x, gaps included
     int bands = 0;
-    Band band[kMostBands];
+    Band band[kMaxBands];
     const int64_t* start = nullptr;
     int start_axis = 0;
     int64_t unit = 1, limit = 0;  // in units of the merged axis of `start`
@@ -42,7 +42,7 @@ struct MappedKernelPlan {
 // Offset of a row of y, and of its source row in x if `exists`.
 struct MappedRow {
     int64_t y = 0, x = 0;
-    int64_t band[kMostBands] = {};
+    int64_t band[kMaxBands] = {};
     bool exists = true, written = true;
 };
 
@@ -75,7 +75,7 @@ BK_DEVICE MappedRow mapped_row(const MappedKernelPlan<Index>& plan, Index i, int
         if (axis.slope != 0) {
             const int64_t slope = static_cast<int64_t>(index) * axis.slope;
 #pragma unroll
-            for (int b = 0; b < kMostBands; ++b) row.band[b] += b == axis.band ? slope : 0;
+            for (int b = 0; b < kMaxBands; ++b) row.band[b] += b == axis.band ? slope : 0;
         }
     }
     return row;
@@ -88,7 +88,7 @@ BK_DEVICE int64_t mapped_source(const MappedKernelPlan<Index>& plan, const Mappe
     if (plan.bands > 0) {
         const int64_t slope = static_cast<int64_t>(index) * plan.axis[0].slope;
 #pragma unroll
-        for (int b = 0; b < kMostBands; ++b)
+        for (int b = 0; b < kMaxBands; ++b)
             if (b < plan.bands && !plan.band[b].has(row.band[b] + (b == plan.axis[0].band ? slope : 0))) return -1;
     }
     return plan.axis[0].map(index);
@@ -128,7 +128,7 @@ BK_DEVICE Overlap source_overlap(const MappedKernelPlan<Index>& plan, const Mapp
     if (map.pad_mode == PadMode::kConstant)
         all = overlap_of(first - map.low, last - map.low, 0, static_cast<int64_t>(map.source) - 1);
 #pragma unroll
-    for (int b = 0; b < kMostBands; ++b) {
+    for (int b = 0; b < kMaxBands; ++b) {
         if (b >= plan.bands) break;
         const int64_t slope = b == plan.axis[0].band ? plan.axis[0].slope : 0, sum = row.band[b];
         const Overlap band_overlap = overlap_of(sum + slope * first, sum + slope * last, plan.band[b].least, plan.band[b].most);
@@ -165,7 +165,7 @@ MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const Bi
                         axis.band};
     }
     plan.bands = given.bands;
-    for (int b = 0; b < kMostBands; ++b) plan.band[b] = copy.band[b];
+    for (int b = 0; b < kMaxBands; ++b) plan.band[b] = copy.band[b];
     plan.start = copy.start;
     plan.start_axis = copy.rank - 1 - copy.start_axis;
     plan.unit = given.start_unit, plan.limit = copy.limit;

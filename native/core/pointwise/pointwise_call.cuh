@@ -20,13 +20,13 @@ struct PointwiseCall;
 
 // Launch parameters and type-erased launchers of a functor's kernels. Operands are the outputs, then the inputs.
 struct PointwiseKernels {
-    static constexpr int kMostOperands = 8;
+    static constexpr int kMaxOperands = 8;
     int outputs, operands;
-    int size[kMostOperands];  // bytes of an element
-    int vector, unroll;       // elements of a vector; vectors per thread of the dense kernel
-    int group, side;          // strided kernel: elements of a group; squares along a tile's side
-    int tile_bytes;           // shared memory, if the plan has tiles
-    bool positional, pairs;   // pairs: tiles of 16-bit operands can be accessed two elements at a time
+    int size[kMaxOperands];  // bytes of an element
+    int vector, unroll;      // elements of a vector; vectors per thread of the dense kernel
+    int group, side;         // strided kernel: elements of a group; squares along a tile's side
+    int tile_bytes;          // shared memory, if the plan has tiles
+    bool positional, pairs;  // pairs: tiles of 16-bit operands can be accessed two elements at a time
     // A launcher is null if the functor never has such operands.
     using Strided = Status(const PointwiseCall& call, const Grid& grid, const void* plan, char* const* pointers);
     Status (*dense)(const PointwiseCall& call, const Grid& grid, int64_t numel, int per_thread);
@@ -38,7 +38,7 @@ struct PointwiseCall {
     const Launch& launch;
     const PointwiseKernels& kernels;
     const void* fn;
-    char* pointer[PointwiseKernels::kMostOperands];
+    char* pointer[PointwiseKernels::kMaxOperands];
 
     // Whether every pointer is aligned to vectors of `lanes` elements.
     bool is_aligned_to(int lanes) const {

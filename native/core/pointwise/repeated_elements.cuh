@@ -23,12 +23,12 @@ struct RepeatedElements {
 
     // Returns false for other copies, or if counts do not fit 32 bits.
     static bool of(const CopyLayout& given, int bytes, const void* x, const void* y, RepeatedElements* repeated) {
-        constexpr int64_t kMost = INT32_MAX - kRepeatThreads * kRepeatUnroll * kVectorBytes, kMostRepeats = 256;
+        constexpr int64_t kMost = INT32_MAX - kRepeatThreads * kRepeatUnroll * kVectorBytes, kMaxRepeats = 256;
         const CopyLayout layout = collapse(given);
         const int last = layout.rank - 1, lanes = kVectorBytes / bytes;
         if (last < 1 || last > 2 || layout.stride[0][last] != 1 || layout.stride[1][last] != 0) return false;
         const int64_t repeats = layout.extent[last], count = layout.extent[last - 1];
-        if (repeats > kMostRepeats || layout.stride[0][last - 1] != repeats || layout.stride[1][last - 1] != 1) return false;
+        if (repeats > kMaxRepeats || layout.stride[0][last - 1] != repeats || layout.stride[1][last - 1] != 1) return false;
         const int64_t rows = last == 2 ? layout.extent[0] : 1;
         RepeatedElements r;
         if (last == 2) r.pitch_y = layout.stride[0][0], r.pitch_x = layout.stride[1][0];

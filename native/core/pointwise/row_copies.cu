@@ -26,7 +26,7 @@ struct WordRows {
 };
 
 struct WordCopies {
-    WordRows of[kMostRowCopies];
+    WordRows of[kMaxRowCopies];
     FastDiv<uint32_t> alternation;  // number of copies, if blocks alternate
     int32_t count;
     int32_t alternates;
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kCopyThreads) copy_rows_kernel(const __grid_co
         const auto split = copies.alternation(tile);
         which = static_cast<int>(split.remainder), tile = split.quotient;
     } else {
-        for (int step = kMostRowCopies / 2; step > 0; step /= 2)
+        for (int step = kMaxRowCopies / 2; step > 0; step /= 2)
             if (which + step < copies.count && copies.of[which + step].first_block <= tile) which += step;
         tile -= copies.of[which].first_block;
     }
@@ -90,7 +90,7 @@ Status copy_words(const Launch& launch, const RowCopy* copies, int count) {
     given.alternates = is_short && most_blocks * count <= 2 * blocks;
     given.alternation = FastDiv<uint32_t>(count);
     if (given.alternates) blocks = most_blocks * count;
-    // At most kMostRowCopies * 2^30 bytes, of which a block copies kCopyTile or more.
+    // At most kMaxRowCopies * 2^30 bytes, of which a block copies kCopyTile or more.
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kCopyThreads)}, copy_rows_kernel<Word>, given);
 }
 

@@ -1,4 +1,4 @@
-// Batched copies of rows of bytes, up to kMostRowCopies in one launch: concat, stack and split.
+// Batched copies of rows of bytes, up to kMaxRowCopies in one launch: concat, stack and split.
 #pragma once
 
 #include <algorithm>
@@ -17,13 +17,13 @@ struct RowCopy {
     int64_t rows, bytes, from_pitch, to_pitch;
 };
 
-constexpr int kMostRowCopies = 64;  // per launch; kernel arguments hold them by value
+constexpr int kMaxRowCopies = 64;  // per launch; kernel arguments hold them by value
 
-// Destinations overlap no other copy's source or destination; `count` is at most kMostRowCopies.
+// Destinations overlap no other copy's source or destination; `count` is at most kMaxRowCopies.
 Status copy_rows(const Launch& launch, const RowCopy* copies, int count);
 
 // Collects strided copies of elements of `bytes` bytes. Copies that are rows of adjacent or of single elements are
-// batched, kMostRowCopies a launch; others get a launch each.
+// batched, kMaxRowCopies a launch; others get a launch each.
 class CopyBatch {
 public:
     CopyBatch(const Launch& launch, int bytes) : launch_(launch), bytes_(bytes) {}
@@ -58,7 +58,7 @@ private:
         const int64_t tile_bytes = std::min(copy.bytes, kMost), tile_rows = std::max<int64_t>(kMost / tile_bytes, 1);
         for (int64_t row = 0; row < copy.rows; row += tile_rows)
             for (int64_t byte = 0; byte < copy.bytes; byte += tile_bytes) {
-                if (count_ == kMostRowCopies) BK_TRY(flush());
+                if (count_ == kMaxRowCopies) BK_TRY(flush());
                 copies_[count_++] = {copy.from + row * copy.from_pitch + byte,
                                      copy.to + row * copy.to_pitch + byte,
                                      std::min(tile_rows, copy.rows - row),
@@ -71,7 +71,7 @@ private:
 
     Launch launch_;
     int bytes_, count_ = 0;
-    RowCopy copies_[kMostRowCopies];
+    RowCopy copies_[kMaxRowCopies];
 };
 
 }  // namespace bk

@@ -47,7 +47,7 @@ void copy_bytes(const RowCopy& copy, int64_t begin, int64_t end) {
 }  // namespace
 
 Status copy_rows(const Launch&, const RowCopy* copies, int count) {
-    int64_t ends[kMostRowCopies], total = 0, row_bytes = 0;
+    int64_t ends[kMaxRowCopies], total = 0, row_bytes = 0;
     bool alternates = count > 1;
     for (int k = 0; k < count; ++k) {
         total += copies[k].rows * copies[k].bytes;

@@ -21,7 +21,7 @@ constexpr int kRowConcatBytes = 24 * 1024;  // of shared memory, at most
 // A word is as wide as all rows and addresses allow. A thread moves groups: a few consecutive words of a slice, which
 // may span several rows, or as many bytes of a concatenated row as one access takes.
 struct RowConcat {
-    char* slice[kMostRowCopies];
+    char* slice[kMaxRowCopies];
     char* concat;
     int64_t pitch;                    // of the concatenated tensor, in bytes
     FastDiv<uint32_t> slice_groups;   // groups of a block's rows in one slice

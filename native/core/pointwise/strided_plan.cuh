@@ -14,8 +14,8 @@ namespace bk {
 
 // Every thread walks up to kWalkedAxes axes; slower ones are decoded from the block index.
 constexpr int kWalkedAxes = 4;
-constexpr int kMostAxes = 16;  // rank 8 doubled by a repeat
-constexpr int kMostOutputs = 3;
+constexpr int kMaxAxes = 16;  // rank 8 doubled by a repeat
+constexpr int kMaxOutputs = 3;
 
 constexpr int kTileThreads = 256;
 constexpr int kRowsPerPass = kTileThreads / kTile;
@@ -28,8 +28,8 @@ struct StridedPlan {
     Walk<Operands, uint32_t, kWalkedAxes> walk;  // over elements or vectors; over the axes outside the tile if kByTiles
     FastDiv<uint32_t> row_blocks;                // blocks of one walk; blockIdx.x also counts the slower axes
     int outer_rank = 0;
-    FastDiv<uint32_t> outer_extent[kMostAxes - kWalkedAxes];
-    uint32_t outer_step[kMostAxes - kWalkedAxes][Operands] = {};
+    FastDiv<uint32_t> outer_extent[kMaxAxes - kWalkedAxes];
+    uint32_t outer_step[kMaxAxes - kWalkedAxes][Operands] = {};
     uint32_t count = 0;         // elements or vectors of the walk
     unsigned broadcast = 0;     // vectors: bit k is set if operand k has stride 0 along them
     unsigned scalar = 0;        // vectors: bit k is set if operand k is accessed element by element
@@ -43,7 +43,7 @@ struct StridedPlan {
     uint32_t row_step[Operands] = {}, column_step[Operands] = {};
     // Each result is stored `copies` times along an axis on which every input is broadcast.
     int copies = 1;
-    uint32_t copy_step[kMostOutputs] = {};
+    uint32_t copy_step[kMaxOutputs] = {};
 };
 
 // Removes up to 8 steps of the first axis on which every input is broadcast from a large layout: a thread computes such
@@ -230,7 +230,7 @@ BK_COLD Status run_strided_from(const PointwiseCall& call, const Layout<Operands
     const int64_t row = vectors ? layout.extent[layout.rank - 1] : 0;
     const int64_t row_blocks = ceil_div<int64_t>(row, kPointwiseThreads);
     const bool by_row =
-        vectors && layout.rank > 1 && layout.rank <= kMostAxes - kWalkedAxes && 4 * row_blocks * kPointwiseThreads <= 5 * row;
+        vectors && layout.rank > 1 && layout.rank <= kMaxAxes - kWalkedAxes && 4 * row_blocks * kPointwiseThreads <= 5 * row;
     const int64_t slow = split_axes(layout, by_row ? 1 : kWalkedAxes, &plan);
     int64_t x = ceil_div<int64_t>(plan.count, vectors ? kPointwiseThreads : kTileThreads * kernels.group);
     if (plan.staged != 0) x = int64_t{plan.count} * plan.row_tiles.divisor() * plan.column_tiles.divisor();

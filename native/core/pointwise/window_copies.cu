@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kWindowThreads)
     if (image >= static_cast<uint32_t>(grid.images) || window >= grid.windows.divisor()) return;
     const DivMod<uint32_t> item = grid.channels(image), plane = grid.row_windows(window),
                            last_row = grid.last_windows(plane.remainder);
-    const int first[kMostWindowAxes] = {
+    const int first[kMaxWindowAxes] = {
         static_cast<int>(plane.quotient * static_cast<uint32_t>(copy.axis[0].step)) - static_cast<int>(copy.axis[0].padding),
         static_cast<int>(last_row.quotient * static_cast<uint32_t>(copy.axis[1].step)) - static_cast<int>(copy.axis[1].padding),
         static_cast<int>(last_row.remainder * static_cast<uint32_t>(copy.axis[2].step)) -

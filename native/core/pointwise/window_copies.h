@@ -11,7 +11,7 @@
 
 namespace bk {
 
-constexpr int kMostWindowAxes = 3;
+constexpr int kMaxWindowAxes = 3;
 
 // One spatial axis: windows begin `step` elements apart, the first one `padding` before the image; the kernel has
 // `taps`, `dilation` apart.
@@ -30,10 +30,10 @@ struct WindowCopy {
     int64_t channels = 1, channel_x = 0, channel_y = 0;
     int64_t tap_y = 0, window_y = 0;
     int rank = 0;
-    WindowAxis axis[kMostWindowAxes];  // the last `rank` of them
+    WindowAxis axis[kMaxWindowAxes];  // the last `rank` of them
 
-    const WindowAxis* begin() const { return axis + kMostWindowAxes - rank; }
-    const WindowAxis* end() const { return axis + kMostWindowAxes; }
+    const WindowAxis* begin() const { return axis + kMaxWindowAxes - rank; }
+    const WindowAxis* end() const { return axis + kMaxWindowAxes; }
     int64_t taps() const {
         int64_t all = 1;
         for (const WindowAxis& a : axis) all *= a.taps;

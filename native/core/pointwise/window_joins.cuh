@@ -90,7 +90,7 @@ template <class Bits>
 __global__ void __launch_bounds__(kWindowTileThreads, 6)
     window_tiles_to_image_kernel(const __grid_constant__ WindowTiles tiles, const Bits* y, Bits* x) {
     BK_LAUNCH_SHARED(uint4, shared_memory);
-    __shared__ WindowRow row[kMostWindowRows];
+    __shared__ WindowRow row[kMaxWindowRows];
     char* const staged = reinterpret_cast<char*>(shared_memory);
     const WindowTile tile = window_tile(tiles, row);
     constexpr int kElement = static_cast<int>(sizeof(Bits)), kWord = kElement < 4 ? 4 : kElement;

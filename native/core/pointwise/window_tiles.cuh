@@ -17,7 +17,7 @@ namespace bk {
 
 constexpr int kWindowTileThreads = 256;
 constexpr int kWindowTileBytes = 16384;  // target for all phases, so that six blocks fit an SM
-constexpr int kMostWindowRows = 64;
+constexpr int kMaxWindowRows = 64;
 constexpr int kColumnsOfLane = 8, kColumnsOfWarp = 32 * kColumnsOfLane;
 
 struct WindowTiles {
@@ -65,7 +65,7 @@ struct WindowTiles {
         const int64_t windows = fit < inner.windows ? fit / kVectorBytes * kVectorBytes : inner.windows;
         const int64_t row_tiles = ceil_div(inner.windows, windows), rows = images * image_rows;
         const int64_t row_pitch = ceil_div<int64_t>((windows + before) * bytes, kVectorBytes) * kVectorBytes;
-        int64_t block_rows = std::min<int64_t>({rows, kMostWindowRows, kWindowTileBytes / (inner.step * row_pitch)});
+        int64_t block_rows = std::min<int64_t>({rows, kMaxWindowRows, kWindowTileBytes / (inner.step * row_pitch)});
         const auto blocks_of = [&](int64_t count) { return ceil_div(rows, count) * row_tiles; };
         while (block_rows > 4 && blocks_of(block_rows) * kernel_rows < kMinBlocks) block_rows = (block_rows + 1) / 2;
         if (blocks_of(block_rows) > kMost / kernel_rows) return false;
@@ -228,7 +228,7 @@ template <class Bits>
 __global__ void __launch_bounds__(kWindowTileThreads, 6)
     copy_window_tiles_kernel(const __grid_constant__ WindowTiles tiles, const Bits* x, Bits* y) {
     BK_LAUNCH_SHARED(uint4, shared_memory);
-    __shared__ WindowRow row[kMostWindowRows];
+    __shared__ WindowRow row[kMaxWindowRows];
     char* const staged = reinterpret_cast<char*>(shared_memory);
     const auto [rows, window] = window_tile(tiles, row);
     stage_windows(tiles, row, rows, window, x, staged);
