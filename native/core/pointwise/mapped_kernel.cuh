@@ -48,7 +48,7 @@ BK_DEVICE MappedVector<N, Bits> mapped_vector(const MappedKernelPlan<Index>& pla
     const bool is_contiguous = length == N - 1 || (length == 1 - N && inner.map.pad_mode == PadMode::kReflect);
     const int64_t step = length < 0 ? -inner.stride_x : inner.stride_x;
     vector.from = x + row.x + min(from * inner.stride_x, until * inner.stride_x);
-    if (is_contiguous && (step == 1 || step == -1) && plan.reach.has_around(vector.from))
+    if (is_contiguous && (step == 1 || step == -1) && plan.reach.covers_aligned(vector.from))
         vector.kind = step == 1 ? VectorKind::kForward : VectorKind::kReversed;
     return vector;
 }

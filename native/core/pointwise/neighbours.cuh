@@ -14,7 +14,7 @@ struct Reach {
     const char* end = nullptr;
 
     // Whether both aligned vectors around the unaligned one at `first` lie inside.
-    BK_DEVICE bool has_around(const void* first) const {
+    BK_DEVICE bool covers_aligned(const void* first) const {
         const char* const p = static_cast<const char*>(first);
         const int skipped = static_cast<int>(reinterpret_cast<uintptr_t>(p) % kVectorBytes);
         const bool is_behind = p - skipped >= begin, is_before = p - skipped + 2 * kVectorBytes <= end;

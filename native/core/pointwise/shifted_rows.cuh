@@ -61,7 +61,7 @@ BK_DEVICE void copy_shifted(const ShiftedRows& rows, const BlockRows& found, uin
         const ShiftedRow row = found.row[at.quotient];
         if (at.remainder >= row.begin && at.remainder + N <= row.end && vector_index * N + N <= elements)
             from[u] = x + (row.start + at.remainder);
-        if (from[u] != nullptr && !rows.reach.has_around(from[u])) from[u] = nullptr;
+        if (from[u] != nullptr && !rows.reach.covers_aligned(from[u])) from[u] = nullptr;
         if (from[u] == nullptr) other(vector_index, row, at.remainder);
     }
 #pragma unroll
