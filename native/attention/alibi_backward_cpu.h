@@ -49,15 +49,15 @@ Status alibi_backward(const Launch&, const ScoreShape& s, const T* dy, T* da, T*
     for (int32_t first = 0; first < s.heads; ++first) {
         double partial[kReduceParts] = {};
         parallel_ranges(kReduceParts, ceil_div<int64_t>(kReduceParts, thread_count()), [&](int64_t begin, int64_t end) {
-            for (int64_t part = begin; part < end; ++part) {
+            for (int64_t split = begin; split < end; ++split) {
                 double sum = 0;
-                for (int64_t r = rows * part / kReduceParts; r < rows * (part + 1) / kReduceParts; ++r) {
+                for (int64_t r = rows * split / kReduceParts; r < rows * (split + 1) / kReduceParts; ++r) {
                     const int64_t b = r / s.q_len;
                     const int32_t i = static_cast<int32_t>(r % s.q_len);
                     const int64_t at = (b * s.heads + first) * plane + int64_t{i} * s.k_len;
                     sum += alibi_backward_row(dy + at, da == nullptr ? nullptr : da + at, i, s.k_len);
                 }
-                partial[part] = sum;
+                partial[split] = sum;
             }
         });
         double total = 0;

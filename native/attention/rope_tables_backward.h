@@ -33,7 +33,7 @@ struct RopeTableSums {
 
     BK_HD void operator()(const Team& team, int64_t item) const {
         const int width = kTablePairs / kOwn, lane = team.rank % width, lanes = team.size / width;
-        const int64_t place = item / chunks, first = item % chunks * kTablePairs + lane * kOwn;
+        const int64_t table_row = item / chunks, first = item % chunks * kTablePairs + lane * kOwn;
         const int64_t remaining = pairs - first;
         const int own = static_cast<int>(remaining < 0 ? 0 : remaining < kOwn ? remaining : kOwn);
         C of_cos[kOwn] = {}, of_sin[kOwn] = {};
@@ -43,7 +43,7 @@ struct RopeTableSums {
 #pragma unroll 4
 #endif
         for (; row < rows; row += lanes) {
-            add_row(((outer * places + place) * inner + within) * (2 * pairs), first, own, of_cos, of_sin);
+            add_row(((outer * places + table_row) * inner + within) * (2 * pairs), first, own, of_cos, of_sin);
             outer += outer_step, within += within_step;
             if (within >= inner) within -= inner, ++outer;
         }
@@ -59,8 +59,8 @@ struct RopeTableSums {
         }
 #endif
         for (int k = 0; k < own; ++k) {
-            if (dcos != nullptr) dcos[place * pairs + first + k] = of_cos[k];
-            if (dsin != nullptr) dsin[place * pairs + first + k] = of_sin[k];
+            if (dcos != nullptr) dcos[table_row * pairs + first + k] = of_cos[k];
+            if (dsin != nullptr) dsin[table_row * pairs + first + k] = of_sin[k];
         }
     }
 

@@ -456,8 +456,8 @@ struct TanhshrinkBackward {
     BK_HD C operator()(C dy, C x) const {
         const C z = math::fabs<T>(x);
         if constexpr (std::is_same_v<T, float>) {
-            const float whole = math::select(z < 1.0f, z, 1.0f);
-            const float tanh = math::fma(-whole, tanh_complement(z), whole);
+            const float linear = math::select(z < 1.0f, z, 1.0f);
+            const float tanh = math::fma(-linear, tanh_complement(z), linear);
             return tanh * dy * tanh;
         }
         const bool small = z < C(1);

@@ -207,8 +207,8 @@ BK_HD compute_t<T> carried_quotient(Pair<T> n, Pair<T> d, compute_t<T> factor) {
     if constexpr (std::is_same_v<T, float>) {
         const float reciprocal = math::reciprocal<T>(d.high);
         const float q = math::product(n.high, reciprocal);
-        const float rest = math::fma(-q, d.low, math::fma(-q, d.high, n.high)) * reciprocal;
-        return math::fma(q, factor, math::select(math::fabs<T>(factor) < INFINITY, rest * factor, 0.0f));
+        const float residual = math::fma(-q, d.low, math::fma(-q, d.high, n.high)) * reciprocal;
+        return math::fma(q, factor, math::select(math::fabs<T>(factor) < INFINITY, residual * factor, 0.0f));
     } else {
         return quotient<T>(n, d) * factor;
     }
@@ -440,8 +440,8 @@ BK_HD compute_t<T> log1p_of_fraction(Pair<T> value, Pair<T> e) {
         const C scaled_s = quotient<T>(value, single<T>(C(2) + e.high));
         const C s = scaled_s * PowerRange<C>::unlift;
         const C half_square = C(0.5) * value.high * e.high;
-        const C rest = math::fma(scaled_s, artanh_series<T>(s * s), math::fma(s, half_square, -half_square));
-        return value.high + (rest + math::fma(-s, C(2) * value.low, value.low));
+        const C tail = math::fma(scaled_s, artanh_series<T>(s * s), math::fma(s, half_square, -half_square));
+        return value.high + (tail + math::fma(-s, C(2) * value.low, value.low));
     }
 }
 

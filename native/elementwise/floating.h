@@ -28,8 +28,8 @@ template <class T>
 struct CopysignBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
-        const C kept = math::copysign<T>(C(1), a) * math::copysign<T>(C(1), b);
-        return pack(math::select(a == C(0), C(0), dy * kept), C(0));
+        const C sign_product = math::copysign<T>(C(1), a) * math::copysign<T>(C(1), b);
+        return pack(math::select(a == C(0), C(0), dy * sign_product), C(0));
     }
 };
 

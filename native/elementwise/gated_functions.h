@@ -57,8 +57,9 @@ struct GatePower {
     BK_HD C product(C factor, C u) const {
         constexpr Int kVanishing = 7 * FloatFormat<C>::bias / 3;
         const Int bounded = n < -kVanishing ? -kVanishing : n, quarter = bounded >> 2;
-        const C part = integral_power_of_two<C>(quarter);
-        return u * part * part * ((C(1) + value.t) * factor) * part * integral_power_of_two<C>(bounded - 3 * quarter);
+        const C quarter_power = integral_power_of_two<C>(quarter);
+        return u * quarter_power * quarter_power * ((C(1) + value.t) * factor) * quarter_power *
+               integral_power_of_two<C>(bounded - 3 * quarter);
     }
     // power * factor * u * v.
     BK_HD C product(C factor, C u, C v) const {
@@ -81,9 +82,9 @@ struct TwoFactors {
     static BK_HD TwoFactors of(C a, C dy) {
         if constexpr (!kHasFarGates<T>) return {a, dy};
         const C x = math::fabs<T>(a), y = math::fabs<T>(dy);
-        const bool apart = (x > C(1)) != (y > C(1)), larger = x > y;
-        return {math::select(apart, a * dy, math::select(larger, a, dy)),
-                math::select(apart, C(1), math::select(larger, dy, a))};
+        const bool are_opposite = (x > C(1)) != (y > C(1)), larger = x > y;
+        return {math::select(are_opposite, a * dy, math::select(larger, a, dy)),
+                math::select(are_opposite, C(1), math::select(larger, dy, a))};
     }
 };
 

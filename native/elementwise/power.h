@@ -102,7 +102,7 @@ BK_HD double bounded_power(double y, bool within) {
 }
 
 template <class C>
-BK_HD bool is_whole(C x) {
+BK_HD bool is_integer(C x) {
     return math::trunc<C>(x) == x;
 }
 
@@ -121,7 +121,7 @@ BK_HD compute_t<T> slope_sign(compute_t<T> x, compute_t<T> p) {
     const C e = math::select(end, p - C(1), p);
     const C odd_sign = math::select(is_odd(e) == end, math::copysign<T>(C(1), x), C(1));
     const C fraction = math::select(end | !(x < C(0)), C(1), C(NAN));
-    return math::select(is_whole(e), odd_sign, fraction);
+    return math::select(is_integer(e), odd_sign, fraction);
 }
 
 // p x^(p - 1) dy. The power is x^(p - 2) x for p >= 2 and x^(p - 1) for p >= 1/2; both differences are exact up to
@@ -201,8 +201,8 @@ private:
         } else {
             const auto y = RootedPower<T>::of(a, b);
             const C log = math::log<T>(a);
-            const bool whole = is_whole(b);
-            const C sign = math::select(whole & is_odd(b), math::copysign<T>(C(1), a), C(1));
+            const bool b_is_integer = is_integer(b);
+            const C sign = math::select(b_is_integer & is_odd(b), math::copysign<T>(C(1), a), C(1));
             return without_limit(a, b, log, y.root == C(0), power_product<T>(y, sign, dy, log, C(1), false));
         }
     }

@@ -23,14 +23,14 @@ struct ConcatSlices {
     const int64_t* strides;
     const char* strides_name;
 
-    Status check(const NamedStrides& whole, bool is_output) const;
+    Status check(const NamedStrides& concat_strides, bool is_output) const;
     Status locate(Operand* slice, const char* name, Role role, int64_t size, int32_t k) const;
 
     // Strides of the concatenation, then of slice k, which begins after the extents of slices 0..k-1.
-    CopyLayout layout(int32_t k, const int64_t* whole) const {
+    CopyLayout layout(int32_t k, const int64_t* concat_strides) const {
         CopyLayout layout;
         const Extents own = extents_of(k);
-        for (int32_t d = 0; d < rank; ++d) layout.append(own.of[d], {whole[d], strides_of(k)[d]});
+        for (int32_t d = 0; d < rank; ++d) layout.append(own.of[d], {concat_strides[d], strides_of(k)[d]});
         return layout;
     }
 
@@ -43,8 +43,8 @@ private:
     }
 };
 
-BK_COLD inline Status ConcatSlices::check(const NamedStrides& whole, bool is_output) const {
-    const NamedStrides none[] = {whole};
+BK_COLD inline Status ConcatSlices::check(const NamedStrides& concat_strides, bool is_output) const {
+    const NamedStrides none[] = {concat_strides};
     BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape, none, none + !is_output, none + 1));
     BK_TRY(require_axis("concat_dim", concat_dim, rank));
     BK_TRY(require_non_negative({{"n", n}}));

@@ -63,7 +63,7 @@ E draw() {
         return narrow<E>(static_cast<compute_t<E>>(static_cast<int>(draw_bits() % 65) - 32) / 16);
 }
 
-enum class Kernel { kThin, kSide64, kSide128 };
+enum class Kernel { kSkinny, kSide64, kSide128 };
 
 struct Problem {
     int64_t m, n, k;
@@ -89,7 +89,7 @@ struct Memory {
 template <class T, class P>
 Status launch(const P& p, Kernel kernel) {
     if constexpr (kHasThinKernels<T>)
-        if (kernel == Kernel::kThin) return matmul(Launch{}, p);
+        if (kernel == Kernel::kSkinny) return matmul(Launch{}, p);
     if constexpr (std::is_same_v<T, float>) {
         return kernel == Kernel::kSide128 ? launch_fma_by_feed<128>(Launch{}, p, {}) : launch_fma_by_feed<64>(Launch{}, p, {});
     } else {
@@ -173,15 +173,15 @@ bool test_tiles(const char* name) {
 }
 
 template <class T>
-bool test_thin(const char* name) {
+bool test_skinny(const char* name) {
     bool right = true;
     for (int layout = 0; layout < 4; ++layout)
         for (int64_t m : {2, 8}) {
-            right &= test<T>(name, Kernel::kThin, layout, {m - 1, 33, 65, 3, 1, 2, true, false});
-            right &= test<T>(name, Kernel::kThin, layout, {m, 24, 0});
-            right &= test<T>(name, Kernel::kThin, layout, {m, 24, 2184, 8});
-            right &= test<T>(name, Kernel::kThin, layout, {m, 37, 600, 3});
-            right &= test<T>(name, Kernel::kThin, layout, {m, 64 * kMultiprocessors + 24, 70, 8});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m - 1, 33, 65, 3, 1, 2, true, false});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m, 24, 0});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m, 24, 2184, 8});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m, 37, 600, 3});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m, 64 * kMultiprocessors + 24, 70, 8});
         }
     return right;
 }
@@ -231,7 +231,7 @@ bool test_activated(const char* name, int64_t m, int64_t n, int calls, int64_t r
 }  // namespace
 
 int main() {
-    bool right = test_thin<f16>("f16") & test_thin<bf16>("bf16") & test_thin<float>("f32");
+    bool right = test_skinny<f16>("f16") & test_skinny<bf16>("bf16") & test_skinny<float>("f32");
     right &= test_tiles<f16>("f16") & test_tiles<bf16>("bf16") & test_tiles<tf32>("tf32") & test_tiles<tf32x3>("3xtf32") &
              test_tiles<double>("f64");
     right &= test_tiles<int8_t>("i8") & test_tiles<uint8_t>("u8") & test_tiles<float>("f32");

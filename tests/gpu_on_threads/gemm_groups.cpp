@@ -115,7 +115,7 @@ bool test_groups(const char* name, const Groups& q, int32_t layout, float beta) 
 
 // Split-K: small m x n and large k, with the requested workspace.
 template <class T>
-bool test_parts(const char* name, int64_t m, int64_t n, int64_t k, int64_t batch) {
+bool test_split_k(const char* name, int64_t m, int64_t n, int64_t k, int64_t batch) {
     using E = matmul_element_t<T>;
     auto a = draw<E>(batch * m * k), b = draw<E>(batch * n * k), d = draw<E>(batch * m * n);
     const size_t bytes = parts_workspace<T>(m, n, k, batch);
@@ -176,8 +176,8 @@ int main() {
     Groups many{40, 8, 8, {}};
     for (int32_t g = 0; g <= 70; ++g) many.offsets.push_back(g < 40 ? g / 2 : g / 2 + 4);
     right &= test_groups<bf16>("many groups", many, 0, 0);
-    right &= test_parts<bf16>("parts of bf16", 20, 9, 1200, 2) & test_parts<float>("parts of f32", 33, 10, 1100, 1);
-    right &= test_parts<double>("parts of f64", 9, 12, 1030, 1);
+    right &= test_split_k<bf16>("split-K of bf16", 20, 9, 1200, 2) & test_split_k<float>("split-K of f32", 33, 10, 1100, 1);
+    right &= test_split_k<double>("split-K of f64", 9, 12, 1030, 1);
     for (int32_t layout = 0; layout < 3; ++layout)
         right &= test_sums<int8_t>("sums of i8", 20, 11, 70, layout) & test_sums<uint8_t>("sums of u8", 33, 16, 64, layout);
     if (!right) return 1;

@@ -43,17 +43,17 @@ bool moves(const char* what, int64_t rows, int64_t columns, int axis, int64_t ex
     Numbers<I> index(rows * columns);
     for (int64_t i = 0; i < rows * columns; ++i) index[i] = static_cast<I>(number(i) % (extent + 2) - 1);
     const int32_t shape[] = {static_cast<int32_t>(rows), static_cast<int32_t>(columns)};
-    const int64_t plain[] = {columns, 1}, by[] = {shared ? 1 : columns, shared ? 0 : 1}, placed[] = {from_columns, 1};
-    const IndexedAxes axes = indexed_axes(2, shape, axis, extent, plain, by, placed);
+    const int64_t plain[] = {columns, 1}, by[] = {shared ? 1 : columns, shared ? 0 : 1}, source_strides[] = {from_columns, 1};
+    const IndexedAxes axes = indexed_axes(2, shape, axis, extent, plain, by, source_strides);
     const Launch launch{nullptr, 0, nullptr};
     Numbers<Bits> before = out;
     if (gather_along(launch, axes, out.data() + shift, index.data(), src.data() + shift) != Status::kOk) return false;
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c) {
-            const int64_t at = static_cast<int64_t>(index[shared ? r : r * columns + c]), place = shift + r * columns + c;
+            const int64_t at = static_cast<int64_t>(index[shared ? r : r * columns + c]), out_index = shift + r * columns + c;
             const int64_t source = shift + (axis == 0 ? at * columns + c : r * extent + at);
-            const Bits want = at >= 0 && at < extent ? src[source] : before[place];
-            if (fails(what, place, static_cast<int64_t>(out[place]), static_cast<int64_t>(want))) return false;
+            const Bits want = at >= 0 && at < extent ? src[source] : before[out_index];
+            if (fails(what, out_index, static_cast<int64_t>(out[out_index]), static_cast<int64_t>(want))) return false;
         }
     // Scatters back: the last update of a target wins.
     std::vector<char> workspace(scatter_workspace<int32_t>(from_rows * from_columns));

@@ -16,7 +16,7 @@ constexpr int kMaxRank = 8;
 // values, and products with a rank or an element size, fit 64 bits.
 constexpr int64_t kMostBytes = int64_t{1} << 47;
 
-// What run() has to do for a valid problem; only the op's `work()` knows what empty extents mean. kNone: no output has
+// Work that a valid problem leaves to run(); only the op's `work()` knows what empty extents mean. kNone: no output has
 // elements, run() is not called. kZeros: outputs have elements but inputs contribute none; run() writes zeros and reads
 // no input. kAll: everything else.
 enum class Work { kNone, kZeros, kAll };

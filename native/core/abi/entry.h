@@ -1,4 +1,4 @@
-// What the generated entry points do around an op.
+// Protocol between an op and its generated entry points.
 //
 // A regular pointwise op needs only a functor (core/pointwise/pointwise_op.h). Any other op is a struct whose fields
 // are the scalars and host arrays of its row, with

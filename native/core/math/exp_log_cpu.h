@@ -14,7 +14,7 @@ constexpr float kShift = 0x1.8p23f;  // adding it to |x| <= 2^22 leaves the near
 // e^x = 2^n (1 + t), |x - n ln 2| <= ln(2) / 2, for |x| <= 2^15; ln 2 is split into two constants (Cody-Waite).
 struct Exponential {
     float t, n;
-    int32_t whole;  // n
+    int32_t integer;  // n
 
     static inline __attribute__((always_inline)) Exponential of(float x) {
         const float shifted = fma(x, 1.44269504f, kShift), n = shifted - kShift;
@@ -32,7 +32,7 @@ inline __attribute__((always_inline)) float scaled(float y, int32_t n) {
 
 inline __attribute__((always_inline)) float exp(float x) {
     const Exponential e = Exponential::of(bounded(x, -104.0f, 89.0f));
-    return scaled(1.0f + e.t, e.whole);
+    return scaled(1.0f + e.t, e.integer);
 }
 
 // ln x = k ln 2 + ln(1 + f); the caller multiplies k by ln 2 split into two constants.
@@ -97,7 +97,7 @@ inline __attribute__((always_inline)) float log1p(float x) { return pick(x == 0.
 inline __attribute__((always_inline)) float expm1(float x) {
     const Exponential e = Exponential::of(bounded(x, -25.0f, 89.0f));
     const bool last = e.n > 127.0f;
-    const float power = power_of_two(e.whole - (last ? 1 : 0));
+    const float power = power_of_two(e.integer - (last ? 1 : 0));
     return with_sign(fma(power, e.t, power - 1.0f) * pick(last, 2.0f, 1.0f), x);
 }
 
@@ -125,9 +125,9 @@ inline __attribute__((always_inline)) float rough_exp2(float x) {
     const float power = 1.0f + f * (0.693124175f + f * (0.240240991f + f * (0.0559064262f + f * 0.00958285294f)));
     const uint32_t exponent = bit_cast<uint32_t>(shifted);
     if constexpr (std::is_same_v<T, f16>) return power * bit_cast<float>(exponent << 23);
-    const int32_t whole = static_cast<int32_t>(exponent - bit_cast<uint32_t>(kShift));
-    const int32_t half = whole >> 1;
-    return (power * power_of_two(half)) * power_of_two(whole - half);
+    const int32_t integer = static_cast<int32_t>(exponent - bit_cast<uint32_t>(kShift));
+    const int32_t half = integer >> 1;
+    return (power * power_of_two(half)) * power_of_two(integer - half);
 }
 
 // e^x for x <= 0, given 2^f for |f| <= 1/2; subnormal results flush to 0. x / ln 2 is rounded once, after the nearest

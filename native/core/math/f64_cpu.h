@@ -81,8 +81,8 @@ inline __attribute__((always_inline)) double exp(double x) {
     q = q * r + 0.041666666666623824;
     q = q * r + 0.16666666666666669;
     q = q * r + 0.5;
-    const double half = n * 0.5 + kShift64, rest = (n - (half - kShift64)) + kShift64;
-    return ((1.0 + (r + r * r * q)) * power_of_two(half)) * power_of_two(rest);
+    const double half = n * 0.5 + kShift64, other_half = (n - (half - kShift64)) + kShift64;
+    return ((1.0 + (r + r * r * q)) * power_of_two(half)) * power_of_two(other_half);
 }
 
 }  // namespace bk::math::cpu

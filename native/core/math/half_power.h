@@ -38,10 +38,10 @@ template <class T, int kDecrement = 0, class L>
 BK_HD SignedPower<L> half_power(float a, L log2_a, float b) {
     const float size = fabs<T>(a), e = kDecrement == 0 ? b : b - kDecrement, half = 0.5f * (kDecrement == 0 ? b : rint<T>(b));
     const bool one = (a == 1.0f) | (e == 0.0f), even_one = (size == 1.0f) & (fabs<T>(b) == INFINITY);
-    const bool whole = trunc<T>(b) == b, differs = (floor<T>(half) != half) == (kDecrement % 2 == 0);
+    const bool b_is_integer = trunc<T>(b) == b, differs = (floor<T>(half) != half) == (kDecrement % 2 == 0);
     const float end = kDecrement == 0 ? INFINITY : select((a == 0.0f) | (size == INFINITY), 0x1p24f, INFINITY);
     const bool integer = trunc<T>(e) == e, odd = integer & differs & (fabs<T>(e) < end);
-    const bool undefined = (a < 0.0f) & (size < INFINITY) & !whole;
+    const bool undefined = (a < 0.0f) & (size < INFINITY) & !b_is_integer;
     const float sign = select(undefined, NAN, select(odd, copysign<T>(1.0f, a), 1.0f));
     return {select(one, 1.0f, sign), select(one | even_one, L(0), e * log2_a)};
 }

@@ -11,7 +11,7 @@ namespace bk::math::cpu {
 // e^z / 2 for z >= 0; infinite from 90 on.
 inline __attribute__((always_inline)) float half_exp(float z) {
     const Exponential e = Exponential::of(bounded(z, 0.0f, 91.0f));
-    return scaled(1.0f + e.t, e.whole - 1);
+    return scaled(1.0f + e.t, e.integer - 1);
 }
 
 inline __attribute__((always_inline)) float cosh(float x) {
@@ -31,7 +31,7 @@ inline __attribute__((always_inline)) float tanh(float x) {
     const float z = size_of(x), s = x * x;
     const float p = series(s, -0.333333313f, 0.133332208f, -0.0539481789f, 0.0217068922f, -0.00819000043f, 0.00215266296f);
     const Exponential e = Exponential::of(bounded(2.0f * z, 0.0f, 20.0f));
-    const float power = power_of_two(e.whole);
+    const float power = power_of_two(e.integer);
     const float far = 1.0f - 2.0f / (fma(power, e.t, power) + 1.0f);
     return with_sign(pick(z < 0.625f, fma(z * s, p, z), far), x);
 }

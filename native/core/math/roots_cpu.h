@@ -21,8 +21,8 @@ inline __attribute__((always_inline)) float cbrt(float x) {
         y = fma(y * h, fma(h, 0.222222224f, 0.333333343f), y);
     }
     const float c = z * y * y, square = c * c;
-    const float rest = fma(square, c, -z) + fma(c, c, -square) * c;
-    const float root = fma(rest * -0.333333343f, y * y, c) * pick(tiny, 0x1p-8f, 1.0f);
+    const float residual = fma(square, c, -z) + fma(c, c, -square) * c;
+    const float root = fma(residual * -0.333333343f, y * y, c) * pick(tiny, 0x1p-8f, 1.0f);
     return pick((size > 0.0f) & (size < INFINITY), with_sign(root, x), x);
 }
 

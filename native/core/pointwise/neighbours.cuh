@@ -17,8 +17,8 @@ struct Reach {
     BK_DEVICE bool covers_aligned(const void* first) const {
         const char* const p = static_cast<const char*>(first);
         const int skipped = static_cast<int>(reinterpret_cast<uintptr_t>(p) % kVectorBytes);
-        const bool is_behind = p - skipped >= begin, is_before = p - skipped + 2 * kVectorBytes <= end;
-        return skipped == 0 || (is_behind && is_before);
+        const bool starts_inside = p - skipped >= begin, ends_inside = p - skipped + 2 * kVectorBytes <= end;
+        return skipped == 0 || (starts_inside && ends_inside);
     }
 };
 

@@ -87,11 +87,11 @@ BK_HD void compute_dense(const Fn& fn, int64_t element, int64_t count, const Pac
         const int64_t length = segment.count < count - done ? segment.count : count - done;
         for (int64_t k = 0; k < length; k += kLength) {
             const int64_t at = done + k, remaining = length - k;
-            const bool whole = remaining >= kLength;
-            if (!whole) (load_tail(get<I>(x), get<I>(in) + at, remaining), ...);
-            compute_block<kLength>(segment, k, pack((whole ? get<O>(out) + at : &get<O>(y).cell[0])...),
-                                   pack((whole ? get<I>(in) + at : &get<I>(x).cell[0])...), ins);
-            if (!whole) ((void)memcpy(get<O>(out) + at, get<O>(y).cell, static_cast<size_t>(remaining) * sizeof(Out)), ...);
+            const bool is_full = remaining >= kLength;
+            if (!is_full) (load_tail(get<I>(x), get<I>(in) + at, remaining), ...);
+            compute_block<kLength>(segment, k, pack((is_full ? get<O>(out) + at : &get<O>(y).cell[0])...),
+                                   pack((is_full ? get<I>(in) + at : &get<I>(x).cell[0])...), ins);
+            if (!is_full) ((void)memcpy(get<O>(out) + at, get<O>(y).cell, static_cast<size_t>(remaining) * sizeof(Out)), ...);
         }
         done += length;
     }

@@ -65,8 +65,9 @@ template <class Bits>
 BK_DEVICE void write_image_rows(const WindowTiles& tiles, const WindowRow* row, int rows, int window, const char* staged,
                                 Bits* x) {
     const WindowAxis& inner = tiles.copy.axis[2];
-    const uint32_t left = static_cast<uint32_t>(inner.extent - window * inner.step);
-    const uint32_t span = min(static_cast<uint32_t>(tiles.span), left), lane = threadIdx.x % 32, step = tiles.step.divisor();
+    const uint32_t remaining = static_cast<uint32_t>(inner.extent - window * inner.step);
+    const uint32_t span = min(static_cast<uint32_t>(tiles.span), remaining), lane = threadIdx.x % 32,
+                   step = tiles.step.divisor();
     const uint32_t units = static_cast<uint32_t>(rows) * tiles.chunks.divisor();
 #pragma unroll 1
     for (uint32_t unit = threadIdx.x / 32; unit < units; unit += kWindowTileThreads / 32) {

@@ -14,12 +14,12 @@
 
 // Newton's method from Winitzki's approximation, on erfc where 1 - |x| is exact.
 double erfinv(double x) {
-    const double left = 1 - std::fabs(x);
-    if (!(left > 0) || x == 0) return left == 0 ? std::copysign(INFINITY, x) : left < 0 ? NAN : x;
+    const double complement = 1 - std::fabs(x);
+    if (!(complement > 0) || x == 0) return complement == 0 ? std::copysign(INFINITY, x) : complement < 0 ? NAN : x;
     const double a = 0.147, log = std::log1p(-x * x), t = 2 / (M_PI * a) + log / 2;
     double y = std::sqrt(std::sqrt(t * t - log / a) - t);
     for (int step = 0; step < 6; ++step) {
-        const double miss = left < 0.5 ? left - std::erfc(y) : std::erf(y) - std::fabs(x);
+        const double miss = complement < 0.5 ? complement - std::erfc(y) : std::erf(y) - std::fabs(x);
         y -= miss * std::sqrt(M_PI) / 2 * std::exp(y * y);
     }
     return std::copysign(y, x);
