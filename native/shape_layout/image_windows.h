@@ -201,7 +201,7 @@ struct Col2ImShape {
             axis.source = image.count(d - 2);
             axis.low = padding[d - 2];
             axis.window = kernel_size[d - 2],
-            axis.step = axis.source > 1 ? steps[d - 2] : 1;  // any step is valid for one window
+            axis.step = axis.source > 1 ? steps[d - 2] : 1;  // any, for one window
             axis.dilation = axis.window > 1 ? dilation[d - 2] : 1;
             axis.stride_window = step_window;
             step_tap *= kernel_size[d - 2], step_window *= axis.source;

@@ -40,7 +40,7 @@ struct UnfoldBackwardShape {
             if (d != unfold_dim) continue;
             axis.folding = Folding::kWindows;
             axis.source = windows().count();
-            axis.window = window_size, axis.step = axis.source > 1 ? window_step : 1;  // any step is valid for one window
+            axis.window = window_size, axis.step = axis.source > 1 ? window_step : 1;  // any, for one window
             axis.stride_x = stride_dy[rank], axis.stride_window = stride_dy[d];
         }
         return sum;

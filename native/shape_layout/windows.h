@@ -77,7 +77,7 @@ struct UnfoldShape {
     BK_COLD Status unfold(const Launch& launch, int bytes, const void* x, void* y) const {
         const Extents extents = windows().extents();
         CopyLayout layout;
-        const int64_t step = windows().count() > 1 ? window_step : 1;  // a single window's step may be too large to multiply
+        const int64_t step = windows().count() > 1 ? window_step : 1;  // unused for one window, and may overflow
         for (int32_t d = 0; d < rank; ++d)
             layout.append(extents.of[d], {stride_y[d], stride_x[d] * (d == unfold_dim ? step : 1)});
         layout.append(window_size, {stride_y[rank], stride_x[unfold_dim]});

@@ -204,7 +204,7 @@ BK_COLD void loop_over_rows(const DenseLoop& loop, const Layout<Operands, MaxRan
     split_ranges(rows.numel() * chunks, grain_for(bytes * chunk), [&](int64_t begin, int64_t end) {
         for (int64_t at = begin; at < end;) {
             const int64_t row = chunks == 1 ? at : at / chunks, first = (at - row * chunks) * chunk;
-            const int64_t until = end - row * chunks < chunks ? end - row * chunks : chunks;  // end of our chunks in this row
+            const int64_t until = end - row * chunks < chunks ? end - row * chunks : chunks;  // of our chunks
             const int64_t stop = until * chunk < length ? until * chunk : length;
             const auto offset = walk(static_cast<uint64_t>(row));
             char* start[Operands];
