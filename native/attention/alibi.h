@@ -1,4 +1,4 @@
-// Attention with linear biases: y[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i).
+// ALiBi (Press et al. 2022): y[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// Extents of the attention scores, and what every op on them checks.
+// Extents of the attention scores, with the checks that all ops on them share.
 struct ScoreShape {
     int32_t batch, heads, q_len, k_len;
 
@@ -21,15 +21,15 @@ struct ScoreShape {
     }
 };
 
-// The bias along a flat walk over the scores.
+// Positional functor that adds the bias along a flat walk over the scores.
 template <class T, class Index>
 struct AlibiFunctor {
     using C = compute_t<T>;
     const T* slopes;
     FastDiv<Index> k_len, q_len, heads;
 
-    // What is left of a row of scores from an element on.
-    struct Piece {
+    // Bias for the remaining elements of a row of scores.
+    struct Segment {
         int64_t count;
         int32_t distance;  // j - i of the first element
         C slope;
@@ -38,7 +38,7 @@ struct AlibiFunctor {
         }
     };
 
-    BK_HD Piece at(int64_t element) const {
+    BK_HD Segment at(int64_t element) const {
         const auto column = k_len(static_cast<Index>(element));
         const auto row = q_len(column.quotient);
         const int32_t j = static_cast<int32_t>(column.remainder), i = static_cast<int32_t>(row.remainder);

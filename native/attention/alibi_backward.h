@@ -1,4 +1,4 @@
-// Gradients of alibi: da = dy, dslope[h] = sum over b, i, j of dy[b, h, i, j] * (j - i). dy is read once for both.
+// ALiBi backward: da = dy, dslope[h] = sum over b, i, j of dy[b, h, i, j] * (j - i). One pass over dy serves both.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// Bytes of workspace with which the reduction fills the chip.
+// Workspace size with which the reduction fills the chip.
 template <class T>
 size_t alibi_backward_workspace(const ScoreShape& shape);
 
@@ -25,7 +25,7 @@ struct AlibiBackward {
     int32_t q_len;
     int32_t k_len;
 
-    Work work() const {  // without scores dslope is a sum of nothing
+    Work work() const {  // without scores dslope is an empty sum
         return heads == 0 ? Work::kNone : shape().count() == 0 ? Work::kZeros : Work::kAll;
     }
     Status check() const { return shape().check(); }

@@ -1,4 +1,5 @@
-// One thread a head where there are enough heads, else one a part of each plane's rows; the order of additions is fixed.
+// Splits each head's rows into kReduceParts partial sums over the threads; they are added in split order, so that
+// results do not depend on the number of threads.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ size_t alibi_backward_workspace(const ScoreShape&) {
     return 0;
 }
 
-// Copies a row of scores' gradients and returns the sum of dy[j] * (j - i).
+// Copies a row of dy to da and returns the sum of dy[j] * (j - i).
 template <class T>
 BK_HD compute_t<T> alibi_backward_row(const T* dy, T* da, int32_t i, int32_t k_len) {
     using C = compute_t<T>;
@@ -22,7 +23,7 @@ BK_HD compute_t<T> alibi_backward_row(const T* dy, T* da, int32_t i, int32_t k_l
     C lane[kLanes] = {};
     int64_t j = 0;
     for (; j + kLanes <= k_len; j += kLanes) {
-        const int32_t distance = static_cast<int32_t>(j - i);  // of 32 bits: vectors lack the conversion of 64
+        const int32_t distance = static_cast<int32_t>(j - i);  // 32 bits, which vectors can convert
         for (int l = 0; l < kLanes; ++l) lane[l] += widen(dy[j + l]) * static_cast<C>(distance + l);
     }
     for (; j < k_len; ++j) lane[j % kLanes] += widen(dy[j]) * static_cast<C>(j - i);
@@ -43,20 +44,20 @@ Status alibi_backward(const Launch&, const ScoreShape& s, const T* dy, T* da, T*
             });
         return Status::kOk;
     }
-    // Each head's rows in parts, whatever the number of threads; their sums are added in order.
+    // The number of partials is constant, so that results do not depend on the number of threads.
     const int64_t rows = int64_t{s.batch} * s.q_len;
     for (int32_t first = 0; first < s.heads; ++first) {
         double partial[kReduceParts] = {};
         parallel_ranges(kReduceParts, ceil_div<int64_t>(kReduceParts, thread_count()), [&](int64_t begin, int64_t end) {
-            for (int64_t part = begin; part < end; ++part) {
+            for (int64_t split = begin; split < end; ++split) {
                 double sum = 0;
-                for (int64_t r = rows * part / kReduceParts; r < rows * (part + 1) / kReduceParts; ++r) {
+                for (int64_t r = rows * split / kReduceParts; r < rows * (split + 1) / kReduceParts; ++r) {
                     const int64_t b = r / s.q_len;
                     const int32_t i = static_cast<int32_t>(r % s.q_len);
                     const int64_t at = (b * s.heads + first) * plane + int64_t{i} * s.k_len;
                     sum += alibi_backward_row(dy + at, da == nullptr ? nullptr : da + at, i, s.k_len);
                 }
-                partial[part] = sum;
+                partial[split] = sum;
             }
         });
         double total = 0;

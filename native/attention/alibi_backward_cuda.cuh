@@ -1,8 +1,8 @@
-// Blocks share a head's scores, copy them and sum their part of dslope; the parts meet in a workspace and a second kernel,
-// or in the shared memory of a thread-block cluster (sm_90), or there is one block a head.
+// Several blocks copy a head's scores and sum their share of dslope. Partials are combined in a workspace by a second
+// kernel, in distributed shared memory of a thread-block cluster (sm_90), or one block per head does all.
 //
-// Combination, parts and their numbers are the reduction engine's; the walk is not, as one division a vector finds both i and
-// j, where the engine's walk and an index for each lane would take three and leave no instructions to spare beside the memory.
+// The reduction engine combines the partials and sets their number. The walk is written here: one division per vector
+// yields i and j, while the engine's walk would need three, too many instructions for a memory-bound kernel.
 #pragma once
 
 #include <algorithm>
@@ -19,19 +19,19 @@ namespace bk {
 constexpr int kSlopeThreads = 512;
 constexpr unsigned kSlopeCluster = 8;
 
-// In f64, whatever the dtype: a head has millions of terms.
+// f64 for any dtype, since a head has millions of summands.
 using SlopeSum = PlainSum<double>;
 
 // Vectors of one head: `per_plane` in each of `total / per_plane` batches.
 template <class Index>
 struct SlopeWalk {
-    FastDiv<Index> per_plane, per_row;  // a row's length in elements
+    FastDiv<Index> per_plane, per_row;  // per_row: elements of a row
     int64_t total, plane_elements, head_step;
     int32_t k_len;
 };
 
-// Copies vectors first, first + step, ... below last of head blockIdx.y, unless da is null, and returns the thread's share of
-// dslope.
+// Copies vectors first, first + step, ... below `last` of head blockIdx.y, unless da is null; returns the thread's
+// partial of dslope.
 template <int N, int kUnroll, class T, class Index>
 BK_DEVICE compute_t<T> copy_and_weigh(const T* dy, T* da, const SlopeWalk<Index>& walk, int64_t first, int64_t last,
                                       int64_t step) {
@@ -56,11 +56,11 @@ BK_DEVICE compute_t<T> copy_and_weigh(const T* dy, T* da, const SlopeWalk<Index>
             if (da != nullptr) store<N>(da + offset[u], value[u]);
             const auto at = walk.per_row(in_plane[u]);
             const int32_t j = static_cast<int32_t>(at.remainder), start = j - static_cast<int32_t>(at.quotient);
-            const int32_t left = walk.k_len - j;  // of the row; j + lane could pass 2^31
+            const int32_t remaining = walk.k_len - j;  // in the row; j + lane could pass 2^31
 #pragma unroll
             for (int lane = 0; lane < N; ++lane) {
                 int32_t distance;
-                if (lane < left) {
+                if (lane < remaining) {
                     distance = start + lane;
                 } else {
                     const auto next = walk.per_row(in_plane[u] + lane);
@@ -73,29 +73,29 @@ BK_DEVICE compute_t<T> copy_and_weigh(const T* dy, T* da, const SlopeWalk<Index>
     return sum;
 }
 
-// Block x of gridDim.x takes every gridDim.x-th stretch of the head's vectors. Its first thread has the sum.
+// Block x takes every gridDim.x-th segment of the head's vectors; its first thread returns the partial sum.
 template <int N, int kUnroll, class T, class Index>
 BK_DEVICE SlopeSum::Acc slope_of_block(const T* dy, T* da, const SlopeWalk<Index>& walk) {
-    const compute_t<T> mine = copy_and_weigh<N, kUnroll>(dy, da, walk, int64_t{blockIdx.x} * kSlopeThreads + threadIdx.x,
-                                                         walk.total, int64_t{gridDim.x} * kSlopeThreads);
-    return combine_neighbours(SlopeSum{}, SlopeSum::Acc{static_cast<double>(mine), 0}, kSlopeThreads, threadIdx.x);
+    const compute_t<T> own_sum = copy_and_weigh<N, kUnroll>(dy, da, walk, int64_t{blockIdx.x} * kSlopeThreads + threadIdx.x,
+                                                            walk.total, int64_t{gridDim.x} * kSlopeThreads);
+    return combine_neighbours(SlopeSum{}, SlopeSum::Acc{static_cast<double>(own_sum), 0}, kSlopeThreads, threadIdx.x);
 }
 
 template <int N, class T, class Index>
 __global__ void __launch_bounds__(kSlopeThreads)
-    slope_parts_kernel(const T* dy, T* da, SlopeWalk<Index> walk, SlopeSum::Acc* parts) {
+    slope_partials_kernel(const T* dy, T* da, SlopeWalk<Index> walk, SlopeSum::Acc* partials) {
     const SlopeSum::Acc sum = slope_of_block<N, 4>(dy, da, walk);
-    if (threadIdx.x == 0) parts[int64_t{blockIdx.x} * gridDim.y + blockIdx.y] = sum;
+    if (threadIdx.x == 0) partials[int64_t{blockIdx.x} * gridDim.y + blockIdx.y] = sum;
 }
 
-// gridDim.x is the cluster.
+// The grid's x dimension is one cluster.
 template <int N, class T, class Index>
 __global__ void __launch_bounds__(kSlopeThreads) slope_cluster_kernel(const T* dy, T* da, SlopeWalk<Index> walk, T* dslope) {
     const SlopeSum::Acc sum = combine_cluster(SlopeSum{}, slope_of_block<N, 8>(dy, da, walk));
     if (blockIdx.x == 0 && threadIdx.x == 0) dslope[blockIdx.y] = narrow<T>(sum.sum);
 }
 
-// Parts of a head's sum with a workspace; a function of the shape alone.
+// Partials per head with a workspace; depends on the shape alone, so that results do.
 template <class T>
 int64_t slope_splits(const ScoreShape& s) {
     const int64_t elements = s.count() / s.heads;
@@ -111,18 +111,18 @@ size_t alibi_backward_workspace(const ScoreShape& s) {
 }
 
 template <int N, class T, class Index>
-Status launch_slopes(const Launch& launch, const ScoreShape& s, const T* dy, T* da, T* dslope, SlopeSum::Acc* parts) {
+Status launch_slopes(const Launch& launch, const ScoreShape& s, const T* dy, T* da, T* dslope, SlopeSum::Acc* partials) {
     const int64_t plane = int64_t{s.q_len} * s.k_len;
     const SlopeWalk<Index> walk{
         FastDiv<Index>(plane / N), FastDiv<Index>(s.k_len), s.batch * (plane / N), plane, s.heads * plane, s.k_len};
     const unsigned heads = static_cast<unsigned>(s.heads);
-    if (parts != nullptr) {
+    if (partials != nullptr) {
         const int64_t splits = slope_splits<T>(s);
         BK_TRY(launch_kernel(launch, Grid{dim3(static_cast<unsigned>(splits), heads), dim3(kSlopeThreads)},
-                             slope_parts_kernel<N, T, Index>, dy, da, walk, parts));
+                             slope_partials_kernel<N, T, Index>, dy, da, walk, partials));
         Layout<1> results;
         results.append(s.heads, {1});
-        return combine_parts(launch, SlopeSum{}, outputs(dslope), parts, results, splits, s.count() / s.heads);
+        return combine_parts(launch, SlopeSum{}, outputs(dslope), partials, results, splits, s.count() / s.heads);
     }
     const unsigned cluster = device_arch() >= 90 && walk.total > 4 * kSlopeThreads ? kSlopeCluster : 1;
     return launch_kernel(launch, Grid{dim3(cluster, heads), dim3(kSlopeThreads), cluster}, slope_cluster_kernel<N, T, Index>,
@@ -130,9 +130,9 @@ Status launch_slopes(const Launch& launch, const ScoreShape& s, const T* dy, T* 
 }
 
 template <int N, class T>
-Status dispatch_slopes(const Launch& launch, const ScoreShape& s, const T* dy, T* da, T* dslope, SlopeSum::Acc* parts) {
-    return s.count() < int64_t{1} << 31 ? launch_slopes<N, T, uint32_t>(launch, s, dy, da, dslope, parts)
-                                        : launch_slopes<N, T, uint64_t>(launch, s, dy, da, dslope, parts);
+Status dispatch_slopes(const Launch& launch, const ScoreShape& s, const T* dy, T* da, T* dslope, SlopeSum::Acc* partials) {
+    return s.count() < int64_t{1} << 31 ? launch_slopes<N, T, uint32_t>(launch, s, dy, da, dslope, partials)
+                                        : launch_slopes<N, T, uint64_t>(launch, s, dy, da, dslope, partials);
 }
 
 template <class T>
@@ -144,15 +144,15 @@ Status alibi_backward(const Launch& launch, const ScoreShape& s, const T* dy, T*
                          inputs(reinterpret_cast<const Bits*>(dy)));
     }
     if (s.heads > kMaxGridY) return fail(Status::kUnsupported, "heads is %d, must be <= %lld", s.heads, (long long)kMaxGridY);
-    const bool found = workspace_holds(launch, alibi_backward_workspace<T>(s));
-    Carver carver(found ? launch.workspace : nullptr);
-    SlopeSum::Acc* const parts = found ? carver.take<SlopeSum::Acc>(s.heads * slope_splits<T>(s)) : nullptr;
+    const bool has_workspace = workspace_holds(launch, alibi_backward_workspace<T>(s));
+    Carver carver(has_workspace ? launch.workspace : nullptr);
+    SlopeSum::Acc* const partials = has_workspace ? carver.take<SlopeSum::Acc>(s.heads * slope_splits<T>(s)) : nullptr;
     T* const copy = da == dy ? nullptr : da;
     constexpr int N = kVectorLanes<T>;
     const bool wide = int64_t{s.q_len} * s.k_len % N == 0 && is_aligned(dy, kVectorBytes) &&
                       (copy == nullptr || is_aligned(copy, kVectorBytes));
-    return wide ? dispatch_slopes<N>(launch, s, dy, copy, dslope, parts)
-                : dispatch_slopes<1>(launch, s, dy, copy, dslope, parts);
+    return wide ? dispatch_slopes<N>(launch, s, dy, copy, dslope, partials)
+                : dispatch_slopes<1>(launch, s, dy, copy, dslope, partials);
 }
 
 }  // namespace bk

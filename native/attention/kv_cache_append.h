@@ -1,4 +1,4 @@
-// New keys and values into the caches of attention: rows are moved to the places that their batch's offset says.
+// KV-cache append: copies new key and value rows to cache rows [offset, offset + new_len) of each batch.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace bk {
 
-// Planes are the heads of all batches: each has new_len rows of source, of which row l goes to row offset + l of max_len.
+// A plane is one head of one batch: row l of its new_len source rows goes to row offset + l of max_len cache rows.
 struct CacheShape {
     int64_t batch, heads, new_len, max_len;
 
     int64_t rows() const { return batch * heads * new_len; }
 };
 
-// One of the two operands, as rows of bytes.
+// Keys or values, as rows of bytes.
 struct CacheRows {
     const char* source;
     char* cache;

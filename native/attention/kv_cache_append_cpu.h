@@ -7,7 +7,7 @@
 
 namespace bk {
 
-// The rows of a plane that have a place lie together on both sides.
+// The rows of a plane that fit the cache are contiguous in source and cache, so they are one memcpy.
 inline Status append_rows(const Launch&, const CacheShape& shape, const int64_t* offsets, const CacheRows (&both)[2]) {
     const int64_t row_bytes = both[0].row_bytes + both[1].row_bytes;
     parallel_ranges(shape.rows(), grain_for(2 * row_bytes), [&](int64_t begin, int64_t end) {
@@ -15,7 +15,7 @@ inline Status append_rows(const Launch&, const CacheShape& shape, const int64_t*
             const int64_t plane = row / shape.new_len, first = row % shape.new_len;
             const int64_t count = std::min(shape.new_len - first, end - row);
             const int64_t offset = offsets[plane / shape.heads];
-            // No row of a batch with such an offset has a place, and sums with any other stay inside 64 bits.
+            // No row fits at such an offset; sums with any other offset fit 64 bits.
             const bool none_fit = offset <= -shape.new_len || offset >= shape.max_len;
             const int64_t low = none_fit ? first : std::max(first, -offset);
             const int64_t high = none_fit ? first : std::min(first + count, shape.max_len - offset);

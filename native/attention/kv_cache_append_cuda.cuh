@@ -1,5 +1,5 @@
-// A thread a word of the new rows, keys before values, a few in flight: one launch for both, in words as wide as all rows
-// allow.
+// A thread copies kAppendUnroll words of new rows, in flight together. One launch serves keys, then values, in words as
+// wide as all rows allow.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace bk {
 constexpr int kAppendThreads = 256;
 constexpr int kAppendUnroll = 4;
 
-// Words of keys and of values, and divisions of their numbers.
+// Words of keys and of values, and fast divisors of their indices.
 template <class Index>
 struct AppendWalk {
     int64_t words[2];
@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(kAppendThreads) append_kernel(const Word* k_ne
         const int64_t offset = offsets[walk.by_heads(plane.quotient).quotient], l = static_cast<int64_t>(plane.remainder);
         if (offset < -l || offset >= walk.max_len - l) continue;
         value[u] = (is_value ? v_new : k_new)[word];
-        const int64_t place = static_cast<int64_t>(plane.quotient) * walk.max_len + offset + l;
-        to[u] = (is_value ? v_cache : k_cache) + (place * static_cast<int64_t>(by_row.divisor()) + row.remainder);
+        const int64_t cache_row = static_cast<int64_t>(plane.quotient) * walk.max_len + offset + l;
+        to[u] = (is_value ? v_cache : k_cache) + (cache_row * static_cast<int64_t>(by_row.divisor()) + row.remainder);
     }
 #pragma unroll
     for (int u = 0; u < kAppendUnroll; ++u)

@@ -1,4 +1,4 @@
-// Rotary position embedding (Su et al. 2021): pairs of features are turned by position times base^(-2i / D).
+// Rotary position embedding (Su et al. 2021): pair i of features is rotated by position * base^(-2i / D).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ struct NamedStride {
     int64_t value;
 };
 
-// The strides of one operand of shape [batch, heads, seq, head_dim], whose last axis is dense.
+// Strides of an operand [batch, heads, seq, head_dim] whose last axis is dense.
 struct RopeStrides {
     NamedStride batch, heads, seq;
 };
 
-// What the rows of all forms have in common.
+// Extents and checks that all forms share.
 struct RopeShape {
     int32_t batch, heads, seq, head_dim;
 
@@ -32,7 +32,7 @@ struct RopeShape {
         if (head_dim % 2 != 0) return fail(Status::kInvalidProblem, "head_dim is %d, must be even", head_dim);
         return Status::kOk;
     }
-    // Of a strided output, whose elements must be as many as a dense one's.
+    // Checks that a strided output does not exceed the size limit and has no stride 0.
     BK_COLD Status check_output(const char* name, int64_t size, const RopeStrides& strides) const {
         if (is_empty()) return Status::kOk;
         Operand dense;
@@ -46,12 +46,12 @@ struct RopeShape {
                             extents[d]);
         return Status::kOk;
     }
-    // An operand has no strides of its own to compare: where it lies and two of its three strides tell the third.
+    // The pointer and two of the three strides identify an operand for alias checks: they imply the third.
     BK_COLD Status locate(Operand* operand, const char* name, Role role, int64_t size, const RopeStrides& given) const {
         const int32_t shape[] = {batch, heads, seq, head_dim};
         const int64_t strides[] = {given.batch.value, given.heads.value, given.seq.value, 1};
         const NamedStride named[] = {given.batch, given.heads, given.seq};
-        for (int d = 0; d < 3; ++d)  // each alone, so that their sum stays inside 64 bits
+        for (int d = 0; d < 3; ++d)  // separately, so that their sum fits 64 bits
             BK_TRY(locate_strided(operand, name, role, size, named[d].name, 1, shape + d, strides + d, nullptr));
         BK_TRY(locate_strided(operand, name, role, size, given.batch.name, 4, shape, strides, nullptr));
         operand->rank = 0;
@@ -61,7 +61,7 @@ struct RopeShape {
         operand->step = heads > 1 ? given.heads.value : 0;
         return Status::kOk;
     }
-    // `rotary_dim` features are turned. All rows of a batch have the positions of one sequence, or of the batch's own.
+    // Rotates the first `rotary_dim` features. Batches share one sequence's positions or have their own.
     RotaryShape rotary(int32_t rotary_dim, bool is_split, bool is_inverse, const RopeStrides& x, const RopeStrides& y,
                        bool has_own_positions) const {
         const auto strides = [&](const RopeStrides& s) -> RotaryStrides {
@@ -185,7 +185,7 @@ private:
     }
 };
 
-// With the positions of each batch, or with kStarts where each begins, and features behind the first rotary_dim that stay.
+// Positions per batch or, with kStarts, the first position per batch; features from rotary_dim on are copied.
 template <class T, bool kSplit, bool kInverse, bool kStarts = false>
 struct RopePositions {
     int32_t batch;

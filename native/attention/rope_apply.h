@@ -1,4 +1,4 @@
-// Rotary position embedding by tables of cosines and sines.
+// Rotary position embedding with given tables of cosines and sines.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ BK_COLD inline Status require_pairs(int32_t d) {
     return Status::kOk;
 }
 
-// Rows [bh, seq, d] with td = seq * d; U is the dtype of the tables. Rows of bh share one table where stride_b is 0.
+// Rows [bh, seq, d] with td = seq * d; U is the tables' dtype. With stride_b = 0 all bh share one table.
 template <class T, class U, bool kSplit, bool kInverse>
 struct RopeApply {
     int32_t bh;
@@ -42,7 +42,7 @@ private:
     }
 };
 
-// Rows [t_outer, h_heads, d]: the heads of a token share its row of the tables.
+// Rows [t_outer, h_heads, d]: the heads of a token share its table row.
 template <class T, class U, bool kSplit, bool kInverse>
 struct RopeApplyThd {
     int32_t t_outer;

@@ -1,4 +1,4 @@
-// Gradients of the tables of a rotary position embedding.
+// Gradients of the cosine and sine tables of a rotary position embedding, summed over the rows that share an entry.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace bk {
 
-// A team sums kTablePairs pairs of a place over the rows that share it: on a GPU each thread one pair of every so many rows,
-// whose sums are then added in order; on the CPU a thread all of them.
+// A team sums kTablePairs pairs of one table row over its rows. On a GPU each thread sums one pair of every k-th row
+// and partials are added in order; on the CPU one thread sums all.
 constexpr int kTablePairs = 32;
 
 template <class T>
@@ -29,13 +29,13 @@ struct RopeTableSums {
     C* dsin;
     int64_t places, inner, rows, pairs, chunks;
     bool is_half;
-    bool by_pairs;  // on a GPU: neighbours that are a pair are read at once
+    bool by_pairs;  // GPU: the two features of a pair are adjacent and read as one vector
 
     BK_HD void operator()(const Team& team, int64_t item) const {
         const int width = kTablePairs / kOwn, lane = team.rank % width, lanes = team.size / width;
-        const int64_t place = item / chunks, first = item % chunks * kTablePairs + lane * kOwn;
-        const int64_t left = pairs - first;
-        const int own = static_cast<int>(left < 0 ? 0 : left < kOwn ? left : kOwn);
+        const int64_t table_row = item / chunks, first = item % chunks * kTablePairs + lane * kOwn;
+        const int64_t remaining = pairs - first;
+        const int own = static_cast<int>(remaining < 0 ? 0 : remaining < kOwn ? remaining : kOwn);
         C of_cos[kOwn] = {}, of_sin[kOwn] = {};
         int64_t row = team.rank / width, outer = row / inner, within = row - outer * inner;
         const int64_t outer_step = lanes / inner, within_step = lanes - outer_step * inner;
@@ -43,24 +43,24 @@ struct RopeTableSums {
 #pragma unroll 4
 #endif
         for (; row < rows; row += lanes) {
-            add_row(((outer * places + place) * inner + within) * (2 * pairs), first, own, of_cos, of_sin);
+            add_row(((outer * places + table_row) * inner + within) * (2 * pairs), first, own, of_cos, of_sin);
             outer += outer_step, within += within_step;
             if (within >= inner) within -= inner, ++outer;
         }
 #if BK_IN_KERNEL
-        C* const part = static_cast<C*>(team.scratch);
-        part[2 * team.rank] = of_cos[0];
-        part[2 * team.rank + 1] = of_sin[0];
+        C* const partial = static_cast<C*>(team.scratch);
+        partial[2 * team.rank] = of_cos[0];
+        partial[2 * team.rank + 1] = of_sin[0];
         team.sync();
         if (team.rank >= width) return;
         for (int k = 1; k < lanes; ++k) {
-            of_cos[0] += part[2 * (team.rank + k * width)];
-            of_sin[0] += part[2 * (team.rank + k * width) + 1];
+            of_cos[0] += partial[2 * (team.rank + k * width)];
+            of_sin[0] += partial[2 * (team.rank + k * width) + 1];
         }
 #endif
         for (int k = 0; k < own; ++k) {
-            if (dcos != nullptr) dcos[place * pairs + first + k] = of_cos[k];
-            if (dsin != nullptr) dsin[place * pairs + first + k] = of_sin[k];
+            if (dcos != nullptr) dcos[table_row * pairs + first + k] = of_cos[k];
+            if (dsin != nullptr) dsin[table_row * pairs + first + k] = of_sin[k];
         }
     }
 
@@ -77,7 +77,7 @@ private:
 #endif
         return {widen(p[0]), widen(p[second])};
     }
-    // Of the row that begins at element `start`.
+    // Adds the row whose first element is `start`.
     BK_HD void add_row(int64_t start, int64_t first, int own, C (&of_cos)[kOwn], C (&of_sin)[kOwn]) const {
         const int64_t step = is_half ? 1 : 2, second = is_half ? pairs : 1;
         const T* const u = dy + start + first * step;

@@ -1,5 +1,5 @@
-// A thread has a vector of pairs at one place and walks the rows of its block's share of the group, a few of them in flight
-// while it turns those before.
+// GPU rotation: a thread owns a vector of pairs of one token and walks its block's share of the group's rows; the next
+// rows are in flight while it rotates the current ones.
 #pragma once
 
 #include <algorithm>
@@ -11,53 +11,52 @@
 
 namespace bk {
 
-// How a thread reaches its pairs: neighbours within one vector, a vector of each half, half a vector of each, or two elements
-// by themselves.
-enum class PairAccess { kJoined, kSplit, kShort, kSingle };
+// How a thread accesses its pairs: interleaved in one vector, one vector of each half, half a vector of each half, or
+// single elements.
+enum class PairAccess { kInterleaved, kSplit, kNarrowSplit, kScalar };
 
-// Halves of 16-bit elements whose angles are computed go by 8 bytes: eight pairs take so many registers that half as many
-// threads are resident, and the angles of twice as many pairs are found for half as many rows. Angles of tables are read by
-// whole vectors.
+// Split 16-bit pairs with computed angles use 8-byte vectors: with eight pairs the registers halve occupancy, and
+// angles of twice as many pairs would be computed for half as many rows. Tables are read by whole vectors.
 template <class Angles, class T>
-constexpr PairAccess kHalvesAccess = sizeof(T) == 2 && Angles::kAreComputed ? PairAccess::kShort : PairAccess::kSplit;
+constexpr PairAccess kSplitAccess = sizeof(T) == 2 && Angles::kAreComputed ? PairAccess::kNarrowSplit : PairAccess::kSplit;
 
 template <class T, PairAccess kAccess>
-constexpr int kPairLanes = kAccess == PairAccess::kSingle  ? 1
-                           : kAccess == PairAccess::kShort ? kVectorLanes<T> / 2
-                                                           : kVectorLanes<T>;
+constexpr int kPairLanes = kAccess == PairAccess::kScalar        ? 1
+                           : kAccess == PairAccess::kNarrowSplit ? kVectorLanes<T> / 2
+                                                                 : kVectorLanes<T>;
 
 template <class T, PairAccess kAccess>
 struct PairVectors {
     static constexpr int kLanes = kPairLanes<T, kAccess>;
-    static constexpr int kPairs = kAccess == PairAccess::kJoined ? kLanes / 2 : kLanes;
-    Vec<T, kLanes> first, second;  // joined pairs are in the first
+    static constexpr int kPairs = kAccess == PairAccess::kInterleaved ? kLanes / 2 : kLanes;
+    Vec<T, kLanes> first, second;  // interleaved pairs use `first` only
 
     BK_DEVICE void load_from(const T* p, int64_t distance) {
         first = load<kLanes>(p);
-        if constexpr (kAccess != PairAccess::kJoined) second = load<kLanes>(p + distance);
+        if constexpr (kAccess != PairAccess::kInterleaved) second = load<kLanes>(p + distance);
     }
     BK_DEVICE void store_to(T* p, int64_t distance) const {
         store<kLanes>(p, first);
-        if constexpr (kAccess != PairAccess::kJoined) store<kLanes>(p + distance, second);
+        if constexpr (kAccess != PairAccess::kInterleaved) store<kLanes>(p + distance, second);
     }
     template <class C>
     BK_DEVICE void rotate(const CosSin<C> (&angle)[kPairs]) {
 #pragma unroll
         for (int p = 0; p < kPairs; ++p) {
-            T& a = kAccess == PairAccess::kJoined ? first.lane[2 * p] : first.lane[p];
-            T& b = kAccess == PairAccess::kJoined ? first.lane[2 * p + 1] : second.lane[p];
-            const Rotated<C> turned = rotate_pair<C>(widen(a), widen(b), angle[p]);
-            a = narrow<T>(turned.first);
-            b = narrow<T>(turned.second);
+            T& a = kAccess == PairAccess::kInterleaved ? first.lane[2 * p] : first.lane[p];
+            T& b = kAccess == PairAccess::kInterleaved ? first.lane[2 * p + 1] : second.lane[p];
+            const Rotated<C> result = rotate_pair<C>(widen(a), widen(b), angle[p]);
+            a = narrow<T>(result.first);
+            b = narrow<T>(result.second);
         }
     }
 };
 
 template <int kPairs, class C, class U>
-BK_DEVICE void find_angles(const RotaryTables<U>& tables, int64_t group, int64_t place, int64_t pair,
+BK_DEVICE void find_angles(const RotaryTables<U>& tables, int64_t group, int64_t token, int64_t pair,
                            CosSin<C> (&angle)[kPairs]) {
     constexpr int kLanes = kPairs < kVectorLanes<U> ? kPairs : kVectorLanes<U>;
-    const auto row = tables.template row<C>(group, place);
+    const auto row = tables.template row<C>(group, token);
 #pragma unroll
     for (int p = 0; p < kPairs; p += kLanes) {
         const Vec<U, kLanes> cos = load<kLanes>(row.cos + pair + p), sin = load<kLanes>(row.sin + pair + p);
@@ -68,9 +67,9 @@ BK_DEVICE void find_angles(const RotaryTables<U>& tables, int64_t group, int64_t
 }
 
 template <int kPairs, class C>
-BK_DEVICE void find_angles(const RotaryPositions<C>& positions, int64_t group, int64_t place, int64_t pair,
+BK_DEVICE void find_angles(const RotaryPositions<C>& positions, int64_t group, int64_t token, int64_t pair,
                            CosSin<C> (&angle)[kPairs]) {
-    const int64_t position = positions.at(group, place);
+    const int64_t position = positions.at(group, token);
     WideFloat<kAngleWords<C>> frequency = positions.frequencies.at(pair);
 #pragma unroll
     for (int p = 0; p < kPairs; ++p) {
@@ -79,31 +78,31 @@ BK_DEVICE void find_angles(const RotaryPositions<C>& positions, int64_t group, i
     }
 }
 
-// What the threads share. Items are the parts of the rows of one member of every group: `turned` of each row have pairs, the
-// others features that stay.
+// Launch constants. Items are (group, token, vector of a row); of each row's vectors the first `rotated` hold pairs,
+// the others features that are copied.
 struct RotaryWalk {
     RotaryShape shape;
-    int64_t items, turned, parts;
-    int64_t rows_of_block;
-    int64_t step, distance;  // elements from one part to the next, and between the members of a pair
-    FastDiv<uint32_t> by_parts, by_places;
+    int64_t items, rotated, row_vectors;
+    int64_t rows_per_block;
+    int64_t step, distance;  // elements between vectors, and between the members of a pair
+    FastDiv<uint32_t> by_vectors, by_tokens;
 };
 
 struct RotaryItem {
-    int64_t group, place, part;
+    int64_t group, token, vector;
 };
 
 BK_DEVICE RotaryItem rotary_item(const RotaryWalk& walk, int64_t item) {
     if (walk.items < int64_t{1} << 31) {
-        const auto row = walk.by_parts(static_cast<uint32_t>(item));
-        const auto group = walk.by_places(row.quotient);
+        const auto row = walk.by_vectors(static_cast<uint32_t>(item));
+        const auto group = walk.by_tokens(row.quotient);
         return {group.quotient, group.remainder, row.remainder};
     }
-    const int64_t row = item / walk.parts;
-    return {row / walk.shape.places, row % walk.shape.places, item % walk.parts};
+    const int64_t row = item / walk.row_vectors;
+    return {row / walk.shape.seq_len, row % walk.shape.seq_len, item % walk.row_vectors};
 }
 
-// Where a row of the group begins in an operand.
+// Offset of a row of the group in an operand.
 struct RotaryRow {
     int64_t offset, inner;
 
@@ -120,7 +119,7 @@ struct RotaryRow {
     }
 };
 
-// Some rows one behind another, at most `count` of them.
+// Up to kRotaryUnroll consecutive rows.
 template <class T, PairAccess kAccess>
 struct RotaryRows {
     PairVectors<T, kAccess> value[kRotaryUnroll];
@@ -155,13 +154,13 @@ BK_DEVICE void copy_rows(const RotaryShape& shape, const T* x, T* y, int64_t fir
     }
 }
 
-// Blocks of a multiprocessor that the compiler makes room for: joined pairs of 16 bits lack one register for the fourth,
-// vectors of both halves some for the third.
+// Minimum resident blocks per SM: interleaved 16-bit pairs are one register short of a fourth block, split ones some of
+// a third.
 template <class T, PairAccess kAccess>
-constexpr int kRotaryResident = sizeof(T) != 2                   ? 1
-                                : kAccess == PairAccess::kJoined ? 4
-                                : kAccess == PairAccess::kShort  ? 3
-                                                                 : 1;
+constexpr int kRotaryResident = sizeof(T) != 2                        ? 1
+                                : kAccess == PairAccess::kInterleaved ? 4
+                                : kAccess == PairAccess::kNarrowSplit ? 3
+                                                                      : 1;
 
 template <class Angles, class T, PairAccess kAccess>
 __global__ void __launch_bounds__(kRotaryThreads, kRotaryResident<T, kAccess>)
@@ -169,31 +168,31 @@ __global__ void __launch_bounds__(kRotaryThreads, kRotaryResident<T, kAccess>)
     using Pairs = PairVectors<T, kAccess>;
     using C = compute_t<T>;
     const RotaryShape& shape = walk.shape;
-    const int64_t number = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-    if (number >= walk.items) return;
-    const RotaryItem item = rotary_item(walk, number);
-    x += item.group * shape.x.group + item.place * shape.x.place;
-    y += item.group * shape.y.group + item.place * shape.y.place;
-    const int64_t first = blockIdx.y * walk.rows_of_block, rows = shape.outer * shape.inner;
-    const int64_t last = first + walk.rows_of_block < rows ? first + walk.rows_of_block : rows;
-    if (item.part >= walk.turned) {
-        const int64_t offset = 2 * shape.pairs + (item.part - walk.turned) * Pairs::kLanes;
+    const int64_t item_index = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    if (item_index >= walk.items) return;
+    const RotaryItem item = rotary_item(walk, item_index);
+    x += item.group * shape.x.group + item.token * shape.x.seq;
+    y += item.group * shape.y.group + item.token * shape.y.seq;
+    const int64_t first = blockIdx.y * walk.rows_per_block, rows = shape.outer * shape.inner;
+    const int64_t last = first + walk.rows_per_block < rows ? first + walk.rows_per_block : rows;
+    if (item.vector >= walk.rotated) {
+        const int64_t offset = 2 * shape.pairs + (item.vector - walk.rotated) * Pairs::kLanes;
         return copy_rows<T, Pairs::kLanes>(shape, x + offset, y + offset, first, last);
     }
-    x += item.part * walk.step, y += item.part * walk.step;
+    x += item.vector * walk.step, y += item.vector * walk.step;
     RotaryRow from(shape, shape.x, first), to(shape, shape.y, first);
-    RotaryRows<T, kAccess> rows_in_flight;
-    rows_in_flight.load_from(walk, x, &from, last - first);  // before the angles, which it takes as long to find
+    RotaryRows<T, kAccess> current;
+    current.load_from(walk, x, &from, last - first);  // before the angles, which take as long to compute
     CosSin<C> angle[Pairs::kPairs];
-    find_angles<Pairs::kPairs, C>(angles, item.group, item.place, item.part * Pairs::kPairs, angle);
+    find_angles<Pairs::kPairs, C>(angles, item.group, item.token, item.vector * Pairs::kPairs, angle);
     if (shape.is_inverse)
 #pragma unroll
-        for (CosSin<C>& each : angle) each.sin = -each.sin;
+        for (CosSin<C>& pair_angle : angle) pair_angle.sin = -pair_angle.sin;
     for (int64_t row = first; row < last; row += kRotaryUnroll) {
         RotaryRows<T, kAccess> next;
         next.load_from(walk, x, &from, last - row - kRotaryUnroll);
-        rows_in_flight.store_to(walk, y, &to, last - row, angle);
-        rows_in_flight = next;
+        current.store_to(walk, y, &to, last - row, angle);
+        current = next;
     }
 }
 
@@ -202,23 +201,23 @@ Status launch_rotation(const Launch& launch, const RotaryShape& shape, const Ang
     using Pairs = PairVectors<T, kAccess>;
     RotaryWalk walk{};
     walk.shape = shape;
-    walk.turned = shape.pairs / Pairs::kPairs;
-    walk.parts = walk.turned + shape.rest / Pairs::kLanes;
-    walk.items = shape.groups * shape.places * walk.parts;
-    walk.step = kAccess == PairAccess::kSingle && !shape.is_split ? 2 : Pairs::kLanes;
+    walk.rotated = shape.pairs / Pairs::kPairs;
+    walk.row_vectors = walk.rotated + shape.unrotated / Pairs::kLanes;
+    walk.items = shape.groups * shape.seq_len * walk.row_vectors;
+    walk.step = kAccess == PairAccess::kScalar && !shape.is_split ? 2 : Pairs::kLanes;
     walk.distance = shape.is_split ? shape.pairs : 1;
-    walk.by_parts = FastDiv<uint32_t>(std::min<int64_t>(walk.parts, INT32_MAX));
-    walk.by_places = FastDiv<uint32_t>(shape.places);
+    walk.by_vectors = FastDiv<uint32_t>(std::min<int64_t>(walk.row_vectors, INT32_MAX));
+    walk.by_tokens = FastDiv<uint32_t>(shape.seq_len);
     const int64_t threads = std::min<int64_t>(kRotaryThreads, ceil_div<int64_t>(walk.items, 32) * 32);
     const int64_t blocks = ceil_div(walk.items, threads);
     if (blocks > kMaxGridX)
         return fail(Status::kUnsupported, "%lld elements are too many for one launch",
                     static_cast<long long>(walk.items * Pairs::kLanes));
-    // Enough blocks to fill a chip, each with enough rows to be worth their angles.
+    // Enough blocks to fill the chip, each with enough rows to amortise its angles.
     const int64_t wanted = std::max<int64_t>(1, kRotaryBlocks / blocks);
     const int64_t splits = std::min({wanted, ceil_div<int64_t>(shape.rows(), kRotaryUnroll), kMaxGridY});
-    walk.rows_of_block = ceil_div(shape.rows(), splits);
-    const int64_t used = ceil_div(shape.rows(), walk.rows_of_block);
+    walk.rows_per_block = ceil_div(shape.rows(), splits);
+    const int64_t used = ceil_div(shape.rows(), walk.rows_per_block);
     const Grid grid{dim3(static_cast<unsigned>(blocks), static_cast<unsigned>(used)), dim3(static_cast<unsigned>(threads))};
     return launch_kernel(launch, grid, rotate_kernel<Angles, T, kAccess>, x, y, walk, angles);
 }
@@ -226,16 +225,16 @@ Status launch_rotation(const Launch& launch, const RotaryShape& shape, const Ang
 template <class Angles, class T>
 Status rotate(const Launch& launch, const RotaryShape& shape, const Angles& angles, const T* x, T* y) {
     constexpr int kLanes = kVectorLanes<T>;
-    bool is_wide = is_aligned(x, kVectorBytes) && is_aligned(y, kVectorBytes) && shape.rest % kLanes == 0;
+    bool is_wide = is_aligned(x, kVectorBytes) && is_aligned(y, kVectorBytes) && shape.unrotated % kLanes == 0;
     for (const RotaryStrides* s : {&shape.x, &shape.y})
-        is_wide =
-            is_wide && s->group % kLanes == 0 && s->outer % kLanes == 0 && s->inner % kLanes == 0 && s->place % kLanes == 0;
-    constexpr PairAccess kHalves = kHalvesAccess<Angles, T>;
-    const int64_t pairs = shape.is_split ? PairVectors<T, kHalves>::kPairs : PairVectors<T, PairAccess::kJoined>::kPairs;
+        is_wide = is_wide && s->group % kLanes == 0 && s->outer % kLanes == 0 && s->inner % kLanes == 0 && s->seq % kLanes == 0;
+    constexpr PairAccess kSplitKind = kSplitAccess<Angles, T>;
+    const int64_t pairs =
+        shape.is_split ? PairVectors<T, kSplitKind>::kPairs : PairVectors<T, PairAccess::kInterleaved>::kPairs;
     if (!is_wide || shape.pairs % pairs != 0 || !angles.takes_vectors(pairs))
-        return launch_rotation<PairAccess::kSingle>(launch, shape, angles, x, y);
-    return shape.is_split ? launch_rotation<kHalves>(launch, shape, angles, x, y)
-                          : launch_rotation<PairAccess::kJoined>(launch, shape, angles, x, y);
+        return launch_rotation<PairAccess::kScalar>(launch, shape, angles, x, y);
+    return shape.is_split ? launch_rotation<kSplitKind>(launch, shape, angles, x, y)
+                          : launch_rotation<PairAccess::kInterleaved>(launch, shape, angles, x, y);
 }
 
 }  // namespace bk

@@ -1,7 +1,7 @@
 // Smooth activations and their gradients; gelu itself is in normal_distribution.h.
 //
-// All of them are functions of e = exp(-|x|), which neither overflows nor cancels: sigmoid(|x|) = 1 / (1 + e),
-// sigmoid(-|x|) = e / (1 + e). Where a derivative has a root, its numerator there is a polynomial in the distance to it.
+// All are functions of e = exp(-|x|), which neither overflows nor cancels: sigmoid(|x|) = 1 / (1 + e), sigmoid(-|x|) =
+// e / (1 + e). Near a root of a derivative its numerator is a polynomial in the distance to the root.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@
 
 namespace bk::op {
 
-// e = e^-z with z = |x|, or a bound beyond which e^-z is 0, so that z e^-z has its limit.
+// e = e^-z, z = |x| clamped where e^-z is 0, so that z e^-z has its limit.
 template <class T, bool kIsLifted = false>
 struct Decay {
     using C = compute_t<T>;
@@ -29,7 +29,7 @@ struct Decay {
     }
 };
 
-// 1 / (1 + e) or, for a negative argument, e / (1 + e), but for the scale.
+// 1 / (1 + e) or, if negative, e / (1 + e); the caller applies the scale.
 template <class T>
 BK_HD compute_t<T> logistic(bool negative, Pair<T> value, Pair<T> e) {
     return over_one_plus<T>(select<T>(negative, value, single<T>(compute_t<T>(1))), e);
@@ -113,13 +113,13 @@ struct SiluBackward {
     }
 };
 
-// With w = e^x, tanh(ln(1 + w)) = w (w + 2) / (w (w + 2) + 2) = (1 + 2 e) / (1 + 2 e + 2 e^2) with e = 1 / w.
+// tanh(ln(1 + w)) = w (w + 2) / (w (w + 2) + 2) = (1 + 2 e) / (1 + 2 e + 2 e^2), w = e^x, e = 1 / w.
 template <class T>
 struct MishFraction {
     Pair<T> n;
     Pair<T> d;
 
-    // With the rounding error of n in f32 too where that is asked for.
+    // Carried: n includes its rounding error in f32 too.
     template <bool Carried = false>
     static BK_HD MishFraction of(bool negative, Pair<T> e) {
         using C = compute_t<T>;
@@ -132,7 +132,7 @@ struct MishFraction {
             below =
                 Carried ? carried_sum_of_square<T>(double_e.high, e.high) : single<T>(math::fma(e.high, e.high, double_e.high));
         const Pair<T> n = select<T>(negative, below, sum<T>(single<T>(C(1)), double_e));
-        // The larger first: n >= 1 and 2 e^2 <= n for positive arguments; n <= 3 and 2, of one exponent, for negative ones.
+        // The larger summand first: n >= 1 and 2 e^2 <= n for x >= 0; for x < 0 n <= 3 and 2 have the same exponent.
         const Pair<T> square = product<T>(double_e, e);
         return MishFraction{n, carried_sum<T>(Carried && !kPaired<T> ? single<T>(math::select(negative, two.high, n.high))
                                                                      : select<T>(negative, two, n),
@@ -151,7 +151,7 @@ struct Mish {
     }
 };
 
-// mish'(x) = (n D + 4 x w (w + 1)) / D^2 with n / D the fraction above; over w^4 for x >= 0.
+// mish'(x) = (n D + 4 x w (w + 1)) / D^2 with the fraction n / D above; divided by w^4 for x >= 0.
 template <class T>
 struct MishBackward {
     using C = compute_t<T>;
@@ -194,7 +194,7 @@ struct MishBackward {
     }
 };
 
-// gelu_tanh(x) = x sigmoid(v(x)), v = c1 x + c3 x^3, c1 = 2 sqrt(2 / pi), c3 = 0.044715 c1; here z = |x| and e^-v(z).
+// gelu_tanh(x) = x sigmoid(v(x)), v = c1 x + c3 x^3, c1 = 2 sqrt(2 / pi), c3 = 0.044715 c1; z = |x|, e = e^-v(z).
 template <class T, bool kIsLifted = false>
 struct TanhDecay {
     using C = compute_t<T>;
@@ -208,35 +208,35 @@ struct TanhDecay {
         const C z = math::min(C(std::is_same_v<C, double> ? 25 : 11.64), math::fabs<T>(x));
         const C square = z * z;
         if constexpr (math::kIsHalf<T>) {
-            // Both constants times log2 e.
+            // c1 and c3 are multiplied by log2 e.
             const C e = math::exp2<T>(z * math::fma(square, C(-0.1029432396), C(-2.302208199)));
             const C slope = math::fma(square, C(0.21406444881780073), C(1.5957691216057308));
             return TanhDecay{z, {single<T>(e), C(1)}, single<T>(slope)};
         } else if constexpr (std::is_same_v<T, float>) {
-            // v = z (p + p_rest) + v_rest; the first constant is so short that a - p is exact.
-            constexpr C a = 0x1.988p0f, a_rest = static_cast<C>(1.5957691216057308 - 0x1.988p0);
-            const C square_rest = math::fma(z, z, -square);
+            // v = z (p + p_low) + v_low; `a` has few bits, so that a - p is exact.
+            constexpr C a = 0x1.988p0f, a_low = static_cast<C>(1.5957691216057308 - 0x1.988p0);
+            const C square_low = math::fma(z, z, -square);
             const C p = math::fma(c3.high, square, a);
-            const C low = math::fma(c3.high, square_rest, math::fma(c3.low, square, a_rest));
-            const C p_rest = math::fma(c3.high, square, a - p) + low;
+            const C low = math::fma(c3.high, square_low, math::fma(c3.low, square, a_low));
+            const C p_low = math::fma(c3.high, square, a - p) + low;
             const C v = z * p;
-            const C v_rest = math::fma(z, p_rest, math::fma(z, p, -v));
+            const C v_low = math::fma(z, p_low, math::fma(z, p, -v));
             // v' = p + 2 c3 z^2
             const C slope = math::fma(C(2) * c3.high, square, p);
-            const C slope_rest = math::fma(C(2) * c3.high, square, p - slope) + math::fma(C(2), low - a_rest, p_rest);
-            return TanhDecay{z, decay<T, kIsLifted>(-v, -v_rest), {slope, slope_rest}};
+            const C slope_low = math::fma(C(2) * c3.high, square, p - slope) + math::fma(C(2), low - a_low, p_low);
+            return TanhDecay{z, decay<T, kIsLifted>(-v, -v_low), {slope, slope_low}};
         } else {
-            // v in two parts: c3 z^2 = m, c1 + m = p, z p = v, each with its rounding error.
+            // Double-double: c3 z^2 = m, c1 + m = p, z p = v, each with its rounding error.
             const C m = math::product(c3.high, square);
-            const C m_rest = math::fma(c3.high, square, -m) + math::fma(c3.high, math::fma(z, z, -square), c3.low * square);
+            const C m_low = math::fma(c3.high, square, -m) + math::fma(c3.high, math::fma(z, z, -square), c3.low * square);
             const C p = c1.high + m;
             const C p_m = p - c1.high;
-            const C p_rest = ((c1.high - (p - p_m)) + (m - p_m)) + (m_rest + c1.low);
+            const C p_low = ((c1.high - (p - p_m)) + (m - p_m)) + (m_low + c1.low);
             const C v = z * p;
-            const C v_rest = math::fma(z, p_rest, math::fma(z, p, -v));
+            const C v_low = math::fma(z, p_low, math::fma(z, p, -v));
             // v' = p + 2 m
-            const Pair<T> slope = sum<T>({p, p_rest}, {C(2) * m, C(2) * m_rest});
-            return TanhDecay{z, decay<T, kIsLifted>(-v, -v_rest), slope};
+            const Pair<T> slope = sum<T>({p, p_low}, {C(2) * m, C(2) * m_low});
+            return TanhDecay{z, decay<T, kIsLifted>(-v, -v_low), slope};
         }
     }
 };
@@ -251,7 +251,7 @@ struct GeluTanh {
     }
 };
 
-// gelu_tanh'(-z) = e (1 + e - z v'(z)) / (1 + e)^2, gelu_tanh'(z) = (1 + e + z v'(z) e) / (1 + e)^2, with e = e^-v(z).
+// gelu_tanh'(-z) = e (1 + e - z v'(z)) / (1 + e)^2, gelu_tanh'(z) = (1 + e + z v'(z) e) / (1 + e)^2, e = e^-v(z).
 template <class T>
 struct GeluTanhBackward {
     using C = compute_t<T>;
@@ -285,7 +285,7 @@ struct GeluTanhBackward {
     }
 };
 
-// e^-|p0 x|, with what the rounding of the product left out.
+// e^-|p0 x|, including the rounding error of the product.
 template <class T, bool kIsLifted = false>
 struct ProductDecay {
     using C = compute_t<T>;
@@ -297,10 +297,10 @@ struct ProductDecay {
         if constexpr (math::kIsHalf<T>) {
             return ProductDecay{product, scaled_exp<T>(-math::fabs<T>(product))};
         } else {
-            const C rest = math::select(math::fabs<T>(product) < C(2000), math::fma(p0, x, -product), C(0));
+            const C low = math::select(math::fabs<T>(product) < C(2000), math::fma(p0, x, -product), C(0));
             const C least = math::max(C(kLeastExponent<T>), -math::fabs<T>(product));
-            const C part = math::select(product < C(0), rest, -rest);
-            return ProductDecay{product, decay<T, kIsLifted>(least, part)};
+            const C signed_low = math::select(product < C(0), low, -low);
+            return ProductDecay{product, decay<T, kIsLifted>(least, signed_low)};
         }
     }
 };
@@ -311,18 +311,18 @@ struct Softplus {
     using C = compute_t<T>;
     C p0 = C(1);
     C p1 = C(INFINITY);
-    // 1 / p0 and the scale of lifted_exp, in an order in which no product leaves the range before its time.
+    // 1 / p0 and the scale of lifted_exp, ordered so that no intermediate product overflows or underflows early.
     static constexpr C kScale = math::kIsHalf<T> ? C(1) : PowerRange<C>::unlift;
     C inverse = C(1) / p0;
     C first = math::fabs<T>(inverse) < C(1) ? inverse : inverse * kScale;
     C second = math::fabs<T>(inverse) < C(1) ? kScale : C(1);
-    C error = math::fma(-p0, inverse, C(1));  // of the inverse, relative to it
-    C rest = !math::kIsHalf<T> && math::fabs<T>(error) < C(1) ? error * first : C(0);
+    C error = math::fma(-p0, inverse, C(1));  // relative error of `inverse`
+    C low = !math::kIsHalf<T> && math::fabs<T>(error) < C(1) ? error * first : C(0);
     BK_HD C operator()(C x) const {
         const auto d = ProductDecay<T, kLifted>::of(p0, x);
         const C unscaled = log1p_of_fraction<T>(d.e.value, unlifted<T>(d.e.value));
         C log = unscaled * first * second;
-        if constexpr (!math::kIsHalf<T>) log = math::fma(unscaled, first, unscaled * rest) * second;
+        if constexpr (!math::kIsHalf<T>) log = math::fma(unscaled, first, unscaled * low) * second;
         const C y = math::select(d.product > C(0), x + log, log);
         return math::select(d.product > p1, x, y);
     }
@@ -372,12 +372,12 @@ struct Softsign {
     }
 };
 
-// dy / (1 + |x|)^2, the square never formed: it may overflow.
+// dy / (1 + |x|)^2; the square is never formed, since it may overflow.
 template <class T>
 struct SoftsignBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
-        // From 2^60 on 1 / |x|, by |x| 2^-32, whose reciprocal is normal.
+        // From 2^60 on this is 1 / |x|, from |x| 2^-32, whose reciprocal is normal.
         constexpr C kCap = std::is_same_v<C, double> ? 0x1p1020 : 0x1p120f;
         const C z = math::fabs<T>(x);
         const bool large = z > C(0x1p60);
@@ -388,14 +388,14 @@ struct SoftsignBackward {
         if constexpr (!math::kIsHalf<T>) {
             const bool small = bounded < C(1);
             const C most = math::select(small, C(1), bounded);
-            const C rest = math::select(large, C(0), math::select(small, bounded, C(1)) - (d - most));
-            r = math::fma(math::fma(-r, rest, math::fma(-r, d, C(1))), r, r);
+            const C low = math::select(large, C(0), math::select(small, bounded, C(1)) - (d - most));
+            r = math::fma(math::fma(-r, low, math::fma(-r, d, C(1))), r, r);
         }
         return dy * r * r * (scale * scale);
     }
 };
 
-// For z = |x| <= 1, z - tanh(z) = z^3 p / (1 + q), with z^2.
+// z - tanh(z) = z^3 p / (1 + q) for z = |x| <= 1, with polynomials in z^2.
 template <class T>
 struct TanhFit {
     using C = compute_t<T>;
@@ -417,8 +417,8 @@ struct TanhFit {
     }
 };
 
-// In f32 tanh(z) is z - z s for z < 1 and else 1 - s; this is s.
-BK_HD float tanh_rest(float z) {
+// f32: tanh(z) = z - z s for z < 1, else 1 - s; returns s.
+BK_HD float tanh_complement(float z) {
     const float square = math::product(z, z);
     const float p = polynomial(square, 0.333333331571, -0.133333106906, 0.0539634202421, -0.0218295812436, 0.00869793899743,
                                -0.00320693607402, 0.000923596527811, -0.000142820330396);
@@ -429,15 +429,15 @@ BK_HD float tanh_rest(float z) {
     return math::select(z < 1.0f, series, fraction);
 }
 
-// x - tanh(x); beyond |x| = 1 it is (|x| - 1) + 2 e / (1 + e) with e = exp(-2 |x|).
+// x - tanh(x); for |x| > 1 it is (|x| - 1) + 2 e / (1 + e), e = exp(-2 |x|).
 template <class T>
 struct Tanhshrink {
     using C = compute_t<T>;
     BK_HD C operator()(C x) const {
         const C z = math::fabs<T>(x);
         if constexpr (std::is_same_v<T, float>) {
-            const float rest = tanh_rest(z);
-            return math::copysign<T>(math::select(z < 1.0f, z * rest, (z - 1.0f) + rest), x);
+            const float low = tanh_complement(z);
+            return math::copysign<T>(math::select(z < 1.0f, z * low, (z - 1.0f) + low), x);
         }
         const bool small = z < C(1);
         const auto fit = TanhFit<T>::of(z);
@@ -449,23 +449,23 @@ struct Tanhshrink {
     }
 };
 
-// tanh(x)^2 dy; tanh is z (1 + q - z^2 p) / (1 + q) or (1 - e) / (1 + e).
+// tanh(x)^2 dy, tanh = z (1 + q - z^2 p) / (1 + q) or (1 - e) / (1 + e).
 template <class T>
 struct TanhshrinkBackward {
     using C = compute_t<T>;
     BK_HD C operator()(C dy, C x) const {
         const C z = math::fabs<T>(x);
         if constexpr (std::is_same_v<T, float>) {
-            const float whole = math::select(z < 1.0f, z, 1.0f);
-            const float tanh = math::fma(-whole, tanh_rest(z), whole);
+            const float linear = math::select(z < 1.0f, z, 1.0f);
+            const float tanh = math::fma(-linear, tanh_complement(z), linear);
             return tanh * dy * tanh;
         }
         const bool small = z < C(1);
         const auto fit = TanhFit<T>::of(z);
         const Pair<T> e = scaled_exp<T>(C(-2) * z).value;
         const Pair<T> one = single<T>(C(1));
-        const C rest = math::fma(-fit.square.high, fit.p.high, fit.q);
-        const Pair<T> n = sum<T>(one, select<T>(small, single<T>(rest), Pair<T>{-e.high, -e.low}));
+        const C numerator = math::fma(-fit.square.high, fit.p.high, fit.q);
+        const Pair<T> n = sum<T>(one, select<T>(small, single<T>(numerator), Pair<T>{-e.high, -e.low}));
         const Pair<T> d = sum<T>(one, select<T>(small, single<T>(fit.q), e));
         const C factor = math::select(small, z, C(1));
         return quotient<T>(product<T>(n, n), product<T>(d, d)) * factor * dy * factor;
@@ -498,11 +498,11 @@ struct SeluBackward {
         const C factor = math::product(p0, p1);
         C slope = factor * e.value.high;
         if constexpr (!math::kIsHalf<T>) {
-            const C rest = math::fma(p0, p1, -factor) * e.value.high;
+            const C low = math::fma(p0, p1, -factor) * e.value.high;
             if constexpr (std::is_same_v<T, float>)
-                slope = factor * e.power + math::fma(factor * e.power, e.t, rest);
+                slope = factor * e.power + math::fma(factor * e.power, e.t, low);
             else
-                slope += math::fma(factor, e.value.low, rest);
+                slope += math::fma(factor, e.value.low, low);
         }
         return math::select(x > C(0), p1 * dy, slope * dy * e.scale);
     }

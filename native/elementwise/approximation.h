@@ -1,8 +1,8 @@
-// Building blocks of the functors that approximate a function themselves. All coefficients of this family were computed for
+// Building blocks of functors that approximate a function themselves. All coefficients of this family were computed for
 // it: minimax fits by the Remez exchange in 40 digits, rounded.
 //
-// f64 carries the rounding errors of the steps that matter in pairs of numbers; f32 and the 16-bit types, computed in f32, do
-// not need that, and all of it falls away.
+// f64 carries the rounding errors of critical steps in double-double pairs; f32 and 16-bit types, computed in f32, do
+// not, and the pairs compile away.
 #pragma once
 
 #include <type_traits>
@@ -26,14 +26,14 @@ BK_HD C polynomial(C x, double c0, double c1, Rest... rest) {
 template <class T>
 constexpr bool kPaired = std::is_same_v<T, double>;
 
-// high + low, low being at most about a rounding error of high; of f64 alone, else ignored.
+// high + low with |low| about a rounding error of high; types other than f64 ignore low.
 template <class T>
 struct Pair {
     compute_t<T> high;
     compute_t<T> low;
 };
 
-// A constant; the arguments are its rounding to f64 and the rest of it.
+// A constant from its rounding to f64 and the residual.
 template <class T>
 BK_HD constexpr Pair<T> constant(double high, double low) {
     using C = compute_t<T>;
@@ -85,7 +85,7 @@ BK_HD compute_t<T> rounded(Pair<T> x) {
         return x.high + x.low;
 }
 
-// c0 + x (c1 + ...), c0 being of at least the other term's magnitude.
+// c0 + x (c1 + ...) for |c0| at least the other summand's magnitude.
 template <class T, class... Rest>
 BK_HD Pair<T> compensated_polynomial(compute_t<T> x, Pair<T> c0, Rest... rest) {
     if constexpr (!kPaired<T>)
@@ -94,7 +94,7 @@ BK_HD Pair<T> compensated_polynomial(compute_t<T> x, Pair<T> c0, Rest... rest) {
         return sum<T>(c0, single<T>(x * polynomial(x, rest...)));
 }
 
-// root - z, for a z near it too.
+// root - z, accurate for z near the root.
 template <class T>
 BK_HD Pair<T> distance_to(Pair<T> root, compute_t<T> z) {
     if constexpr (!kPaired<T>)
@@ -103,7 +103,7 @@ BK_HD Pair<T> distance_to(Pair<T> root, compute_t<T> z) {
         return sum<T>(single<T>(root.high - z), single<T>(root.low));
 }
 
-// distance factor, for a distance from `distance_to`.
+// distance * factor, for a distance from `distance_to`.
 template <class T>
 BK_HD Pair<T> from_root(Pair<T> distance, Pair<T> factor) {
     if constexpr (!kPaired<T>)
@@ -112,13 +112,13 @@ BK_HD Pair<T> from_root(Pair<T> distance, Pair<T> factor) {
         return product<T>(distance, factor);
 }
 
-// (root - z) (c0 + t (c1 + ...)) with t = root - z, for a z near the root too.
+// (root - z) (c0 + t (c1 + ...)), t = root - z, accurate for z near the root.
 template <class T, class... Rest>
 BK_HD Pair<T> near_root(Pair<T> root, Pair<T> distance, Pair<T> c0, Rest... rest) {
     using C = compute_t<T>;
     const C t = distance.high;
     if constexpr (std::is_same_v<T, float>) {
-        // Of what the roundings of the root and of c0 leave, the terms that count are linear in t.
+        // The errors of the rounded root and c0 that matter are linear in t.
         const C low = math::fma(t, c0.low, root.low * c0.high);
         return single<T>(math::fma(t, math::fma(t, polynomial(t, rest...), c0.high), low));
     } else {
@@ -140,7 +140,7 @@ BK_HD compute_t<T> quotient(Pair<T> n, Pair<T> d) {
         return math::fma(math::fma(-q, d.high, n.high) + math::fma(-q, d.low, n.low), reciprocal, q);
 }
 
-// a + b for |a| >= |b|, with its rounding error in f32 too.
+// a + b for |a| >= |b|, with the rounding error in f32 too.
 template <class T>
 BK_HD Pair<T> carried_sum(Pair<T> a, Pair<T> b) {
     using C = compute_t<T>;
@@ -151,7 +151,7 @@ BK_HD Pair<T> carried_sum(Pair<T> a, Pair<T> b) {
         return Pair<T>{high, (b.high - (high - a.high)) + (a.low + b.low)};
 }
 
-// 1 + e for e in [0, 1], with its rounding error in f32 too.
+// 1 + e for e in [0, 1], with the rounding error in f32 too.
 template <class T>
 BK_HD Pair<T> one_plus(Pair<T> e) {
     using C = compute_t<T>;
@@ -201,14 +201,14 @@ BK_HD compute_t<T> carried_quotient(Pair<T> n, Pair<T> d) {
     }
 }
 
-// n / d times a factor; in f32 nothing is rounded before the product.
+// n / d * factor; f32 does not round before the product.
 template <class T>
 BK_HD compute_t<T> carried_quotient(Pair<T> n, Pair<T> d, compute_t<T> factor) {
     if constexpr (std::is_same_v<T, float>) {
         const float reciprocal = math::reciprocal<T>(d.high);
         const float q = math::product(n.high, reciprocal);
-        const float rest = math::fma(-q, d.low, math::fma(-q, d.high, n.high)) * reciprocal;
-        return math::fma(q, factor, math::select(math::fabs<T>(factor) < INFINITY, rest * factor, 0.0f));
+        const float residual = math::fma(-q, d.low, math::fma(-q, d.high, n.high)) * reciprocal;
+        return math::fma(q, factor, math::select(math::fabs<T>(factor) < INFINITY, residual * factor, 0.0f));
     } else {
         return quotient<T>(n, d) * factor;
     }
@@ -220,10 +220,10 @@ BK_HD compute_t<T> over_one_plus(Pair<T> n, Pair<T> e) {
     return carried_quotient<T>(n, one_plus<T>(e));
 }
 
-// 2^n for an integer n for which that is normal.
+// 2^n for an integer n with a normal result.
 template <class C>
 BK_HD C power_of_two(C n) {
-    // Added, the number leaves n and the exponent's bias in the low bits.
+    // Adding this leaves n plus the exponent bias in the low bits.
     if constexpr (std::is_same_v<C, double>)
         return bit_cast<double>(bit_cast<uint64_t>(n + (0x1.8p52 + 1023)) << 52);
     else
@@ -239,7 +239,8 @@ struct ReducedExp {
 
 template <class C>
 BK_HD ReducedExp<C> reduced_exp(C x) {
-    // ln 2 in two parts, the product by the first is exact; added, the shift leaves the nearest integer.
+    // ln 2 is split into two constants (Cody-Waite), the product by the first is exact; adding the shift rounds to
+    // nearest.
     if constexpr (std::is_same_v<C, double>) {
         const C n = math::fma(x, 1.4426950408889634, 0x1.8p52) - 0x1.8p52;
         const C r = math::fma(-n, 7.371002565167799e-13, math::fma(-n, 0x1.62e42fefa2p-1, x));
@@ -256,16 +257,16 @@ BK_HD ReducedExp<C> reduced_exp(C x) {
     }
 }
 
-// e^x = value scale. The value is normal, so that a product loses no bits if the scale comes last; 1 + value is 1 + e^x,
-// rounded.
+// e^x = value * scale. The value is normal, so that a product loses no bits if the scale comes last; 1 + value is 1 +
+// e^x rounded.
 template <class T>
 struct ScaledExp {
     Pair<T> value;
     compute_t<T> scale;
-    compute_t<T> power = 0, t = 0;  // value is (1 + t) power, rounded; not of the 16-bit types
+    compute_t<T> power = 0, t = 0;  // value = (1 + t) power, rounded; unset for 16-bit types
 };
 
-// a e^x, but for the scale.
+// a e^x / scale.
 template <class T>
 BK_HD Pair<T> times_exp(Pair<T> a, const ScaledExp<T>& e) {
     if constexpr (std::is_same_v<T, float>)
@@ -274,7 +275,7 @@ BK_HD Pair<T> times_exp(Pair<T> a, const ScaledExp<T>& e) {
         return product<T>(a, e.value);
 }
 
-// a e^x, rounded, but for the scale; a has a rounding error in f32 too, which is far below it.
+// a e^x / scale, rounded; in f32 too a has an error term far below it.
 template <class T>
 BK_HD compute_t<T> carried_times_exp(Pair<T> a, const ScaledExp<T>& e) {
     if constexpr (math::kIsHalf<T>)
@@ -283,26 +284,26 @@ BK_HD compute_t<T> carried_times_exp(Pair<T> a, const ScaledExp<T>& e) {
         return (a.high + math::fma(a.high, e.t, a.low)) * e.power;
 }
 
-// Powers of two that would be subnormal, or whose products would be, are lifted: multiplied by 2^lift.
+// Powers of two that are or would produce subnormals are lifted: multiplied by 2^lift.
 template <class C>
 struct PowerRange {
     static constexpr bool f64 = std::is_same_v<C, double>;
     static constexpr int lift = f64 ? 700 : 64;
     static constexpr C unlift = f64 ? 0x1p-700 : 0x1p-64;
-    static constexpr C deep = f64 ? 900 : 100;       // exponents beyond which powers are lifted
-    static constexpr C zero = f64 ? 1529.5 : 188.5;  // exponents beyond which they are 0
-    // Added, it leaves the nearest integer, and with the exponent's bias in the low bits.
+    static constexpr C deep = f64 ? 900 : 100;       // |exponent| above which powers are lifted
+    static constexpr C zero = f64 ? 1529.5 : 188.5;  // |exponent| above which they are 0
+    // Adding this leaves the nearest integer plus the exponent bias in the low bits.
     static constexpr C shift = f64 ? 0x1.8p52 + 1023 : 0x1.8p23 + 127;
     static constexpr C lifting_shift = shift + lift;
 };
 
-// 2^(k (x + rest)) 2^(shift - PowerRange::shift), which must be normal; `rest` may be left out.
-template <class T, class... Rest>
-BK_HD ScaledExp<T> shifted_power(Pair<T> k, compute_t<T> shift, compute_t<T> scale, compute_t<T> x, Rest... rest) {
+// 2^(k (x + low)) 2^(shift - PowerRange::shift), which must be normal; `low` is optional.
+template <class T, class... Low>
+BK_HD ScaledExp<T> shifted_power(Pair<T> k, compute_t<T> shift, compute_t<T> scale, compute_t<T> x, Low... low) {
     using C = compute_t<T>;
     const C shifted = math::fma(x, k.high, shift);
     C fraction = math::fma(x, k.low, math::fma(x, k.high, shift - shifted));
-    ((fraction = math::fma(rest, k.high, fraction)), ...);
+    ((fraction = math::fma(low, k.high, fraction)), ...);
     if constexpr (std::is_same_v<C, double>) {
         const double series =
             polynomial(fraction, 0.69314718055994530816, 0.24022650695910131312, 0.055504108664821734166,
@@ -320,55 +321,55 @@ BK_HD ScaledExp<T> shifted_power(Pair<T> k, compute_t<T> shift, compute_t<T> sca
     }
 }
 
-// 2^(k (x + rest)) for an exponent from -1700 to 0, in f32 from -189.5: deep down the value is lifted, and then the scale is 0.
-template <class T, class... Rest>
-BK_HD ScaledExp<T> scaled_power(Pair<T> k, compute_t<T> x, Rest... rest) {
+// 2^(k (x + low)) for exponents from -1700 (f32: -189.5) to 0: lifted below `deep`, with scale 0 below `zero`.
+template <class T, class... Low>
+BK_HD ScaledExp<T> scaled_power(Pair<T> k, compute_t<T> x, Low... low) {
     using C = compute_t<T>;
     using Range = PowerRange<C>;
     const C size = math::fabs<C>(x * k.high);
     const bool deep = size > Range::deep;
     const C shift = math::select(deep, Range::lifting_shift, Range::shift);
     const C scale = math::select(deep, math::select(size > Range::zero, C(0), Range::unlift), C(1));
-    return shifted_power<T>(k, shift, scale, x, rest...);
+    return shifted_power<T>(k, shift, scale, x, low...);
 }
 
-// 2^(k (x + rest)) for an exponent from -1700 to 0, in f32 from -189.5, its value always lifted.
-template <class T, class... Rest>
-BK_HD ScaledExp<T> lifted_power(Pair<T> k, compute_t<T> x, Rest... rest) {
+// 2^(k (x + low)) for exponents from -1700 (f32: -189.5) to 0, always lifted.
+template <class T, class... Low>
+BK_HD ScaledExp<T> lifted_power(Pair<T> k, compute_t<T> x, Low... low) {
     using Range = PowerRange<compute_t<T>>;
-    return shifted_power<T>(k, Range::lifting_shift, Range::unlift, x, rest...);
+    return shifted_power<T>(k, Range::lifting_shift, Range::unlift, x, low...);
 }
 
-// Below this, e^x is beyond the subnormal numbers, even times some thousands.
+// e^x below this is under the subnormals even times some thousands.
 template <class T>
 constexpr double kLeastExponent = std::is_same_v<T, double> ? -1100 : -131;
 
 template <class T>
 constexpr Pair<T> kLog2E = constant<T>(1.4426950408889634, 2.0355273740931033e-17);
 
-// e^(x + rest) for kLeastExponent <= x <= 0; 0 below any subnormal number. The 16-bit types' numbers are coarser than the
-// subnormal numbers of f32: no scale.
-template <class T, class... Rest>
-BK_HD ScaledExp<T> bounded_exp(compute_t<T> x, Rest... rest) {
+// e^(x + low) for kLeastExponent <= x <= 0; 0 below the subnormals. 16-bit types round more coarsely than f32
+// subnormals and need no scale.
+template <class T, class... Low>
+BK_HD ScaledExp<T> bounded_exp(compute_t<T> x, Low... low) {
     using C = compute_t<T>;
     if constexpr (math::kIsHalf<T>) {
         return ScaledExp<T>{single<T>(math::exp<T>(x)), C(1)};
     } else {
-        return scaled_power<T>(kLog2E<T>, x, rest...);
+        return scaled_power<T>(kLog2E<T>, x, low...);
     }
 }
 
-// e^(x + rest) for kLeastExponent <= x <= 0, its value always lifted, which is cheaper: for results that stay below 2^64. The
-// 16-bit types have no need of it.
-template <class T, class... Rest>
-BK_HD ScaledExp<T> lifted_exp(compute_t<T> x, Rest... rest) {
+// e^(x + low) for kLeastExponent <= x <= 0, always lifted, which is cheaper, for results below 2^64. 16-bit types need
+// no lift.
+template <class T, class... Low>
+BK_HD ScaledExp<T> lifted_exp(compute_t<T> x, Low... low) {
     if constexpr (math::kIsHalf<T>)
-        return bounded_exp<T>(x, rest...);
+        return bounded_exp<T>(x, low...);
     else
-        return lifted_power<T>(kLog2E<T>, x, rest...);
+        return lifted_power<T>(kLog2E<T>, x, low...);
 }
 
-// e^x of a value of lifted_exp, to be added to 1.
+// Removes the lift from e^x, to add it to 1.
 template <class T>
 BK_HD Pair<T> unlifted(Pair<T> value) {
     using C = compute_t<T>;
@@ -379,16 +380,16 @@ BK_HD Pair<T> unlifted(Pair<T> value) {
         return Pair<T>{value.high * unlift, value.low * unlift};
 }
 
-// The second argument of `decay` for a value that is always lifted.
+// Template argument of `decay` for a value that is always lifted.
 constexpr bool kLifted = true;
 
-// e^(x + rest) by lifted_exp or bounded_exp.
-template <class T, bool kIsLifted, class... Rest>
-BK_HD ScaledExp<T> decay(compute_t<T> x, Rest... rest) {
+// e^(x + low) by lifted_exp or bounded_exp.
+template <class T, bool kIsLifted, class... Low>
+BK_HD ScaledExp<T> decay(compute_t<T> x, Low... low) {
     if constexpr (kIsLifted)
-        return lifted_exp<T>(x, rest...);
+        return lifted_exp<T>(x, low...);
     else
-        return bounded_exp<T>(x, rest...);
+        return bounded_exp<T>(x, low...);
 }
 
 // e^x for any x <= 0, by `decay`.
@@ -403,17 +404,17 @@ template <class T>
 BK_HD compute_t<T> expm1_of_negative(compute_t<T> x) {
     using C = compute_t<T>;
     if constexpr (math::kIsHalf<T>) {
-        // Powers that are subnormal in f32 do not matter beside 1, whence the exp of f16.
+        // f32 subnormals vanish beside 1, so f16's flushing exp serves.
         const C series = x * polynomial(x, 0.999999756238, 0.499969312906, 0.166055072826, 0.0377099514376);
         return math::select(x > C(-0.25), series, math::exp<f16>(x) - C(1));
     } else {
         const ReducedExp<C> e = reduced_exp(math::max(C(-64), x));
         const C power = power_of_two(e.n);
-        return math::select(x == C(0), x, math::fma(power, e.t, power - C(1)));  // -0 stays
+        return math::select(x == C(0), x, math::fma(power, e.t, power - C(1)));  // keeps -0
     }
 }
 
-// (2 artanh(s) - 2 s) / s with s^2 = z in [0, 1/9]; f32 has no use for it.
+// (2 artanh(s) - 2 s) / s, s^2 = z in [0, 1/9]; unused by f32.
 template <class T>
 BK_HD compute_t<T> artanh_series(compute_t<T> z) {
     if constexpr (math::kIsHalf<T>)
@@ -424,8 +425,8 @@ BK_HD compute_t<T> artanh_series(compute_t<T> z) {
                               0.08340150545666796170, 0.1701848803512172547);
 }
 
-// ln(1 + e) for e in [0, 1], `value` being e, in f32 and f64 lifted as the result is too; in f64 2 artanh(s) with s = e / (2 +
-// e), so arranged that e is added last, as 2 s = e - s e.
+// ln(1 + e) for e in [0, 1]; `value` is e, lifted as the result in f32 and f64. f64: 2 artanh(s), s = e / (2 + e), with
+// e added last, since 2 s = e - s e.
 template <class T>
 BK_HD compute_t<T> log1p_of_fraction(Pair<T> value, Pair<T> e) {
     using C = compute_t<T>;
@@ -439,8 +440,8 @@ BK_HD compute_t<T> log1p_of_fraction(Pair<T> value, Pair<T> e) {
         const C scaled_s = quotient<T>(value, single<T>(C(2) + e.high));
         const C s = scaled_s * PowerRange<C>::unlift;
         const C half_square = C(0.5) * value.high * e.high;
-        const C rest = math::fma(scaled_s, artanh_series<T>(s * s), math::fma(s, half_square, -half_square));
-        return value.high + (rest + math::fma(-s, C(2) * value.low, value.low));
+        const C tail = math::fma(scaled_s, artanh_series<T>(s * s), math::fma(s, half_square, -half_square));
+        return value.high + (tail + math::fma(-s, C(2) * value.low, value.low));
     }
 }
 

@@ -1,4 +1,4 @@
-// Signs, powers and roots of one operand; sum, difference and product of two. Integers wrap modulo 2^width.
+// Signs, powers and roots of one operand; sums, differences and products of two. Integers wrap modulo 2^width.
 #pragma once
 
 #include <cmath>
@@ -13,13 +13,13 @@
 
 namespace bk::op {
 
-// The unsigned type in which integers of type C wrap; no narrower than 32 bits, where products would be of type int.
+// Unsigned type in which integers of type C wrap; at least 32 bits, since narrower products would be of type int.
 template <class C>
 using wrapping_t = std::conditional_t<(sizeof(C) > 4), uint64_t, uint32_t>;
 
-// Powers of two, s and 1 / s, that bring x to where its square is normal and finite: (s x)^2 for any x but 0. s = 1 in the
-// middle of the range. dy x^2 = ((dy / s) (s x)^2) / s and dy / x^2 = ((dy s) / (s x)^2) s hold without undue overflow or
-// underflow, since dy / s and dy s leave the range only where the result does.
+// Powers of two s and 1 / s for which (s x)^2 is normal and finite for any x but 0; s = 1 in mid-range. Then dy x^2 =
+// ((dy / s) (s x)^2) / s and dy / x^2 = ((dy s) / (s x)^2) s do not overflow or underflow unduly, since dy / s and dy s
+// leave the range only if the result does.
 template <class C>
 struct SquareScale {
     C scale, inverse;
@@ -33,7 +33,7 @@ struct SquareScale {
     }
 };
 
-// 3 z^2, with what rounding 3 z lost.
+// 3 z^2, corrected for the rounding of 3 z.
 template <class C>
 BK_HD C triple_square(C z) {
     const C triple = C(3) * z, lost = math::fma(C(3), z, -triple);
@@ -125,7 +125,7 @@ struct Square {
     }
 };
 
-// The smaller factor is doubled: exactly, and without overflow unless the product overflows. The product is rounded once.
+// Doubles the smaller factor: exact, and no overflow unless the product overflows. The product is rounded once.
 template <class T>
 struct SquareBackward {
     using C = compute_t<T>;
@@ -164,7 +164,7 @@ struct Sqrt {
     BK_HD C operator()(C x) const { return math::sqrt<T>(x); }
 };
 
-// dy / (2 y). Where 2 y may overflow, dy is halved, which is exact there unless the result is 0.
+// dy / (2 y). If 2 y might overflow dy is halved instead, which is exact there unless the result is 0.
 template <class T>
 struct SqrtBackward {
     using C = compute_t<T>;
@@ -184,9 +184,9 @@ struct Rsqrt {
     BK_HD C operator()(C x) const { return math::rsqrt<T>(x); }
 };
 
-// -dy y^3 / 2, with what rounding the square lost. The cube of the root's largest values overflows, and dy times y may be
-// subnormal where dy is: y is scaled by 2^-k where it is large and by 2^k where it is small, dy by 2^(2k) or 2^(-2k). The
-// scaled square still overflows, or is 0, where the result is infinite, or 0, for every dy.
+// -dy y^3 / 2, corrected for the rounding of the square. The cube of large roots overflows, and dy y may be subnormal
+// if dy is: y is scaled by 2^-k if large and by 2^k if small, dy by 2^(2k) or 2^(-2k). The scaled square overflows, or
+// is 0, only where the result is infinite, or 0, for every dy.
 template <class T>
 struct RsqrtBackward {
     using C = compute_t<T>;

@@ -1,4 +1,4 @@
-// Bits of integers, and logic on booleans.
+// Bit operations on integers, and logic on booleans.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct Clz {
     BK_HD T operator()(T x) const { return static_cast<T>(math::count_leading_zeros(static_cast<bits_t<T>>(x))); }
 };
 
-// Zeros below the lowest bit set: the bits that x - 1 has and x has not.
+// Counts the zeros below the lowest set bit: the bits set in x - 1 but not in x.
 template <class T>
 struct Ctz {
     static constexpr bool ignores_sign = true;
@@ -57,7 +57,7 @@ struct BitwiseXor {
     BK_HD T operator()(T a, T b) const { return static_cast<T>(a ^ b); }
 };
 
-// Types narrower than 32 bits are shifted in 32 bits. A count outside [0, width) is a large unsigned number.
+// Narrow types are shifted in 32 bits. As unsigned, a count outside [0, width) is large.
 template <class T>
 struct BitwiseLeftShift {
     static constexpr bool ignores_sign = true;

@@ -1,4 +1,4 @@
-// Conversion of element types.
+// Casts between element types.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct CastFunctor {
 template <class T, class U>
 constexpr bool kIsConversion<CastFunctor<T, U>, U, T> = true;
 
-// The types of the loop that casts T to U: casts between integers that do the same to the bits are one loop, and a cast
-// of a type to itself copies bits, NaN's too. (A bool becomes 0 or 1.)
+// Types of the loop that casts T to U. Casts between integers with the same bit operation share a loop; a cast of a
+// type to itself copies bits, NaN payloads included (but a bool becomes 0 or 1).
 template <class T, class U, class = void>
 struct CastTypes {
     using From = T;

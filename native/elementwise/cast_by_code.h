@@ -1,5 +1,5 @@
-// Conversions between types that are named by numbers when they run. Casts of strided operands on a GPU take them, so that a
-// pair of types costs the kernel for dense operands alone.
+// Casts between types given by run-time codes. Strided GPU casts use them, so that a pair of types adds only a dense
+// kernel.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@ namespace bk {
 
 template <class... T>
 struct TypeList {
-    // The place of U, -1 where it has none.
+    // Index of U in the list; -1 if absent.
     template <class U>
     static constexpr int index_of = [] {
-        int place = -1, i = 0;
-        ((place = std::is_same_v<T, U> ? i : place, ++i), ...);
-        return place;
+        int found = -1, i = 0;
+        ((found = std::is_same_v<T, U> ? i : found, ++i), ...);
+        return found;
     }();
 
-    // use(x), x being `bits` as the type of that number, widened. Of types of the size of `bits` alone.
+    // Calls use(x) with `bits` as the type of that code, widened; only types of the size of Bits.
     template <class Bits, class Use>
     static BK_HD void with_value(int code, Bits bits, const Use& use) {
         (with_value_of<T>(code, bits, use), ...);
     }
 
-    // The bits of x converted to the type of that number.
+    // Bits of x converted to the type of that code.
     template <class Bits, class X>
     static BK_HD Bits converted(int code, X x) {
         Bits result{};

@@ -1,7 +1,7 @@
-// Conversions from and to 4-bit integers, two a byte.
+// Casts from and to 4-bit integers, two a byte.
 //
-// A byte and the two elements it holds are one element of the pointwise skeleton. Where operands are not aligned to vectors,
-// the even and the odd elements of the wide side are operands of their own.
+// A byte and its two elements are one element of the pointwise skeleton. If operands are not aligned to vectors, even
+// and odd elements of the wide side become two operands.
 #pragma once
 
 #include <cstdint>
@@ -87,7 +87,7 @@ inline Status require_even(int64_t numel) {
     return Status::kOk;
 }
 
-// P, two elements a byte, to U.
+// Casts P, two elements a byte, to U.
 template <class P, class U>
 struct Unpack {
     int64_t numel;
@@ -105,7 +105,7 @@ struct Unpack {
     }
 };
 
-// T to P, two elements a byte.
+// Casts T to P, two elements a byte.
 template <class T, class P>
 struct PackBits {
     int64_t numel;

@@ -1,4 +1,4 @@
-// Comparisons as IEEE 754 has them: 1 where they hold, else 0.
+// IEEE 754 comparisons: 1 if true, else 0.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Quotients and remainders, of floats and integers, and their gradients.
+// Quotients and remainders of floats and integers, and their gradients.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,42 @@
 
 namespace bk::op {
 
-// A type in which the quotient of two T, rounded, tells its floor: of at least twice the digits where there is one.
+// Type whose rounded quotient of two T determines the floor: twice the digits of T if there is one.
 template <class T>
 using quotient_t = std::conditional_t<std::is_same_v<T, float>, double, compute_t<T>>;
 
-// a - whole b, where `whole` is the rounded quotient or its floor: exact wherever it is not on b's side of 0.
+// a - integer * b, where `integer` is the rounded quotient or its floor; exact unless it lies on the far side of 0.
 template <class W>
-BK_HD W rest_of(W a, W b, W whole) {
-    return math::select(whole == W(0), a, math::fma(-whole, b, a));  // 0 times infinity is nothing here
+BK_HD W remainder_of(W a, W b, W integer) {
+    return math::select(integer == W(0), a, math::fma(-integer, b, a));  // 0 * infinity must be 0 here
 }
 
-// Whether `rest` says that the integer was above the quotient, which was rounded up to it.
+// Whether the sign of `remainder` shows that the quotient was rounded up to the integer.
 template <class W>
-BK_HD bool is_high(W rest, W b) {
-    return (rest != W(0)) & ((rest < W(0)) != (b < W(0)));
+BK_HD bool is_high(W remainder, W b) {
+    return (remainder != W(0)) & ((remainder < W(0)) != (b < W(0)));
 }
 
-// floor(a / b) of the exact quotient, rounded to T at most once. In a type of twice the digits of T the rounded quotient
-// errs only where it is an integer. In f64 a quotient past 2^53 may also have been rounded up where its floor lies in the
-// middle between two numbers: the floor of what is left over it tells. Past 2^106 no quotient is so near to a middle.
+// floor of the exact a / b, rounded to T at most once. With twice the digits of T the rounded quotient is wrong only if
+// it is an integer. In f64 a quotient above 2^53 may also have been rounded up when its floor lies halfway between two
+// numbers: the floor of the remainder's quotient tells. Above 2^106 no quotient is that near to halfway.
 template <class T>
 BK_HD quotient_t<T> floor_quotient(quotient_t<T> a, quotient_t<T> b) {
     using W = quotient_t<T>;
     constexpr W integers = W(int64_t{1} << std::numeric_limits<W>::digits);
-    const W whole = math::floor<W>(a / b), rest = rest_of(a, b, whole);
+    const W integer = math::floor<W>(a / b), remainder = remainder_of(a, b, integer);
     if constexpr (std::is_same_v<T, double>) {
-        const W over = math::floor<W>(rest / b);
-        const W excess = over - math::select(is_high(rest_of(rest, b, over), b), W(1), W(0));
-        const bool high = (excess < W(0)) & (math::fabs<W>(whole) <= integers * integers);
-        return math::select(high, whole + excess, whole);
+        const W over = math::floor<W>(remainder / b);
+        const W excess = over - math::select(is_high(remainder_of(remainder, b, over), b), W(1), W(0));
+        const bool high = (excess < W(0)) & (math::fabs<W>(integer) <= integers * integers);
+        return math::select(high, integer + excess, integer);
     } else {
-        const bool is_exact = math::fabs<W>(whole) <= integers;
-        return math::select(is_high(rest, b) & is_exact, whole - W(1), whole);
+        const bool is_exact = math::fabs<W>(integer) <= integers;
+        return math::select(is_high(remainder, b) & is_exact, integer - W(1), integer);
     }
 }
 
-// trunc(a / b) of the exact quotient.
+// trunc of the exact a / b.
 template <class T>
 BK_HD quotient_t<T> truncated_quotient(quotient_t<T> a, quotient_t<T> b) {
     using W = quotient_t<T>;
@@ -89,7 +89,7 @@ struct Remainder {
     }
 };
 
-// Python's %: the remainder of the floored quotient, of b's sign when it is 0, too.
+// Python's %: remainder of the floored quotient, with the sign of b even if it is 0.
 template <class T>
 struct Mod {
     using C = compute_t<T>;
@@ -121,7 +121,7 @@ struct DivBackward {
     }
 };
 
-// The type for whose quotients a gradient is computed, so that a large one may be multiplied by a small dy.
+// Type in which quotients of a gradient are computed, so that a large one may meet a small dy.
 template <class T>
 using long_quotient_t = std::conditional_t<std::is_same_v<T, bf16>, float, T>;
 

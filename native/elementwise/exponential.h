@@ -1,4 +1,4 @@
-// Exponentials and logarithms.
+// Exponentials and logarithms, with gradients.
 #pragma once
 
 #include "core/math/math.h"
@@ -25,7 +25,7 @@ struct Exp2 {
     BK_HD C operator()(C x) const { return math::exp2<T>(x); }
 };
 
-// ln 2 goes to the factor that is not subnormal unless the result is.
+// ln 2 multiplies the factor that is not subnormal unless the result is.
 template <class T>
 struct Exp2Backward {
     using C = compute_t<T>;
@@ -66,7 +66,7 @@ struct Log2 {
     BK_HD C operator()(C x) const { return math::log2<T>(x); }
 };
 
-// 1 / ln 2 > 1 comes last: x ln 2 would lose bits where x is subnormal.
+// 1 / ln 2 > 1 is applied last: x ln 2 would lose bits for subnormal x.
 template <class T>
 struct Log2Backward {
     using C = compute_t<T>;
@@ -79,8 +79,8 @@ struct Log10 {
     BK_HD C operator()(C x) const { return math::log10<T>(x); }
 };
 
-// 1 / ln 10 < 1 comes first, so that dy / x does not overflow before the result does; last where dy is so small that its
-// product may be subnormal.
+// 1 / ln 10 < 1 is applied first, so that dy / x overflows only if the result does; last for small dy, whose product
+// might be subnormal.
 template <class T>
 struct Log10Backward {
     using C = compute_t<T>;

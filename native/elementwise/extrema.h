@@ -1,6 +1,6 @@
-// The smaller and the larger of two values. Zeros are ordered: -0 before +0.
+// Minimum and maximum of two values; -0 orders before +0.
 //
-// minimum and maximum are NaN if either operand is; fmin and fmax take a number before NaN.
+// minimum and maximum return NaN if either operand is NaN; fmin and fmax prefer a number.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bk::op {
 
-// Equal values differ in the sign of a zero at most: the smaller has every sign bit, the larger only a common one.
+// Equal values differ at most in the sign of a zero: the smaller ORs the sign bits, the larger ANDs them.
 template <class C>
 BK_HD C smaller_of_equals(C a, C b) {
     return bit_cast<C>(static_cast<bits_t<C>>(bit_cast<bits_t<C>>(a) | bit_cast<bits_t<C>>(b)));
@@ -66,7 +66,7 @@ struct Fmax {
     }
 };
 
-// dy to the operand that was taken. Where neither comes before the other, they share it.
+// dy to the operand that was selected; equal operands share it.
 template <class C>
 BK_HD Pack<C, C> give(C dy, bool to_a, bool to_b) {
     const C half = C(0.5) * dy;
@@ -74,7 +74,7 @@ BK_HD Pack<C, C> give(C dy, bool to_a, bool to_b) {
     return pack(math::select(to_a & !to_b, dy, shared), math::select(to_b & !to_a, dy, shared));
 }
 
-// The gradient of minimum and maximum: dy to both if either is NaN.
+// Gradient of minimum and maximum: dy to both if either is NaN.
 template <class C>
 BK_HD Pack<C, C> give_ordered(C dy, C a, C b, bool to_a, bool to_b) {
     const Pack<C, C> given = give(dy, to_a, to_b);

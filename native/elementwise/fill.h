@@ -1,4 +1,4 @@
-// One value everywhere.
+// fill: y = value.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// What a caller passes for a T: the value, or the bits of one that C has no type for.
+// Type of the `value` parameter: T, or its bits if C has no such type.
 template <class T>
 using fill_value_t = std::conditional_t<std::is_arithmetic_v<T>, T, bits_t<T>>;
 

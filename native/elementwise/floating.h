@@ -1,4 +1,4 @@
-// Functions of the representation of floats, and of the plane: copysign, nextafter, ldexp, atan2, hypot.
+// Functions of the floating-point representation and of the plane: copysign, nextafter, ldexp, atan2, hypot.
 #pragma once
 
 #include <cmath>
@@ -15,7 +15,7 @@
 
 namespace bk::op {
 
-// Of bits: a conversion from f16 or to 16 bits may drop the sign of a NaN.
+// Works on bits: a conversion from f16 or to 16 bits may drop the sign of a NaN.
 template <class T>
 struct Copysign {
     using Bits = bits_t<T>;
@@ -28,12 +28,12 @@ template <class T>
 struct CopysignBackward {
     using C = compute_t<T>;
     BK_HD Pack<C, C> operator()(C dy, C a, C b) const {
-        const C kept = math::copysign<T>(C(1), a) * math::copysign<T>(C(1), b);
-        return pack(math::select(a == C(0), C(0), dy * kept), C(0));
+        const C sign_product = math::copysign<T>(C(1), a) * math::copysign<T>(C(1), b);
+        return pack(math::select(a == C(0), C(0), dy * sign_product), C(0));
     }
 };
 
-// The next value of T from a towards b: a step of the bit pattern. b if they are equal, NaN if either is.
+// Next value of T from a towards b: one step of the bit pattern. b if equal, NaN if either is.
 template <class T>
 struct Nextafter {
     using C = compute_t<T>;
@@ -55,10 +55,10 @@ struct Ldexp {
     using C = compute_t<T>;
     BK_HD C operator()(C a, int32_t b) const {
         using Int = typename FloatFormat<C>::Int;
-        constexpr int32_t limit = 3 * FloatFormat<C>::bias;  // takes any a out of the range
+        constexpr int32_t limit = 3 * FloatFormat<C>::bias;  // moves any a out of the range
         b = b < -limit ? -limit : b;
         b = b > limit ? limit : b;
-        if constexpr (std::is_same_v<T, f16>) {  // normal in f32, so that the first of the factors of `scale` loses nothing
+        if constexpr (std::is_same_v<T, f16>) {  // normal in f32, so that the first factor of `scale` is exact
             return scale(a, b);
         } else {
             const Split<C> x = split(a);
@@ -67,7 +67,7 @@ struct Ldexp {
     }
 };
 
-// Operands of the plane scaled by a power of two such that the larger has magnitude in [1, 2).
+// Operands scaled by a power of two that brings the larger magnitude to [1, 2).
 template <class C>
 struct Direction {
     C a, b;
@@ -80,7 +80,7 @@ BK_HD Direction<C> direction(Split<C> x, Split<C> y) {
     return {scale(x.mantissa, x.exponent - e), scale(y.mantissa, y.exponent - e), e};
 }
 
-// The angle of the point (b, a) in f32, within 2 units of the last place, by the angle to the nearer axis.
+// Angle of the point (b, a) in f32 within 2 ulp, from the angle to the nearer axis.
 BK_HD float atan2_f32(float a, float b) {
     const float x = math::fabs<float>(a), y = math::fabs<float>(b);
     const bool steep = x > y;
@@ -88,7 +88,8 @@ BK_HD float atan2_f32(float a, float b) {
     const float quotient = math::select(smaller == INFINITY, 1.f, smaller / larger);
     const float t = math::select(smaller == 0.f, 0.f, quotient);
     const float octant = math::arctangent_of_fraction(t);
-    const float quadrant = math::select(steep, 0x1.921fb6p0f - (octant + 0x1.777a5cp-25f), octant);  // pi / 2 in two parts
+    const float quadrant =
+        math::select(steep, 0x1.921fb6p0f - (octant + 0x1.777a5cp-25f), octant);  // pi / 2 as the sum of two constants
     const bool left = math::copysign<float>(1.f, b) < 0.f;
     const float half = math::select(left, 0x1.921fb6p1f - (quadrant + 0x1.777a5cp-24f), quadrant);
     return math::select(math::unordered(a, b), a + b, math::copysign<float>(half, a));
@@ -126,7 +127,7 @@ struct Atan2Backward {
     }
 };
 
-// sqrt(a^2 + b^2), the operands scaled where their squares would leave the range. Infinite if either operand is.
+// sqrt(a^2 + b^2); operands are scaled if their squares would leave the range. Infinite if either operand is.
 template <class T>
 struct Hypot {
     using C = compute_t<T>;

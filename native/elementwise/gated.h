@@ -1,4 +1,4 @@
-// Gated activations: the second half of x along an axis gates the first.
+// Gated linear units: y = a f(b), where a and b are the halves of x along an axis.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ inline Status require_split_axis(int32_t split_dim, int32_t rank) {
     return Status::kOk;
 }
 
-// Of halves whose elements have `size` bytes.
+// `size` is that of an element in bytes.
 inline Status require_half_offset(const char* name, int64_t offset, size_t size) {
     const int64_t most = kMostBytes / static_cast<int64_t>(size);
     if (offset > most || offset < -most)

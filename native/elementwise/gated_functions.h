@@ -1,8 +1,8 @@
-// a f(b) for the gates f of gated linear units, and the gradients: da = f(b) dy, db = a f'(b) dy.
+// a f(b) for the gates f of gated linear units, with gradients da = f(b) dy, db = a f'(b) dy.
 //
-// Where b is so far below 0 that f(b) may leave the range before its products do, f and f' are factors of e^b, or of
-// e^(-b^2 / 2), next to which nothing counts; the products are then made of mantissas and exponents. f16 has no need of it:
-// f32 holds its products.
+// For b so far below 0 that f(b) may leave the range before its products do, f and f' are multiples of e^b, or of
+// e^(-b^2 / 2), beside which nothing else counts; products are then formed from mantissas and exponents. f16 does not
+// need this: f32 holds its products.
 #pragma once
 
 #include <type_traits>
@@ -20,13 +20,13 @@ namespace bk::op {
 template <class T>
 constexpr bool kHasFarGates = !std::is_same_v<T, f16>;
 
-// Powers of two: the smallest that is left to the plain products, and one that vanishes from every product.
+// Exponents: the smallest for which plain products serve, and one at which every product vanishes.
 template <class C>
 constexpr double kLeastNear = std::is_same_v<C, double> ? -900 : -100;
 template <class C>
 constexpr double kLeastFar = std::is_same_v<C, double> ? -3200 : -450;
 
-// e^x or another power of 2, as the value where that is within kLeastNear, and always as (1 + t) 2^n with the value's t.
+// e^x, or another power of 2: `value` if the exponent is above kLeastNear, and always (1 + t) 2^n with value's t.
 template <class T>
 struct GatePower {
     using C = compute_t<T>;
@@ -34,9 +34,9 @@ struct GatePower {
     ScaledExp<T> value;
     Int n;
 
-    // Of 2^(k (x + rest)).
-    template <class... Rest>
-    static BK_HD GatePower of(Pair<T> k, C x, Rest... rest) {
+    // 2^(k (x + low)).
+    template <class... Low>
+    static BK_HD GatePower of(Pair<T> k, C x, Low... low) {
         constexpr C kShift = PowerRange<C>::shift;
         const C shifted = math::fma(x, k.high, kShift);
         const Int n = bit_cast<Int>(shifted) - bit_cast<Int>(kShift);
@@ -45,22 +45,23 @@ struct GatePower {
         } else if constexpr (std::is_same_v<T, bf16>) {
             const C mantissa = math::exp2<T>(math::fma(x, k.high, kShift - shifted));
             const C power = bit_cast<float>(bit_cast<uint32_t>(shifted) << 23);
-            const C near = kRareIsBranch ? math::exp2<T>(x * k.high) : mantissa * power;  // there it needs nothing else
+            const C near = kRareIsBranch ? math::exp2<T>(x * k.high) : mantissa * power;  // enough in a rare branch
             return {{single<T>(near), C(1), power, mantissa - C(1)}, n};
         } else {
-            return {shifted_power<T>(k, kShift, C(1), x, rest...), n};
+            return {shifted_power<T>(k, kShift, C(1), x, low...), n};
         }
     }
 
-    // The power times factor u, for n of at most kLeastNear and a factor within [2^-8, 2^12]. The power goes in parts that
-    // are normal: a part that takes u out of the normal numbers leaves others that take it to 0.
+    // power * factor * u for n <= kLeastNear and factor in [2^-8, 2^12]. The power is applied as normal factors; if one
+    // makes u subnormal, the others take it to 0.
     BK_HD C product(C factor, C u) const {
         constexpr Int kVanishing = 7 * FloatFormat<C>::bias / 3;
         const Int bounded = n < -kVanishing ? -kVanishing : n, quarter = bounded >> 2;
-        const C part = integral_power_of_two<C>(quarter);
-        return u * part * part * ((C(1) + value.t) * factor) * part * integral_power_of_two<C>(bounded - 3 * quarter);
+        const C quarter_power = integral_power_of_two<C>(quarter);
+        return u * quarter_power * quarter_power * ((C(1) + value.t) * factor) * quarter_power *
+               integral_power_of_two<C>(bounded - 3 * quarter);
     }
-    // The power times factor u v.
+    // power * factor * u * v.
     BK_HD C product(C factor, C u, C v) const {
         const Split<C> f = split(u), g = split(v);
         return scale((C(1) + value.t) * factor * f.mantissa * g.mantissa, n + f.exponent + g.exponent);
@@ -72,7 +73,7 @@ BK_HD Pack<C, C> select_pack(bool condition, const Pack<C, C>& a, const Pack<C, 
     return pack(math::select(condition, get<0>(a), get<0>(b)), math::select(condition, get<1>(a), get<1>(b)));
 }
 
-// a dy f is first second f for any |f| below 1 or near it, without a step out of the range that the result is in.
+// a dy f = first * second * f for |f| up to about 1; no intermediate leaves the range that holds the result.
 template <class T>
 struct TwoFactors {
     using C = compute_t<T>;
@@ -81,13 +82,13 @@ struct TwoFactors {
     static BK_HD TwoFactors of(C a, C dy) {
         if constexpr (!kHasFarGates<T>) return {a, dy};
         const C x = math::fabs<T>(a), y = math::fabs<T>(dy);
-        const bool apart = (x > C(1)) != (y > C(1)), larger = x > y;
-        return {math::select(apart, a * dy, math::select(larger, a, dy)),
-                math::select(apart, C(1), math::select(larger, dy, a))};
+        const bool are_opposite = (x > C(1)) != (y > C(1)), larger = x > y;
+        return {math::select(are_opposite, a * dy, math::select(larger, a, dy)),
+                math::select(are_opposite, C(1), math::select(larger, dy, a))};
     }
 };
 
-// e^-|b|; where b is far below 0, as GatePower's products take it.
+// e^-|b|; GatePower form if b is far below 0.
 template <class T>
 struct GateDecay {
     using C = compute_t<T>;
@@ -98,7 +99,7 @@ struct GateDecay {
     BK_HD explicit GateDecay(C b_, bool both = false)
         : b(b_), z(math::min(bound(b_, both), math::fabs<T>(b_))), power(GatePower<T>::of(kLog2E<T>, -z)) {}
     BK_HD bool far() const { return kHasFarGates<T> && b < -kNear; }
-    // Below, the power is to be had for negative b, and for positive ones if `both`.
+    // Bound below which the power is needed for negative b, and for positive b if `both`.
     static BK_HD C bound(C b, bool both) {
         return kHasFarGates<T> ? math::select((b < C(0)) | both, kFar, kNear) : C(-kLeastExponent<T>);
     }
@@ -118,7 +119,7 @@ struct Glu {
     }
 };
 
-// sigmoid' = s (1 - s) = e / (1 + e)^2 with e = exp(-|b|), which vanishes on both sides of 0
+// sigmoid' = s (1 - s) = e / (1 + e)^2 with e = exp(-|b|), which vanishes on both sides of 0.
 template <class T>
 struct GluBackward {
     using C = compute_t<T>;
@@ -153,7 +154,7 @@ struct RegluBackward {
     }
 };
 
-// factor silu(b): of b and the factor the one that silu does not shrink, if there is one, comes last.
+// factor * silu(b): whichever of b and factor silu does not shrink comes last.
 template <class T>
 BK_HD compute_t<T> silu_times(compute_t<T> factor, const GateDecay<T>& d) {
     using C = compute_t<T>;
@@ -191,8 +192,8 @@ private:
     }
 };
 
-// exp(-b^2 / 2), and the asymptotic series that holds where b is far below 0 (Abramowitz and Stegun 26.2.12):
-// Phi(-z) = phi(z) s / z with s = 1 - w + 3 w^2 - 15 w^3 + ... and w = 1 / z^2.
+// exp(-b^2 / 2) and the asymptotic series for b far below 0 (Abramowitz and Stegun 26.2.12): Phi(-z) = phi(z) s / z, s
+// = 1 - w + 3 w^2 - 15 w^3 + ..., w = 1 / z^2.
 template <class T>
 struct GateNormal {
     using C = compute_t<T>;
@@ -209,7 +210,7 @@ struct GateNormal {
         power = GatePower<T>::of(NormalTail<T>::kExponent, square, math::fma(normal.z, normal.z, -square));
     }
     BK_HD bool far() const { return kHasFarGates<T> && b < -kNear; }
-    // What gelu(b) and its derivative are exp(-b^2 / 2) times there; 0 for b = -infinity.
+    // gelu(b) and its derivative divided by exp(-b^2 / 2); 0 for b = -infinity.
     BK_HD Pack<C, C> far_factors() const {
         constexpr C kDensity = C(0.3989422804014327);  // phi(0)
         const C inverse = math::reciprocal<T>(normal.z), w = inverse * inverse;

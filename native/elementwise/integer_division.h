@@ -1,4 +1,4 @@
-// Division and powers of integers. A division by 0 gives 0 (quotients and remainders alike), overflow wraps.
+// Integer division and powers. Division by 0 gives 0 (remainders included), overflow wraps.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ BK_HD T integer_remainder(T a, T b) {
     return b == 0 ? T(0) : wrapping_subtract(a, wrapping_multiply(integer_quotient(a, b), b));
 }
 
-// Whether the remainder of a truncating division is on the other side of 0 than the divisor.
+// Whether the remainder of truncating division has the opposite sign of the divisor.
 template <class T>
 BK_HD bool truncated_upwards(T remainder, T b) {
     if constexpr (std::is_signed_v<T>)
@@ -52,7 +52,7 @@ struct IntegerPow {
     }
 };
 
-// power.h has it for floats.
+// The float version is in power.h.
 template <class T>
 struct Pow;
 template <>

@@ -11,7 +11,7 @@ namespace bk {
 template <class C>
 struct LerpFunctor {
     C weight;
-    // A branch that is the same for all elements leaves the loop.
+    // The condition is the same for all elements, so compilers hoist the branch out of the loop.
     BK_HD C operator()(C a, C b) const { return weight < C(0.5) ? a + weight * (b - a) : b - (b - a) * (C(1) - weight); }
 };
 

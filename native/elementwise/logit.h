@@ -10,19 +10,20 @@
 
 namespace bk::op {
 
-// ln(x / (1 - x)) in f32, n ln 2 + ln(1 + f): the quotient is 2^n (1 + f) with f from -1/3 to 1/3, so that f is
-// (x 2^-n - (1 - x)) / (1 - x), the numerator rounded once. Small x are lifted; beside their 2^-n a 1 does not count.
+// ln(x / (1 - x)) = n ln 2 + ln(1 + f) in f32: the quotient is 2^n (1 + f) with f in [-1/3, 1/3], so f = (x 2^-n - (1 -
+// x)) / (1 - x) with a numerator that is rounded once. Small x are lifted; 1 vanishes beside their 2^-n.
 BK_HD float logit(float x) {
     const bool small = x < 0x1p-60f;
-    const float lifted = x * math::select(small, 0x1p32f, 1.0f), other = 1.0f - x;
-    const float reciprocal = math::reciprocal<float>(other);
+    const float lifted = x * math::select(small, 0x1p32f, 1.0f), complement = 1.0f - x;
+    const float reciprocal = math::reciprocal<float>(complement);
     const uint32_t exponent = (bit_cast<uint32_t>(lifted * reciprocal) - 0x3f2aaaab) & 0xff800000;
     const float inverse = bit_cast<float>(0x3f800000 - exponent);
-    const bool above = x >= 0.5f;  // where 1 - x is exact
-    const float numerator = math::fma(lifted, math::select(above, inverse, 1.0f + inverse), math::select(above, -other, -1.0f));
+    const bool above = x >= 0.5f;  // 1 - x is exact
+    const float numerator =
+        math::fma(lifted, math::select(above, inverse, 1.0f + inverse), math::select(above, -complement, -1.0f));
     const float q = math::product(numerator, reciprocal);
-    const float rest = math::fma(-q, (1.0f - other) - x, math::fma(-q, other, numerator));
-    const float f = math::fma(rest, reciprocal, q);
+    const float residual = math::fma(-q, (1.0f - complement) - x, math::fma(-q, complement, numerator));
+    const float f = math::fma(residual, reciprocal, q);
     const float p = polynomial(f, -0.5, 0.33333215946, -0.24999797687, 0.20010407562, -0.16680486556, 0.14005845423,
                                -0.12184270987, 0.13984543794, -0.12891649893);
     const float n = math::fma(static_cast<float>(static_cast<int32_t>(exponent)), 0x1p-23f, math::select(small, -32.0f, 0.0f));
@@ -31,8 +32,8 @@ BK_HD float logit(float x) {
     return math::select((x > 0.0f) & (x < 1.0f), y, limit);
 }
 
-// ln(x / (1 - x)) of x, or for p0 > 0 of min(max(x, p0), 1 - p0); but for f32, between 1/3 and 2/3 it is computed as
-// 2 artanh(2 x - 1), whose argument is exact.
+// ln(x / (1 - x)), for p0 > 0 of min(max(x, p0), 1 - p0). Between 1/3 and 2/3, except in f32, it is 2 artanh(2 x - 1),
+// whose argument is exact.
 template <class T>
 struct Logit {
     using C = compute_t<T>;
@@ -62,14 +63,14 @@ struct LogitBackward {
         const bool outside = (p0 > C(0)) & ((x < p0) | (x > C(1) - p0));
         C dx;
         if constexpr (math::kIsHalf<T>) {
-            // A number whose reciprocal is beyond f32 is scaled.
+            // x is scaled if its reciprocal is beyond f32.
             const C scale = math::select(math::fabs<T>(x) < C(0x1p-64), C(0x1p64), C(1));
             dx = dy * math::reciprocal<T>(C(1) - x) * math::reciprocal<T>(x * scale) * scale;
         } else {
-            // The smaller factor first, so that no quotient is subnormal before its time.
-            const C other = C(1) - x;
-            const bool x_first = math::fabs<T>(x) < math::fabs<T>(other);
-            dx = dy / math::select(x_first, x, other) / math::select(x_first, other, x);
+            // The smaller factor first, so that no intermediate quotient is subnormal.
+            const C complement = C(1) - x;
+            const bool x_first = math::fabs<T>(x) < math::fabs<T>(complement);
+            dx = dy / math::select(x_first, x, complement) / math::select(x_first, complement, x);
         }
         return math::select(outside, C(0), dx);
     }

@@ -1,9 +1,8 @@
-// gelu, x Phi(x), with Phi the distribution of the standard normal variable and phi its density, and its gradient.
+// gelu(x) = x Phi(x) and its gradient; Phi and phi are the standard normal distribution and density.
 //
-// With z = |x| the tail is Phi(-z) = exp(-z^2 / 2) R(z), R(z) = erfcx(z / sqrt 2) / 2, and the derivative of gelu at -z is
-// Phi(-z) - z phi(z) = exp(-z^2 / 2) S(z), S(z) = (root - z) V(z): nothing cancels anywhere. The 16-bit types take R = P / Q
-// and V = M / Q with positive coefficients, the others R = W(u) / (z + a) and V(u), u = (z - a) / (z + a) with a = 3 or near
-// it.
+// With z = |x| the tail is Phi(-z) = exp(-z^2 / 2) R(z), R(z) = erfcx(z / sqrt 2) / 2, and gelu'(-z) = Phi(-z) - z
+// phi(z) = exp(-z^2 / 2) S(z), S(z) = (root - z) V(z): nothing cancels. 16-bit types use R = P / Q and V = M / Q with
+// positive coefficients, others R = W(u) / (z + a) and V(u), u = (z - a) / (z + a), a about 3.
 #pragma once
 
 #include <type_traits>
@@ -19,16 +18,16 @@ template <class T>
 struct NormalTail {
     using C = compute_t<T>;
 
-    // Beyond this z exp(-z^2 / 2) is 0.
+    // exp(-z^2 / 2) is 0 above this z.
     static constexpr double kCap = std::is_same_v<C, double> ? 46.125 : 16.1875;
 
-    // Of f32: such that the first coefficients of W and V are rounded to f32 by next to nothing.
+    // f32: chosen so that rounding the first coefficients of W and V to f32 costs next to nothing.
     static constexpr C kPole = std::is_same_v<C, double> ? C(3) : C(3.28857421875);
 
     static constexpr Pair<T> kExponent = constant<T>(-0.7213475204444817, -1.0177636870465517e-17);  // -log2(e) / 2
 
     C z;
-    C factor;  // of the 16-bit types 1 / Q(z), else z / (z + a)
+    C factor;  // 1 / Q(z) for 16-bit types, else z / (z + a)
     C u;
 
     static BK_HD NormalTail of(C x, C cap = C(kCap)) {
@@ -37,12 +36,12 @@ struct NormalTail {
             const C q = polynomial(z, 1, 1.52532415, 0.958283863, 0.301973854, 0.0433407297);
             return NormalTail{z, math::reciprocal<T>(q), C(0)};
         } else {
-            // z / (z + a), on whose error that of z R(z) depends least, and least of all for large z, where that of the
-            // remainder shows; z + a need not be exact.
+            // z / (z + a): the error of z R(z) depends least on this form's, above all for large z, where the
+            // residual's shows; z + a need not be exact.
             const C t = math::reciprocal<T>(z + kPole);
             const C q = z * t;
-            const C part = math::fma(math::fma(-q, z, math::fma(-q, kPole, z)), t, q);
-            return NormalTail{z, part, math::fma(C(2), part, C(-1))};
+            const C ratio = math::fma(math::fma(-q, z, math::fma(-q, kPole, z)), t, q);
+            return NormalTail{z, ratio, math::fma(C(2), ratio, C(-1))};
         }
     }
 
@@ -71,7 +70,7 @@ struct NormalTail {
 
     // S(z)
     BK_HD Pair<T> slope() const {
-        // In f32 the first part is so short that the distance to it is exact for z from 1/2 to 8.
+        // f32: the root's high constant has few bits, so that the distance to it is exact for z in [1/2, 8].
         constexpr Pair<T> root = std::is_same_v<T, float> ? Pair<T>{C(0x1.80eadp-1), C(4.74901953168329e-8)}
                                                           : constant<T>(0.7517915246935645, -1.4956759177009883e-17);
         const Pair<T> distance = distance_to<T>(root, z);
@@ -95,7 +94,7 @@ struct NormalTail {
         }
     }
 
-    // exp(-z^2 / 2), with what the rounding of z^2 left out where z^2 is not exact; as scaled_power or lifted_power.
+    // exp(-z^2 / 2), corrected for the rounding of z^2; as scaled_power or lifted_power.
     template <bool kIsLifted = false>
     BK_HD ScaledExp<T> density() const {
         const C square = math::product(z, z);
@@ -108,7 +107,7 @@ struct NormalTail {
     }
 };
 
-// factor gelu(x), of a power that is no subnormal number, of scale 1.
+// factor * gelu(x), for a normal power (scale 1).
 template <class T>
 BK_HD compute_t<T> gelu_times(compute_t<T> factor, compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
     using C = compute_t<T>;
@@ -116,11 +115,11 @@ BK_HD compute_t<T> gelu_times(compute_t<T> factor, compute_t<T> x, const NormalT
     const C tail = carried_times_exp<T>(normal.tail(), e);
     const C y = factor * math::select(negative, -tail, x - tail);
     if constexpr (std::is_same_v<T, f16>) return y;
-    // Half of a small x, which in itself may lose digits.
+    // x / 2 for small x, since x itself may lose digits.
     return math::select(normal.z < C(0x1p-60), factor * C(0.5) * x, y);
 }
 
-// The derivative of gelu, but for the scale where x is negative: g at -z gives 1 - g at z.
+// gelu'(x) without the scale for negative x; gelu'(z) = 1 - gelu'(-z).
 template <class T>
 BK_HD compute_t<T> gelu_slope(compute_t<T> x, const NormalTail<T>& normal, const ScaledExp<T>& e) {
     using C = compute_t<T>;
@@ -135,7 +134,7 @@ struct Gelu {
         const auto normal = NormalTail<T>::of(x);
         const ScaledExp<T> e = normal.template density<kLifted>();
         const C tail = carried_times_exp<T>(normal.tail(), e);
-        // By the sign bit: of x < 0 ? -0 : x clang 14 makes x <= 0 ? -0 : x.
+        // The sign bit decides: clang 14 compiles x < 0 ? -0 : x as x <= 0 ? -0 : x.
         const bool negative = bit_cast<std::make_signed_t<bits_t<C>>>(x) < 0;
         return math::fma(-tail, e.scale, math::select(negative, C(-0.0), x));
     }

@@ -1,4 +1,4 @@
-// Powers, with their gradients: a^b of two operands (Pow), x^p0 (Powf), and x^n for an integer n (Powi).
+// Powers and their gradients: a^b of two operands (Pow), x^p0 (Powf), x^n for an integer n (Powi).
 #pragma once
 
 #include <cmath>
@@ -14,21 +14,21 @@
 
 namespace bk::op {
 
-// Where f32 is computed in f64, whose range holds every product here.
+// Whether f32 is computed in f64, whose range holds every product here.
 template <class T>
 constexpr bool kPowersInF64 = std::is_same_v<T, float> && kDoubleIsCheap;
 
-// log2 |x| but for 0.09, or a fifth of it for a subnormal number: 2^k (1 + f) gives k + f.
+// log2 |x| within 0.09, or within a fifth of it for subnormals: 2^k (1 + f) gives k + f.
 template <class C>
 BK_HD C linear_log2(C x) {
     const auto bits = bit_cast<bits_t<C>>(math::fabs<C>(x));
-    if constexpr (std::is_same_v<C, double>)  // as the digits after the integer 3/2 2^52
+    if constexpr (std::is_same_v<C, double>)  // the digits that follow the integer 3/2 2^52
         return (bit_cast<double>((bits >> 11) + (0x4338000000000000u - (uint64_t{1023} << 41))) - 0x1.8p52) * 0x1p-41;
     else
         return static_cast<float>(static_cast<int32_t>(bits) - 0x3f800000) * 0x1p-23f;
 }
 
-// log2 x for x >= 0 but for a twelfth of it, or a fifth: f (1 - f) / 3 more.
+// log2 x for x >= 0 within a twelfth, or a fifth: linear_log2 plus f (1 - f) / 3.
 template <class C>
 BK_HD C rough_log2(C x) {
     const C linear = linear_log2(x), f = linear - math::floor<C>(linear);
@@ -41,36 +41,36 @@ BK_HD C rough_log2(C x) {
     }
 }
 
-// A product whose factors have such logarithms of this sum in all stays in the range on every way to it.
+// A product stays in range, in any order, if the |log2| of its factors sum to at most this.
 template <class C>
 constexpr C kPlain = sizeof(C) == 8 ? C(940) : C(105);
 
-// x^e, as the square root or the fourth root of |x|^e where that may leave the range.
+// x^e, as the square root or fourth root of |x|^e if that might leave the range.
 template <class T>
 struct RootedPower {
     using C = compute_t<T>;
     C base;  // x or |x|
     C root;
-    C size;  // the logarithm of |x|^e, roughly
+    C size;  // |log2| of |x|^e, roughly
     bool far, farther;
-    bool within;  // neither 0 nor infinite but by rounding
+    bool within;  // finite and nonzero except for rounding
 
     static BK_HD RootedPower of(C x, C e) {
         const C magnitude = math::fabs<C>(x), size = math::fabs<C>(e * rough_log2(magnitude));
         const bool far = !(size < kPlain<C>), farther = !(size < 2 * kPlain<C>);
-        const C part = math::select(far, math::select(farther, C(0.25), C(0.5)), C(1));
+        const C fraction_of_exponent = math::select(far, math::select(farther, C(0.25), C(0.5)), C(1));
         const C base = math::select(far, magnitude, x);
         const bool within = (magnitude > C(0)) & (magnitude < C(INFINITY)) & (math::fabs<C>(e) < C(INFINITY));
-        return {base, math::pow<T>(base, e * part), size, far, farther, within};
+        return {base, math::pow<T>(base, e * fraction_of_exponent), size, far, farther, within};
     }
 };
 
-// y u v by mantissas and exponents, times w or over it.
+// y u v by mantissas and exponents, times w or divided by it.
 template <class T>
 BK_HD compute_t<T> ranged_product(const RootedPower<T>& y, compute_t<T> u, compute_t<T> v, compute_t<T> w, bool divide) {
     using C = compute_t<T>;
     using Int = typename FloatFormat<C>::Int;
-    constexpr Int kFar = 8 * FloatFormat<C>::bias;  // beyond the range whatever the other factors
+    constexpr Int kFar = 8 * FloatFormat<C>::bias;  // out of range whatever the other factors
     const Split<C> root = split(y.root), f = split(u), g = split(v), h = split(w);
     const bool lost = y.far & y.within & ((y.root == C(0)) | (y.root == C(INFINITY)));
     const C square = math::select(y.far, root.mantissa * root.mantissa, root.mantissa);
@@ -82,7 +82,7 @@ BK_HD compute_t<T> ranged_product(const RootedPower<T>& y, compute_t<T> u, compu
     return scale(product * math::select(divide, C(1), h.mantissa) / math::select(divide, h.mantissa, C(1)), exponent);
 }
 
-// y u v, times w or over it: as it stands where that keeps to the range. `sign` is what x^e has over |x|^e.
+// y u v, times w or divided by it: directly if in range. `sign` is x^e / |x|^e.
 template <class T>
 BK_HD compute_t<T> power_product(const RootedPower<T>& y, compute_t<T> sign, compute_t<T> u, compute_t<T> v, compute_t<T> w,
                                  bool divide) {
@@ -95,37 +95,37 @@ BK_HD compute_t<T> power_product(const RootedPower<T>& y, compute_t<T> sign, com
     return kRareIsBranch ? ranged : math::select(plain, product, ranged);
 }
 
-// The power y of an x and an exponent in f64, for a product with other numbers of f32 whose result is one.
+// Clamps the f64 power of a finite nonzero x, for a product with f32 numbers that is rounded to f32.
 BK_HD double bounded_power(double y, bool within) {
     const double bounded = math::min(0x1p1000, math::max(0x1p-1000, y));
     return math::select(within, bounded, y);
 }
 
 template <class C>
-BK_HD bool is_whole(C x) {
+BK_HD bool is_integer(C x) {
     return math::trunc<C>(x) == x;
 }
 
-// Of a whole number.
+// x is an integer.
 template <class C>
 BK_HD bool is_odd(C x) {
     return math::floor<C>(C(0.5) * x) != C(0.5) * x;
 }
 
-// What x^(p - 1) is |x|^(p - 1) times: a sign, or NaN. Of 0 and infinity p - 1 decides as it is rounded, of other x exactly.
+// x^(p - 1) / |x|^(p - 1): a sign, or NaN. For x = 0 or infinite the rounded p - 1 decides, otherwise the exact one.
 template <class T>
 BK_HD compute_t<T> slope_sign(compute_t<T> x, compute_t<T> p) {
     using C = compute_t<T>;
     const C magnitude = math::fabs<T>(x);
     const bool end = (magnitude == C(0)) | (magnitude == C(INFINITY)) | (math::fabs<T>(p) == C(INFINITY));
     const C e = math::select(end, p - C(1), p);
-    const C turned = math::select(is_odd(e) == end, math::copysign<T>(C(1), x), C(1));
+    const C odd_sign = math::select(is_odd(e) == end, math::copysign<T>(C(1), x), C(1));
     const C fraction = math::select(end | !(x < C(0)), C(1), C(NAN));
-    return math::select(is_whole(e), turned, fraction);
+    return math::select(is_integer(e), odd_sign, fraction);
 }
 
-// p x^(p - 1) dy. The power is x^(p - 2) x from p = 2 on and x^(p - 1) from p = 1/2; both differences are exact up to 2^23.
-// Elsewhere it is x^p / x; but of 0 and infinity always x^(p - 1).
+// p x^(p - 1) dy. The power is x^(p - 2) x for p >= 2 and x^(p - 1) for p >= 1/2; both differences are exact up to
+// 2^23. Otherwise it is x^p / x, but always x^(p - 1) for x = 0 or infinite.
 template <class T>
 BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy) {
     using C = compute_t<T>;
@@ -145,23 +145,23 @@ BK_HD compute_t<T> power_slope(compute_t<T> x, compute_t<T> p, compute_t<T> dy) 
     return math::select(p == C(0), C(0), dx);
 }
 
-// y u v of the 16-bit types. Of f16 it fits in f32; for bf16 exponents are added apart.
+// y u v for 16-bit types: f16 fits f32; bf16 adds exponents separately.
 template <class T>
 BK_HD float half_product(math::HalfPower y, float u, float v) {
-    constexpr float kFar = std::is_same_v<T, f16> ? 100 : 1000;           // beyond the range whatever the finite other factors
-    const float bounded = math::min(math::max(y.exponent, -kFar), kFar);  // of NaN -kFar: a number that an integer can hold
+    constexpr float kFar = std::is_same_v<T, f16> ? 100 : 1000;           // out of range for any finite factors
+    const float bounded = math::min(math::max(y.exponent, -kFar), kFar);  // NaN becomes -kFar
     const float exponent = math::select(math::fabs<T>(y.exponent) < INFINITY, bounded, y.exponent);
     if constexpr (std::is_same_v<T, f16>) {
-        return y.factor * math::exp2<T>(exponent) * u * v;
+        return y.sign * math::exp2<T>(exponent) * u * v;
     } else {
         const Split<float> g = split(u), h = split(v);
         const float n = math::rint<T>(bounded);
-        const float mantissa = y.factor * math::exp2<T>(exponent - n) * g.mantissa * h.mantissa;
+        const float mantissa = y.sign * math::exp2<T>(exponent - n) * g.mantissa * h.mantissa;
         return scale(mantissa, g.exponent + h.exponent + static_cast<int32_t>(n));
     }
 }
 
-// power_slope of the 16-bit types, given log2 |x|.
+// power_slope for 16-bit types, given log2 |x|.
 template <class T>
 BK_HD float half_power_slope(float x, float log2_x, float p, float dy) {
     const float dx = half_product<T>(math::half_power<T, 1>(x, log2_x, p), p, dy);
@@ -191,7 +191,7 @@ struct PowBackward {
     }
 
 private:
-    // a < 0 has no logarithm; of the power of -0 the sign counts.
+    // a < 0 has no logarithm; the power of -0 contributes its sign.
     static BK_HD C exponent_slope(C a, C b, C dy) {
         if constexpr (kPowersInF64<T>) {
             const bool within = (a > C(0)) & (a < C(INFINITY)) & (math::fabs<T>(b) < C(INFINITY));
@@ -201,8 +201,8 @@ private:
         } else {
             const auto y = RootedPower<T>::of(a, b);
             const C log = math::log<T>(a);
-            const bool whole = is_whole(b);
-            const C sign = math::select(whole & is_odd(b), math::copysign<T>(C(1), a), C(1));
+            const bool b_is_integer = is_integer(b);
+            const C sign = math::select(b_is_integer & is_odd(b), math::copysign<T>(C(1), a), C(1));
             return without_limit(a, b, log, y.root == C(0), power_product<T>(y, sign, dy, log, C(1), false));
         }
     }
@@ -232,21 +232,20 @@ struct PowfBackward {
     }
 };
 
-// |n| as its rounding to C and the rest r, by which x^n is |x|^exponent x^r. From the bound on every power is 0, 1 or infinite.
+// |n| rounded to C, and the residual r: x^n = |x|^exponent x^r. From `bound` on every power is 0, 1 or infinite.
 template <class C>
 struct IntegerExponent {
-    C exponent, rest;
+    C exponent, residual;
     BK_HD explicit IntegerExponent(int64_t n) {
         constexpr int64_t kBound = INT64_MAX - ((int64_t{1} << 39) - 1);
         const int64_t bounded = n > kBound ? kBound : n < -kBound ? -kBound : n;
         exponent = static_cast<C>(bounded);
-        rest = static_cast<C>(bounded - static_cast<int64_t>(exponent));
+        residual = static_cast<C>(bounded - static_cast<int64_t>(exponent));
     }
-    // x^r for x >= 0: 1 + a + a^2 / 2 with a = r ln x, since x is so near 1 where r is not 0 and the power not beyond the
-    // range.
+    // x^r for x >= 0: 1 + a + a^2 / 2 with a = r ln x; if r is not 0 and the power is in range, x is that near 1.
     BK_HD C correction(C x) const {
         const C u = x - C(1);
-        const C log = rest * math::select(math::fabs<C>(u) < C(0x1p-10), u - C(0.5) * u * u, C(0));
+        const C log = residual * math::select(math::fabs<C>(u) < C(0x1p-10), u - C(0.5) * u * u, C(0));
         const C a = math::select(math::fabs<C>(log) < C(0.5), log, C(0));
         return C(1) + (a + C(0.5) * a * a);
     }
@@ -255,17 +254,17 @@ struct IntegerExponent {
 template <class T>
 BK_HD compute_t<T> integer_power(compute_t<T> x, int64_t n, bool odd) {
     using C = compute_t<T>;
-    if (kRareIsBranch && n == 3) return x * x * x;  // two products, of which neither leaves the range before the power does
+    if (kRareIsBranch && n == 3) return x * x * x;  // two products; neither leaves the range before the power does
     const IntegerExponent<C> e(n);
     const C magnitude = math::fabs<T>(x);
     const C y = math::pow<T>(magnitude, e.exponent) * e.correction(magnitude);
-    // For odd n the bounds, 0 and infinity, have the sign of x too.
+    // For odd n the bounds, 0 and infinity, take the sign of x.
     const C signed_y = math::select(odd, math::copysign<T>(y, x), y);
     const C square = math::select(n == 2, x * x, signed_y);
     return math::select(n == 0, C(1), math::select(n == 1, x, square));
 }
 
-// The integer part of p, the nearest bound where int64_t has no such number, 0 for NaN.
+// Integer part of p; clamped to int64_t's range, 0 for NaN.
 inline int64_t integer_exponent(double p) {
     if (!(p > -0x1p63)) return p == p ? INT64_MIN : 0;
     return p < 0x1p63 ? static_cast<int64_t>(p) : INT64_MAX;

@@ -29,7 +29,7 @@ struct PreluBackward {
 
 }  // namespace op
 
-// Elements of x as [numel / (extent * stride), extent, stride]; weight moves along the middle axis.
+// x viewed as [numel / (extent * stride), extent, stride]; weight varies along the middle axis.
 struct Channels {
     int64_t numel, stride;
     int32_t extent, scalar_weight;
@@ -50,7 +50,7 @@ struct Channels {
         return Status::kOk;
     }
 
-    // A dense operand, or one like weight.
+    // Strides of each operand: dense like x, or like weight.
     template <int Operands>
     Layout<Operands> layout(const bool (&dense)[Operands]) const {
         const bool one = scalar_weight != 0;
@@ -90,7 +90,7 @@ struct PreluBackward {
     int32_t channel_extent;
     int32_t scalar_weight;
 
-    Work work() const { return numel == 0 ? Work::kZeros : Work::kAll; }  // dweight has elements
+    Work work() const { return numel == 0 ? Work::kZeros : Work::kAll; }  // an empty dx leaves dweight to be zeroed
     Status check() const { return channels().check(); }
     size_t workspace_size() const { return pointwise_sums_workspace(layout(), Inputs<T, T, T>{}, Outputs<T, T>{}); }
     Status run(const T* dy, const T* x, const T* weight, T* dx, T* dweight, const Launch& launch) const {

@@ -19,7 +19,7 @@ struct ReluBackward {
     BK_HD C operator()(C dy, C x) const { return math::select(x > C(0), dy, C(0)); }
 };
 
-// 0 for x < 0, else x; NaN stays.
+// 0 for x < 0, else x; NaN passes.
 template <class T>
 struct ReluPropagating {
     using C = compute_t<T>;
@@ -60,7 +60,7 @@ struct HardtanhBackward {
     BK_HD C operator()(C dy, C x) const { return math::select((x > p0) & (x < p1), dy, C(0)); }
 };
 
-// A sixth of x: the quotient rounded once, but for the 16-bit types, whose own rounding hides the product's error.
+// x / 6, rounded once except for 16-bit types, whose own rounding hides the product's error.
 template <class T>
 BK_HD compute_t<T> sixth(compute_t<T> x) {
     using C = compute_t<T>;
@@ -83,7 +83,7 @@ struct HardsigmoidBackward {
     BK_HD C operator()(C dy, C x) const { return math::select((x > C(-3)) & (x < C(3)), sixth<T>(dy), C(0)); }
 };
 
-// x hardsigmoid(x); below -3 the argument is -3, so that -inf gives 0.
+// x hardsigmoid(x); clamped to -3 from below, so that -inf gives 0.
 template <class T>
 struct Hardswish {
     using C = compute_t<T>;
@@ -116,7 +116,7 @@ struct LeakyReluBackward {
     BK_HD C operator()(C dy, C x) const { return math::select(x > C(0), dy, p0 * dy); }
 };
 
-// x for |x| > p0, else +0; NaN stays.
+// x for |x| > p0, else +0; NaN passes.
 template <class T>
 struct Hardshrink {
     using C = compute_t<T>;
@@ -131,7 +131,7 @@ struct HardshrinkBackward {
     BK_HD C operator()(C dy, C x) const { return math::select(math::fabs<T>(x) > p0, dy, C(0)); }
 };
 
-// x - p0 for x > p0, x + p0 for x < -p0, else +0; NaN stays.
+// x - p0 for x > p0, x + p0 for x < -p0, else +0; NaN passes.
 template <class T>
 struct Softshrink {
     using C = compute_t<T>;
@@ -162,7 +162,7 @@ struct StepBackward {
     BK_HD C operator()(C, C) const { return C(0); }
 };
 
-// x for x > p0, else p1; NaN stays.
+// x for x > p0, else p1; NaN passes.
 template <class T>
 struct Threshold {
     using C = compute_t<T>;

@@ -1,8 +1,8 @@
-// Arithmetic on mantissas: products and quotients whose steps would overflow or underflow although the result does not.
+// Products and quotients by mantissa and exponent, for results in range whose intermediates would overflow or
+// underflow.
 //
-// x = mantissa 2^exponent; the mantissas are multiplied and divided, the exponents added, and `scale` puts the two together
-// with one rounding. Zeros, infinities and NaN are mantissas that no power of two changes; their exponents are smaller and
-// larger than all others.
+// x = mantissa 2^exponent: mantissas are multiplied and divided, exponents added, and `scale` combines them with one
+// rounding. Zeros, infinities and NaN are mantissas of their own, unchanged by powers of two.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +13,21 @@
 
 namespace bk::op {
 
-// Of the 16-bit types: a type whose range holds products of three numbers and of their reciprocals.
+// For 16-bit types: a type that holds products of three numbers and of their reciprocals.
 template <class T>
 using wide_t = std::conditional_t<std::is_same_v<T, f16>, float, double>;
 
 template <class C>
 struct FloatFormat {
     using Bits = bits_t<C>;
-    using Int = std::make_signed_t<Bits>;  // of the size of C, so that vectors of both have as many lanes
+    using Int = std::make_signed_t<Bits>;  // of C's size, so that vectors of both have as many lanes
     static constexpr int digits = std::numeric_limits<C>::digits - 1;
     static constexpr Int bias = std::numeric_limits<C>::max_exponent - 1;
     static constexpr C least_normal = std::numeric_limits<C>::min();
     static constexpr Bits exponent_mask = 2 * static_cast<Bits>(bias) + 1;
 };
 
-// 2^k for k that a normal number has as its exponent.
+// 2^k for the exponent k of a normal number.
 template <class C>
 BK_HD C integral_power_of_two(typename FloatFormat<C>::Int k) {
     using F = FloatFormat<C>;
@@ -36,7 +36,7 @@ BK_HD C integral_power_of_two(typename FloatFormat<C>::Int k) {
 
 template <class C>
 struct Split {
-    C mantissa;  // in [1, 2), with the sign; or 0, infinity, NaN
+    C mantissa;  // signed, magnitude in [1, 2); or 0, infinity, NaN
     typename FloatFormat<C>::Int exponent;
 };
 
@@ -56,11 +56,11 @@ BK_HD Split<C> split(C x) {
     return {math::select(special, normal, mantissa), exponent};
 }
 
-// mantissa 2^exponent, rounded once; the mantissa lies in [2^-24, 2^16] or is 0, infinity or NaN.
+// mantissa 2^exponent, rounded once; |mantissa| is in [2^-24, 2^16], or it is 0, infinity or NaN.
 template <class C>
 BK_HD C scale(C mantissa, typename FloatFormat<C>::Int exponent) {
     using Int = typename FloatFormat<C>::Int;
-    constexpr Int limit = 3 * FloatFormat<C>::bias / 2;  // beyond the range of results, and each half a normal number's
+    constexpr Int limit = 3 * FloatFormat<C>::bias / 2;  // out of range; each half is in the normal range
     exponent = exponent < -limit ? -limit : exponent;
     exponent = exponent > limit ? limit : exponent;
     const Int half = exponent >> 1;

@@ -1,5 +1,4 @@
-// The sign of floating-point numbers as a bit: functors of it alone take elements as bits, which rounds nothing and converts
-// none.
+// The sign bit of floats. Functors that use it alone take elements as bits, which avoids rounding and conversion.
 #pragma once
 
 #include <type_traits>

@@ -1,4 +1,4 @@
-// The error function, the Gamma function's logarithm and what is derived from them.
+// erf, erfc, erfinv, lgamma, digamma and their gradients.
 #pragma once
 
 #include <cmath>
@@ -11,7 +11,7 @@
 
 namespace bk::op {
 
-// Polynomial, coefficients from the highest power down. Written out, since GCC leaves loops of more than 16 steps alone.
+// Horner's rule, coefficients from the highest power down; recursive, since GCC does not unroll loops of over 16 steps.
 template <class C>
 BK_HD C horner(C, C last) {
     return last;
@@ -22,14 +22,14 @@ BK_HD C horner(C x, C first, C second, Rest... rest) {
     return horner<C>(x, first * x + second, rest...);
 }
 
-// factor e^(x^2) dy for kSign = 1, factor e^(-x^2) dy for -1. What x^2 loses by rounding would be many ulp of the power; it
-// is put right to first order, since it is at most 2^-17. Where the power leaves the range and the product need not, it is
-// taken of x^2 - 2 k ln 2, and the product gets 2^k twice; the difference is exact with a 2 k ln 2 of few bits.
+// factor e^(x^2) dy for kSign = 1, factor e^(-x^2) dy for -1. The rounding error of x^2, at most 2^-17, would be many
+// ulp of the power and is corrected to first order. If the power would leave the range but not the product, it is taken
+// of x^2 - 2 k ln 2 and the product is scaled by 2^k twice; the difference is exact since 2 k ln 2 has few bits.
 template <class T, int kSign>
 BK_HD compute_t<T> times_exp_square(compute_t<T> dy, compute_t<T> x, double factor) {
     using C = compute_t<T>;
     constexpr bool kDouble = sizeof(C) == 8;
-    constexpr C kMost = kDouble ? C(40) : C(16);  // beyond, the product is 0 or infinite for all dy
+    constexpr C kMost = kDouble ? C(40) : C(16);  // above this the product is 0 or infinite for every dy
     constexpr C kShift = kDouble ? C(0x1.7d3b1f7e6cc3cp+9) : C(0x1.9fe368p+6);  // 1100 ln 2 and 150 ln 2
     constexpr C kShiftLow = kDouble ? C(-4.2444621076449e-15) : C(6.679761714125848e-07);
     constexpr C kPower = kDouble ? (kSign > 0 ? C(0x1p550) : C(0x1p-550)) : (kSign > 0 ? C(0x1p75) : C(0x1p-75));
@@ -42,9 +42,9 @@ BK_HD compute_t<T> times_exp_square(compute_t<T> dy, compute_t<T> x, double fact
     const C first = C(factor), second = static_cast<C>(factor - double{first}) + first * (C(kSign) * lost);
     const C product = power * first;
     const C corrected = math::fma(power, first, power * second);
-    const C whole = math::select(math::fabs<T>(product) < C(INFINITY), corrected, product);
+    const C scaled_product = math::select(math::fabs<T>(product) < C(INFINITY), corrected, product);
     const C scale = math::select(large, kPower, C(1));
-    return dy * scale * whole * scale;
+    return dy * scale * scaled_product * scale;
 }
 
 template <class T>
@@ -71,8 +71,8 @@ struct ErfcBackward {
     BK_HD C operator()(C dy, C x) const { return times_exp_square<T, -1>(dy, x, -1.1283791670955126); }
 };
 
-// Of f64: erfinv(x) / x as polynomials in w = -ln(1 - x^2) for small w and in its root for large w (Giles 2010, "Approximating
-// the erfinv function"); minimax coefficients, relative error 5e-17.
+// f64: erfinv(x) / x as polynomials in w = -ln(1 - x^2) for small w and in sqrt(w) for large w (Giles 2010,
+// "Approximating the erfinv function"); minimax coefficients, relative error 5e-17.
 template <class T>
 struct Erfinv {
     using C = compute_t<T>;
@@ -118,15 +118,16 @@ struct ErfinvBackward {
     BK_HD C operator()(C dy, C y) const { return times_exp_square<T, 1>(dy, y, 0.8862269254527580); }
 };
 
-// --- The Gamma function ----------------------------------------------------------------------------------------------
-// Evaluated in f64 where that is cheap: the functions have zeros at irrational arguments, beside which, but for the positive
-// zero of psi, the terms of an f32 evaluation cancel. Its error remains within a few roundings of the terms.
+// --- The Gamma function ---------------------------------------------------------------------------------------
+//
+// Evaluated in f64 where that is cheap: near zeros at irrational arguments, other than psi's positive zero, the
+// summands of an f32 evaluation cancel. Its error remains within a few roundings of the summands.
 template <class T>
 constexpr bool kGammaInF64 = std::is_same_v<T, double> || (std::is_same_v<T, float> && kDoubleIsCheap);
 
-// Psi(z) for z >= 0 (and -0). From 10 on the asymptotic series (Abramowitz and Stegun 6.3.18); in [1, 2] a minimax
-// polynomial for psi(z) / (z - z0), z0 = 1.46... the zero, here in three parts; elsewhere psi(z + 1) = psi(z) + 1 / z
-// (6.3.5), whose sum of reciprocals is accumulated as one fraction.
+// psi(z) for z >= 0 (and -0). From 10 on the asymptotic series (Abramowitz and Stegun 6.3.18); in [1, 2] a minimax
+// polynomial for psi(z) / (z - z0), z0 = 1.46... as three constants; elsewhere psi(z + 1) = psi(z) + 1 / z (6.3.5),
+// with the sum of reciprocals accumulated as one fraction.
 BK_HD double digamma_positive(double z) {
     double t = z, numerator = 0, denominator = 1;
 #define BK_STEP_DOWN(j)                                                                         \
@@ -161,8 +162,8 @@ BK_HD double digamma_positive(double z) {
     return math::select(z >= 10.0, far, near);
 }
 
-// psi(x) = psi(1 - x) - pi cot(pi x) for x < 0 (6.3.7). With r the distance to the nearest integer, pi cot(pi r) =
-// (1/4 - r^2) / r times (4 + r^2 times a polynomial in r^2), which keeps the zeros and poles.
+// psi(x) = psi(1 - x) - pi cot(pi x) for x < 0 (6.3.7). With r the distance to the nearest integer, pi cot(pi r) = (1/4
+// - r^2) / r (4 + r^2 P(r^2)), which preserves zeros and poles.
 BK_HD double digamma(double x) {
     const bool negative = x < 0.0;
     const double positive = digamma_positive(math::select(negative, 1.0 - x, x));
@@ -176,8 +177,8 @@ BK_HD double digamma(double x) {
     return math::select(negative, math::select(r == 0.0, double(NAN), reflected), positive);
 }
 
-// Psi'(z) for z > 0: eleven steps of psi'(z) = psi'(z + 1) + 1 / z^2 (6.4.6), whose terms are all positive, then the
-// asymptotic series (6.4.12). Terms but the first are added in pairs, 1 / a^2 + 1 / b^2 = (a^2 + b^2) / (a b)^2.
+// psi'(z) for z > 0: eleven steps of psi'(z) = psi'(z + 1) + 1 / z^2 (6.4.6), all positive, then the asymptotic series
+// (6.4.12). After the first, summands are added in pairs: 1 / a^2 + 1 / b^2 = (a^2 + b^2) / (a b)^2.
 BK_HD double trigamma_positive(double z) {
     const bool small = z < 10.0;
     const double square = z * z, first = 1.0 / square;
@@ -191,20 +192,20 @@ BK_HD double trigamma_positive(double z) {
     return math::select(small, corrected + (sum + far), far);
 }
 
-// psi'(x) = (pi / sin(pi x))^2 - psi'(1 - x) for x < 0 (6.4.7); the first term is 1 / r^2 and a polynomial in r^2.
+// psi'(x) = (pi / sin(pi x))^2 - psi'(1 - x) for x < 0 (6.4.7); the first summand is 1 / r^2 plus a polynomial in r^2.
 BK_HD double trigamma(double x) {
     const bool negative = x < 0.0;
     const double positive = trigamma_positive(math::select(negative, 1.0 - x, x));
     const double r = x - math::rint<double>(x);
-    const double rest = horner(r * r - 0.125, 661.1989148278246, 541.7651150125856, 400.53360011709077, 324.6031963125379,
-                               262.44632417394473, 209.78027287042926, 166.1661670420408, 130.19078084278863,
-                               100.61333455141359, 76.3970482963621, 56.66639232838053, 40.68611001588804, 27.849656027472687,
-                               17.682674446007688, 9.869565661614201, 4.2932119550395695);
-    return math::select(negative, 1.0 / (r * r) + (rest - positive), positive);
+    const double series = horner(r * r - 0.125, 661.1989148278246, 541.7651150125856, 400.53360011709077, 324.6031963125379,
+                                 262.44632417394473, 209.78027287042926, 166.1661670420408, 130.19078084278863,
+                                 100.61333455141359, 76.3970482963621, 56.66639232838053, 40.68611001588804, 27.849656027472687,
+                                 17.682674446007688, 9.869565661614201, 4.2932119550395695);
+    return math::select(negative, 1.0 / (r * r) + (series - positive), positive);
 }
 
-// Psi(x) in f32, by z = x for x >= 0 and else z = 1 - x. Psi(z) is z - z0 times a minimax polynomial in [1, 2), from 2 on ln z
-// less one in 1 / z, below 1 psi(z + 1) - 1 / z.
+// psi(x) in f32 with z = x for x >= 0, else 1 - x. psi(z) is z - z0 times a minimax polynomial in [1, 2), ln z minus a
+// polynomial in 1 / z from 2 on, and psi(z + 1) - 1 / z below 1.
 template <class T>
 BK_HD float digamma_f32(float x) {
     const bool negative = x < 0.0f;
@@ -225,8 +226,8 @@ BK_HD float digamma_f32(float x) {
     return math::select(negative, math::select(r == 0.0f, NAN, reflected), positive);
 }
 
-// Psi'(x) in f32, by z = x for x >= 0 and else z = 1 - x: psi'(z) is from 1 on a minimax polynomial in 1 / z, below 1 psi'(z +
-// 1) + 1 / z^2.
+// psi'(x) in f32 with z = x for x >= 0, else 1 - x: a minimax polynomial in 1 / z from 1 on, psi'(z + 1) + 1 / z^2
+// below.
 template <class T>
 BK_HD float trigamma_f32(float x) {
     const bool negative = x < 0.0f;
@@ -249,7 +250,7 @@ struct Lgamma {
     BK_HD C operator()(C x) const { return math::lgamma<T>(x); }
 };
 
-// psi(x) is -1 / x near 0, where it may overflow while the product need not.
+// Near 0 psi(x) is -1 / x, which may overflow although the product does not.
 template <class T>
 struct LgammaBackward {
     using C = compute_t<T>;

@@ -13,7 +13,7 @@
 
 namespace bk::op {
 
-// min(max(a, b), c), so c where b > c; NaN if any is.
+// min(max(a, b), c), hence c if b > c; NaN if any operand is.
 template <class T>
 struct Clamp {
     using C = compute_t<T>;
@@ -27,7 +27,7 @@ struct Clamp {
     }
 };
 
-// dy to the operand whose value was taken: the first NaN if there is one, c where b > c, a where it equals a bound.
+// dy to the operand whose value was selected: the first NaN if any, c if b > c, a if it equals a bound.
 template <class T>
 struct ClampBackward {
     using C = compute_t<T>;
@@ -41,8 +41,8 @@ struct ClampBackward {
     }
 };
 
-// a b + c, rounded once. 16-bit types: the product is exact in f32 or f64, and the sum is rounded to odd there, so that
-// the rounding to 16 bits is as of the exact sum (Boldo and Melquiond 2008).
+// a b + c, rounded once. 16-bit types: the product is exact in f32 or f64, the sum is rounded to odd there, so that the
+// rounding to 16 bits equals that of the exact sum (Boldo and Melquiond 2008).
 template <class T>
 struct Fma {
     using C = compute_t<T>;
@@ -50,14 +50,14 @@ struct Fma {
         if constexpr (!math::kIsHalf<T>) {
             return math::fma(a, b, c);
         } else {
-            using W = std::conditional_t<std::is_same_v<T, f16>, float, double>;  // holds the range of products, too
+            using W = std::conditional_t<std::is_same_v<T, f16>, float, double>;  // also holds the range of products
             using Bits = bits_t<W>;
             const W product = W(a) * W(b), sum = product + W(c);
-            const W part = sum - product;
-            const W error = (product - (sum - part)) + (W(c) - part);  // exact (Knuth, TAOCP 2, 4.2.2)
+            const W addend = sum - product;
+            const W error = (product - (sum - addend)) + (W(c) - addend);  // exact: TwoSum (Knuth, TAOCP 2, 4.2.2)
             const Bits bits = bit_cast<Bits>(sum);
             const Bits inwards = (bits ^ bit_cast<Bits>(error)) >> (8 * sizeof(W) - 1);
-            const Bits step = ~bits & 1;  // of an even sum
+            const Bits step = ~bits & 1;  // 1 for an even sum
             const W odd = bit_cast<W>(bits + step - 2 * (step & inwards));
             return to_float_odd(math::select((error > W(0)) | (error < W(0)), odd, sum));
         }
@@ -70,8 +70,8 @@ struct FmaBackward {
     BK_HD Pack<C, C, C> operator()(C dy, C a, C b, C) const { return pack(b * dy, a * dy, dy); }
 };
 
-// x and y with the scale in one of them, the smaller if it is above 1, else the larger: that product leaves the range only
-// where the whole does.
+// Applies the scale to the smaller of x and y if it is above 1, else to the larger: that product leaves the range only
+// if the whole product does.
 template <class C>
 BK_HD Pack<C, C> scaled_factors(C scale, C x, C y) {
     const bool with_y = (math::fabs<C>(x) > math::fabs<C>(y)) == (math::fabs<C>(scale) > C(1));
@@ -103,12 +103,12 @@ struct Addcdiv {
     using C = compute_t<T>;
     C scale = C(1);
     BK_HD C operator()(C a, C b, C c) const {
-        // Factors on different sides of 1 are multiplied first: no step leaves the range where the whole does not.
+        // Factors on different sides of 1 are multiplied first: no step leaves the range unless the result does.
         const bool mixed = (math::fabs<C>(scale) > C(1)) != (math::fabs<C>(b) > C(1));
         const C dividend = math::select(mixed, scale * b, b), factor = math::select(mixed, C(1), scale);
         const bool fixed = math::fabs<C>(scale) < C(INFINITY),
                    finite = fixed & (math::fabs<C>(b) < C(INFINITY)) & (c == c) & (c != C(0));
-        const bool unmoved = (math::fabs<C>(a) == C(INFINITY)) & finite;  // by a term that is too large for the type
+        const bool unmoved = (math::fabs<C>(a) == C(INFINITY)) & finite;  // by a summand too large for the type
         return math::select(unmoved, a, math::fma(factor, dividend / c, a));
     }
 };

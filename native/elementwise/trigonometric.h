@@ -1,4 +1,4 @@
-// Circular and hyperbolic functions and their inverses.
+// Circular and hyperbolic functions and their inverses, with gradients.
 #pragma once
 
 #include "core/math/math.h"
@@ -9,7 +9,7 @@
 
 namespace bk::op {
 
-// What functions of an angle tell the pointwise loops of the CPU.
+// Rare-input hooks of angle functions for the CPU's pointwise loops.
 template <class T>
 struct OfAngle {
     static constexpr bool has_rare = math::kHasRareAngles<T>;
@@ -90,7 +90,7 @@ struct Atan {
     BK_HD C operator()(C x) const { return math::atan<T>(x); }
 };
 
-// A power of two s that keeps the square of s x finite, where x is large; else 1.
+// Power of two s that keeps (s x)^2 finite for large x; otherwise 1.
 template <class C>
 BK_HD C scale_of_large(C x) {
     const bool large = math::fabs<C>(x) > (sizeof(C) == 8 ? C(0x1p500) : C(0x1p60));
@@ -119,8 +119,8 @@ struct Cosh {
     BK_HD C operator()(C x) const { return math::cosh<T>(x); }
 };
 
-// sinh or cosh of x times dy where the function may overflow but not the product: the function of argument = |x| - k ln 2
-// with the sign of x, times 2^k e^excess. k ln 2 is subtracted without its last bits, exactly; they make the excess.
+// sinh or cosh of x times dy if the function may overflow but not the product: the function of argument = |x| - k ln 2
+// with the sign of x, times 2^k e^excess. k ln 2 is subtracted exactly without its last bits, which form the excess.
 template <class T>
 struct HyperbolicShift {
     using C = compute_t<T>;
@@ -141,7 +141,7 @@ struct HyperbolicShift {
     BK_HD C product(C dy, C value) const { return dy * first * math::fma(value, excess, value) * second; }
 };
 
-// For gradients of the 16-bit types: cosh(x) / 2^(2 k) and sinh(x) / 2^(2 k), k = 96 for large x, else 0.
+// Gradients of 16-bit types: cosh(x) / 2^(2 k) and sinh(x) / 2^(2 k), k = 96 for large x, else 0.
 template <class T>
 struct HalfHyperbolic {
     float cosh, sinh, scale;  // scale = 2^k
@@ -204,7 +204,7 @@ struct Asinh {
     BK_HD C operator()(C x) const { return math::asinh<T>(x); }
 };
 
-// Beyond 2^30 the 1 is below half an ulp of x^2, whose root is |x|.
+// Above 2^30 the 1 is below half an ulp of x^2, whose root is |x|.
 template <class T>
 struct AsinhBackward {
     using C = compute_t<T>;

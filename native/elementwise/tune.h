@@ -1,10 +1,9 @@
-// Elementwise functors whose GPU kernels depart from the usual vectors and registers: {vectors, registers}, 0 as usual. All
-// were measured on an H200 to be faster so; the registers that a kernel then takes are those of nvcc 13 for sm_90.
+// Elementwise functors that override the pointwise kernels' {vectors, registers}; 0 keeps the default. All were
+// measured faster so on an H200; register counts are those of nvcc 13 for sm_90.
 //
-// kManyConstants: of f64 functions with long polynomials the elements of a vector share their constants, more of them than 32
-// registers hold; functions, gradients aside, take 40 to 56. kTwoVectors, in place of one in f64 and of three in others.
-// kResident: as many threads as a multiprocessor holds, which the latency of memory wants, in place of the 40 or 48 registers
-// that three operands have.
+// kManyConstants: lanes of f64 functions with long polynomials share more constants than 32 registers hold; functions
+// other than gradients take 40 to 56. kTwoVectors replaces one in f64 and three otherwise. kResident: full occupancy,
+// to hide memory latency, in place of the 40 or 48 registers of three operands.
 #pragma once
 
 #include <type_traits>
@@ -89,7 +88,7 @@ constexpr Tuning kTuning<op::SoftplusOfOne<T>> = {0, kIsF64<T> ? kManyConstants 
 template <class T>
 constexpr Tuning kTuning<WithDefaults<op::Softplus<T>>> = kTuning<op::SoftplusOfOne<T>>;
 
-// 38 registers hold the constants of f64 for two vectors.
+// 38 registers hold the f64 constants for two vectors.
 template <class T>
 constexpr Tuning kTuning<op::Sigmoid<T>> = kIsF64<T> ? Tuning{kTwoVectors, 40} : Tuning{};
 template <class T>
@@ -99,7 +98,7 @@ constexpr Tuning kTuning<op::Tanh<T>> = {kIsF64<T> ? kTwoVectors : 0, 0};
 template <class T>
 constexpr Tuning kTuning<op::Lgamma<T>> = kIsF64<T> ? Tuning{kTwoVectors, kManyConstants} : Tuning{};
 
-// Of 16 bits, with eight elements a vector, 39 registers are taken.
+// 16-bit types take 39 registers with eight elements a vector.
 template <class T>
 constexpr Tuning kTuning<op::Sin<T>> = {kIsF64<T> ? 1 : kTwoVectors, math::kIsHalf<T> ? 48 : 0};
 template <class T>
@@ -107,21 +106,21 @@ constexpr Tuning kTuning<op::Cos<T>> = kTuning<op::Sin<T>>;
 template <class T>
 constexpr Tuning kTuning<op::Tan<T>> = kTuning<op::Sin<T>>;
 
-// Of f64 in place of 48.
+// f64: in place of 48.
 template <class T>
 constexpr Tuning kTuning<op::Atan2<T>> = {0, kIsF64<T> ? kResident : 0};
 
-// Of 16 bits 46 registers are taken. Powers of integers are other functors of this name, with the usual numbers.
+// 16-bit types take 46 registers. Powi is another functor and keeps the defaults.
 template <class T>
 constexpr Tuning kTuning<op::Pow<T>> = {0, math::kIsHalf<T> ? 48 : 0};
 
-// Divisions of the sixteen bytes of a vector, and of any number rounded down, run side by side.
+// The divisions of a vector's 16 bytes, and all floored ones, run in parallel.
 template <class T>
 constexpr Tuning kTuning<op::Div<T>> = {0, sizeof(T) == 1 ? 56 : 0};
 template <class T>
 constexpr Tuning kTuning<op::FloorDivide<T>> = {0, 56};
 
-// One kernel has all pairs of types of a width.
+// One kernel serves all pairs of types of a width.
 template <class From, class To>
 constexpr Tuning kTuning<CastByCode<From, To>> = {0, 48};
 

@@ -1,4 +1,4 @@
-// Choice by a condition, which any value but 0 meets. Chosen elements keep their bits.
+// where: selects by a condition that any nonzero value meets. Selected elements keep their bits.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace bk {
 
-// Of bits, those of an integer condition too.
+// Works on bits, including those of an integer condition.
 template <class Bits, class Cond>
 struct WhereFunctor {
     static constexpr bool takes_bits = true;
     BK_HD Bits operator()(Cond cond, Bits a, Bits b) const { return cond != 0 ? a : b; }
 };
 
-// C: the type of bits where gradients are copied, the compute type where they are summed.
+// C is the bits type if gradients are copied, the compute type if they are summed.
 template <class C>
 struct WhereBackwardFunctor {
     BK_HD Pack<C, C> operator()(uint8_t cond, C dy) const {
@@ -59,18 +59,18 @@ struct WhereBackwardStrided {
     }
     size_t workspace_size() const { return pointwise_sums_workspace(layout(), Inputs<uint8_t, T>{}, Outputs<T, T>{}); }
     Status run(const uint8_t* cond, const T* dy, T* da, T* db, const Launch& launch) const {
-        // What is not summed is moved, by its bits, and last, since it may be dy.
+        // A gradient that is not summed is copied by bits, and last, since it may alias dy.
         const bool sums_a = is_summed(layout(), 2), sums_b = is_summed(layout(), 3);
         if (numel == 0 || sums_a || sums_b)
             BK_TRY(pointwise_sums(launch, layout(), WhereBackwardFunctor<compute_t<T>>{},
                                   outputs(numel == 0 || sums_a ? da : nullptr, numel == 0 || sums_b ? db : nullptr),
                                   inputs(cond, dy)));
         using Bits = bits_t<T>;
-        Bits* const moved_a = sums_a ? nullptr : reinterpret_cast<Bits*>(da);
-        Bits* const moved_b = sums_b ? nullptr : reinterpret_cast<Bits*>(db);
-        if (numel == 0 || (moved_a == nullptr && moved_b == nullptr)) return Status::kOk;
+        Bits* const copied_a = sums_a ? nullptr : reinterpret_cast<Bits*>(da);
+        Bits* const copied_b = sums_b ? nullptr : reinterpret_cast<Bits*>(db);
+        if (numel == 0 || (copied_a == nullptr && copied_b == nullptr)) return Status::kOk;
         return pointwise_strided(launch, make_layout<4>(rank, shape, {stride_da, stride_db, stride_cond, stride_dy}),
-                                 WhereBackwardFunctor<Bits>{}, outputs(moved_a, moved_b),
+                                 WhereBackwardFunctor<Bits>{}, outputs(copied_a, copied_b),
                                  inputs(cond, reinterpret_cast<const Bits*>(dy)));
     }
 

@@ -1,6 +1,6 @@
-// Sampling positions of an affine map of the plane (Jaderberg et al. 2015), for grid_sample.
+// Sampling positions of a 2-D affine map (Jaderberg et al. 2015), for grid_sample.
 //
-// grid[n, i, j] = theta[n] (bx, by, 1), where bx and by are the centre of the cell (i, j) of an image that fills [-1, 1]^2.
+// grid[n, i, j] = theta[n] (bx, by, 1), where (bx, by) is the centre of pixel (i, j) of an image that spans [-1, 1]^2.
 #pragma once
 
 #include <cstdint>
@@ -12,37 +12,37 @@
 
 namespace bk {
 
-// The position of the centre of cell `index` of `extent`: the numerator is exact.
+// Centre coordinate of pixel `index` of `extent`; the numerator is exact.
 template <class C>
-BK_HD C cell_centre(int32_t index, int32_t extent) {
+BK_HD C pixel_centre(int32_t index, int32_t extent) {
     return static_cast<C>(static_cast<int32_t>(2 * int64_t{index} + 1 - extent)) / static_cast<C>(extent);
 }
 
-// Elements of the grid in order: the two coordinates of a cell are neighbours, 2 width of them a row.
+// Elements of the grid in order: a pixel's two coordinates are adjacent, 2 * width elements a row.
 template <class T, class Index>
 struct AffineGrid2dFunctor {
     const T* theta;
     FastDiv<Index> row_length, height;
 
-    // What is left of a row of the grid from an element on.
-    struct Piece {
+    // Functor for the remaining elements of a grid row.
+    struct Segment {
         int64_t count;
-        int64_t first;  // coordinate of the row
+        int64_t first;  // index of the first element in its row
         int32_t width;
         T x_slope, x_offset, y_slope, y_offset;
         BK_HD T operator()(int64_t k) const {
             const int64_t at = first + k;
-            const T bx = cell_centre<T>(static_cast<int32_t>(at >> 1), width);
+            const T bx = pixel_centre<T>(static_cast<int32_t>(at >> 1), width);
             const bool is_y = (at & 1) != 0;
             return math::fma(math::select(is_y, y_slope, x_slope), bx, math::select(is_y, y_offset, x_offset));
         }
     };
 
-    BK_HD Piece at(int64_t element) const {
+    BK_HD Segment at(int64_t element) const {
         const auto column = row_length(static_cast<Index>(element));
         const auto row = height(column.quotient);
         const int64_t length = static_cast<int64_t>(row_length.divisor()), first = static_cast<int64_t>(column.remainder);
-        const T by = cell_centre<T>(static_cast<int32_t>(row.remainder), static_cast<int32_t>(height.divisor()));
+        const T by = pixel_centre<T>(static_cast<int32_t>(row.remainder), static_cast<int32_t>(height.divisor()));
         const T* t = theta + 6 * static_cast<int64_t>(row.quotient);
         return {length - first,           first, static_cast<int32_t>(length / 2), t[0], math::fma(t[1], by, t[2]), t[3],
                 math::fma(t[4], by, t[5])};

@@ -1,4 +1,4 @@
-// Two tensors one behind the other along an axis, and its adjoint. A strided copy for each.
+// Concatenation of two tensors along an axis and its adjoint, the split: one strided copy per tensor.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// The halves' extents and places; y is the whole.
+// Extents and offsets of both tensors within y, their concatenation.
 struct Halves {
     int64_t output_numel;
     int32_t rank;
@@ -38,7 +38,7 @@ struct Halves {
             if (own.of[d] == 0) return Status::kOk;
         return require_distinct(strides, rank, own.of);
     }
-    // The layout of a half, whose strides and those of the whole are given in the order of y, x.
+    // Layout of one half, with the strides of y and x in this order.
     CopyLayout layout(bool second, const int64_t* stride_y, const int64_t* stride_x) const {
         const Extents own = extents(second);
         CopyLayout layout;

@@ -1,4 +1,4 @@
-// Any number of tensors one behind the other along an axis, and the parts of one: copies that share launches.
+// Concatenation of n tensors along an axis and its adjoint, the split; copies share launches.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace bk {
 
-// Part k has extents[k] elements along the axis, and its strides from strides[k * rank] on.
-struct ConcatParts {
+// Slice k has extents[k] elements along the axis and the strides from strides[k * rank] on.
+struct ConcatSlices {
     int64_t output_numel;
     int32_t rank;
     const int32_t* output_shape;
@@ -23,14 +23,14 @@ struct ConcatParts {
     const int64_t* strides;
     const char* strides_name;
 
-    Status check(const NamedStrides& whole, bool is_output) const;
-    Status locate(Operand* part, const char* name, Role role, int64_t size, int32_t k) const;
+    Status check(const NamedStrides& concat_strides, bool is_output) const;
+    Status locate(Operand* slice, const char* name, Role role, int64_t size, int32_t k) const;
 
-    // Where part k begins along the axis is the sum of the extents before it. Strides of the whole, then of the part.
-    CopyLayout layout(int32_t k, const int64_t* whole) const {
+    // Strides of the concatenation, then of slice k, which begins after the extents of slices 0..k-1.
+    CopyLayout layout(int32_t k, const int64_t* concat_strides) const {
         CopyLayout layout;
         const Extents own = extents_of(k);
-        for (int32_t d = 0; d < rank; ++d) layout.append(own.of[d], {whole[d], strides_of(k)[d]});
+        for (int32_t d = 0; d < rank; ++d) layout.append(own.of[d], {concat_strides[d], strides_of(k)[d]});
         return layout;
     }
 
@@ -43,8 +43,8 @@ private:
     }
 };
 
-BK_COLD inline Status ConcatParts::check(const NamedStrides& whole, bool is_output) const {
-    const NamedStrides none[] = {whole};
+BK_COLD inline Status ConcatSlices::check(const NamedStrides& concat_strides, bool is_output) const {
+    const NamedStrides none[] = {concat_strides};
     BK_TRY(check_shape("output_numel", output_numel, rank, "output_shape", output_shape, none, none + !is_output, none + 1));
     BK_TRY(require_axis("concat_dim", concat_dim, rank));
     BK_TRY(require_non_negative({{"n", n}}));
@@ -61,12 +61,12 @@ BK_COLD inline Status ConcatParts::check(const NamedStrides& whole, bool is_outp
     return Status::kOk;
 }
 
-BK_COLD inline Status ConcatParts::locate(Operand* part, const char* name, Role role, int64_t size, int32_t k) const {
+BK_COLD inline Status ConcatSlices::locate(Operand* slice, const char* name, Role role, int64_t size, int32_t k) const {
     const Extents own = extents_of(k);
-    const EntryName entry(strides_name, k);  // "stride_inputs[3]", whose own entries follow
-    BK_TRY(locate_extents(part, name, role, size, entry.text, rank, own, strides_of(k)));
-    return part->is_output() && part->has_elements() ? require_distinct({entry.text, strides_of(k)}, rank, own.of)
-                                                     : Status::kOk;
+    const EntryName entry(strides_name, k);  // "stride_inputs[3]", to which error texts append an index
+    BK_TRY(locate_extents(slice, name, role, size, entry.text, rank, own, strides_of(k)));
+    return slice->is_output() && slice->has_elements() ? require_distinct({entry.text, strides_of(k)}, rank, own.of)
+                                                       : Status::kOk;
 }
 
 template <class T>
@@ -82,21 +82,21 @@ struct Concat {
     const void* const* inputs;
 
     Work work() const { return all_or_none(output_numel); }
-    Status check() const { return parts().check({"stride_y", stride_y}, true); }
+    Status check() const { return slices().check({"stride_y", stride_y}, true); }
     Status locate_inputs(Operand* input, const char* name, Role role, int64_t size, int32_t k) const {
-        return parts().locate(input, name, role, size, k);
+        return slices().locate(input, name, role, size, k);
     }
     Status run(T* y, const Launch& launch) const {
         CopyBatch batch(launch, sizeof(T));
         for (int32_t k = 0; k < n; ++k) {
-            BK_TRY(batch.add(parts().layout(k, stride_y), inputs[k], y));
+            BK_TRY(batch.add(slices().layout(k, stride_y), inputs[k], y));
             y += extents[k] * stride_y[concat_dim];
         }
         return batch.flush();
     }
 
 private:
-    ConcatParts parts() const {
+    ConcatSlices slices() const {
         return {output_numel, rank, output_shape, concat_dim, n, extents, stride_inputs, "stride_inputs"};
     }
 };
@@ -114,14 +114,14 @@ struct ConcatBackward {
     void* const* outputs;
 
     Work work() const { return all_or_none(output_numel); }
-    Status check() const { return parts().check({"stride_dy", stride_dy}, false); }
+    Status check() const { return slices().check({"stride_dy", stride_dy}, false); }
     Status locate_outputs(Operand* output, const char* name, Role role, int64_t size, int32_t k) const {
-        return parts().locate(output, name, role, size, k);
+        return slices().locate(output, name, role, size, k);
     }
     Status run(const T* dy, const Launch& launch) const {
         CopyBatch batch(launch, sizeof(T));
         for (int32_t k = 0; k < n; ++k) {
-            CopyLayout layout = parts().layout(k, stride_dy);
+            CopyLayout layout = slices().layout(k, stride_dy);
             for (int d = 0; d < rank; ++d) std::swap(layout.stride[0][d], layout.stride[1][d]);
             if (outputs[k] != nullptr) BK_TRY(batch.add(layout, dy, outputs[k]));
             dy += extents[k] * stride_dy[concat_dim];
@@ -130,7 +130,7 @@ struct ConcatBackward {
     }
 
 private:
-    ConcatParts parts() const {
+    ConcatSlices slices() const {
         return {output_numel, rank, output_shape, concat_dim, n, extents, stride_outputs, "stride_outputs"};
     }
 };

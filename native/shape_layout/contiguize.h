@@ -1,4 +1,4 @@
-// A strided view as a dense array, by the width of its elements.
+// Copies a strided view to a dense array, by element width.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// Strides and offset count elements, of which `per_byte` make a byte where they are shorter.
+// Strides and offset count elements, nibbles included.
 struct ViewShape {
     const int32_t* shape;
     const int64_t* source_strides;
@@ -44,7 +44,7 @@ struct ViewShape {
         source->has_gaps = true;
         return Status::kOk;
     }
-    // Of the elements of the dense array, then of the view.
+    // Strides of the dense array, then of the view.
     BK_COLD CopyLayout layout() const {
         int64_t dense[kMaxRank];
         row_major(rank, shape, dense);
@@ -71,13 +71,13 @@ struct Contiguize : ViewShape {
     }
 };
 
-// A byte of a dense stream of nibbles, of which the view holds each at `offset` and what the walk adds.
+// Element-wise functor for 4-bit views: packs two nibbles of the view into each byte of the dense array.
 struct NibblesFunctor {
     Walk<1, uint64_t> walk;
     const uint8_t* source;
     int64_t offset, last;
 
-    struct Piece {
+    struct Segment {
         const NibblesFunctor& fn;
         int64_t byte;
         static constexpr int64_t count = INT64_MAX;
@@ -86,10 +86,10 @@ struct NibblesFunctor {
             return static_cast<uint8_t>(fn.nibble(first) | (first < fn.last ? fn.nibble(first + 1) << 4 : 0));
         }
     };
-    BK_HD Piece at(int64_t byte) const { return {*this, byte}; }
+    BK_HD Segment at(int64_t byte) const { return {*this, byte}; }
     BK_HD unsigned nibble(int64_t i) const {
-        const int64_t place = offset + signed_offset(walk(static_cast<uint64_t>(i < last ? i : last)).of[0]);
-        return (source[place >> 1] >> (place & 1 ? 4 : 0)) & 15u;
+        const int64_t nibble_index = offset + signed_offset(walk(static_cast<uint64_t>(i < last ? i : last)).of[0]);
+        return (source[nibble_index >> 1] >> (nibble_index & 1 ? 4 : 0)) & 15u;
     }
 };
 
@@ -112,14 +112,14 @@ struct ContiguizeNibble : ViewShape {
     }
     BK_COLD Status run(uint8_t* dest, const uint8_t* source, const Launch& launch) const {
         const CopyLayout nibbles = collapse(layout());
-        if (is_of_bytes(nibbles)) {
-            CopyLayout whole;
+        if (copies_whole_bytes(nibbles)) {
+            CopyLayout byte_layout;
             for (int d = 0; d < nibbles.rank; ++d) {
                 const bool inner = d + 1 == nibbles.rank;
                 const int64_t extent = inner ? nibbles.extent[d] / 2 : nibbles.extent[d];
-                whole.append(extent, {inner ? 1 : nibbles.stride[0][d] / 2, inner ? 1 : nibbles.stride[1][d] / 2});
+                byte_layout.append(extent, {inner ? 1 : nibbles.stride[0][d] / 2, inner ? 1 : nibbles.stride[1][d] / 2});
             }
-            return copy_strided(launch, whole, 1, source + source_offset / 2, dest);
+            return copy_strided(launch, byte_layout, 1, source + source_offset / 2, dest);
         }
         Layout<1> view;
         for (int32_t d = 0; d < rank; ++d) view.append(shape[d], {source_strides[d]});
@@ -128,8 +128,8 @@ struct ContiguizeNibble : ViewShape {
     }
 
 private:
-    // Pairs of nibbles that are bytes of both, one behind the other along the last axis.
-    bool is_of_bytes(const CopyLayout& nibbles) const {
+    // Whether both sides pair nibbles into whole bytes along the last axis, so that bytes can be copied.
+    bool copies_whole_bytes(const CopyLayout& nibbles) const {
         const int last = nibbles.rank - 1;
         if (last < 0 || nibbles.stride[1][last] != 1 || nibbles.extent[last] % 2 != 0 || source_offset % 2 != 0) return false;
         for (int d = 0; d < last; ++d)

@@ -1,4 +1,4 @@
-// Operands of shapes that an op computes.
+// Operands whose shape an op computes.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct Extents {
     int32_t of[kMaxRank] = {};
 };
 
-// An operand of strides that C has. No input has the extents of an output like this, so that it is not compared with one.
+// A strided operand whose shape is not an argument. No input has these extents, so it is never compared as an alias.
 BK_COLD inline Status locate_extents(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
                                      int32_t rank, const Extents& extents, const int64_t* strides) {
     BK_TRY(locate_strided(operand, name, role, size, strides_name, rank, extents.of, strides, nullptr));
@@ -23,7 +23,7 @@ BK_COLD inline Status locate_extents(Operand* operand, const char* name, Role ro
     return Status::kOk;
 }
 
-// Strides of an array in row-major order, and its elements.
+// Row-major strides of an array; returns its number of elements.
 BK_COLD inline int64_t row_major(int32_t rank, const int32_t* shape, int64_t* strides) {
     int64_t step = 1;
     for (int32_t d = rank; d-- > 0; step *= shape[d]) strides[d] = step;
@@ -35,7 +35,7 @@ BK_COLD inline Status require_array(const char* name, const void* array, int32_t
     return Status::kOk;
 }
 
-// The elements of `shape`, at most 2^47, into `count`.
+// Stores the number of elements of `shape`, at most 2^47, in `count`.
 BK_COLD inline Status count_elements(const char* name, int32_t rank, const int32_t* shape, int64_t* count) {
     BK_TRY(require_shape(name, shape, rank));
     int64_t product = 1;

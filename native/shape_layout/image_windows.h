@@ -1,7 +1,7 @@
-// Windows of images, of one to three spatial axes, as columns of a matrix (im2col), and their adjoint (col2im).
+// im2col and its adjoint col2im, for one to three spatial axes.
 //
-// An image [N, C, spatial] with o windows along each spatial axis is [N, C * kernel elements, windows], both row-major: y[n, c,
-// k, w] = x[n, c, w * step + k * dilation - padding] along each axis, and 0 where that is outside of x.
+// An image [N, C, spatial] becomes [N, C * kernel elements, windows], both row-major: y[n, c, k, w] = x[n, c, w * step
+// + k * dilation - padding] along each axis, and 0 outside x.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,9 @@
 
 namespace bk {
 
-constexpr int32_t kMostSpatial = kMostWindowAxes;
+constexpr int32_t kMaxSpatial = kMaxWindowAxes;
 constexpr int32_t kColumnsRank = 3;
-constexpr int64_t kMostReach = int64_t{1} << 57;  // times 16 bytes a quarter of what 64 bits hold
+constexpr int64_t kMaxReach = int64_t{1} << 57;  // 16-byte elements at this reach use a quarter of the 64-bit range
 
 struct ImageWindows {
     int32_t rank;
@@ -28,20 +28,20 @@ struct ImageWindows {
     const int32_t* steps;
 
     int32_t spatial() const { return rank - 2; }
-    // Windows along a spatial axis; less than 1 where none fits.
+    // Windows along a spatial axis; 0 if none fits.
     int64_t count(int32_t d) const {
         const int64_t reach = int64_t{dilation[d]} * (kernel_size[d] - 1) + 1;
-        const int64_t room = int64_t{input_shape[2 + d]} + 2 * int64_t{padding[d]} - reach;
-        return room < 0 ? 0 : room / steps[d] + 1;
+        const int64_t slack = int64_t{input_shape[2 + d]} + 2 * int64_t{padding[d]} - reach;
+        return slack < 0 ? 0 : slack / steps[d] + 1;
     }
-    int64_t places() const {
+    int64_t taps() const {
         return product([&](int32_t d) { return int64_t{kernel_size[d]}; });
     }
     int64_t windows() const {
         return product([&](int32_t d) { return count(d); });
     }
     Extents columns() const {
-        return {{input_shape[0], static_cast<int32_t>(input_shape[1] * places()), static_cast<int32_t>(windows())}};
+        return {{input_shape[0], static_cast<int32_t>(input_shape[1] * taps()), static_cast<int32_t>(windows())}};
     }
     WindowCopy copy(const int64_t* stride_image, const int64_t* stride_matrix) const;
     Status check(const NamedStrides& image, const NamedStrides& matrix) const;
@@ -52,7 +52,7 @@ struct ImageWindows {
     }
 
 private:
-    // Saturates beyond 2^31, which is more than an extent may be.
+    // Saturates at 2^31, above any extent.
     template <class Of>
     int64_t product(const Of& of) const {
         constexpr int64_t kMost = int64_t{1} << 31;
@@ -65,9 +65,10 @@ private:
 BK_COLD inline WindowCopy ImageWindows::copy(const int64_t* stride_image, const int64_t* stride_matrix) const {
     WindowCopy copy;
     copy.rank = spatial();
-    WindowAxis* axis = copy.axis + kMostWindowAxes - copy.rank;
+    WindowAxis* axis = copy.axis + kMaxWindowAxes - copy.rank;
     for (int32_t d = 0; d < spatial(); ++d) {
-        // Where there is but one element, window or place, its distance to the next may be too large to multiply.
+        // An axis of one element, window or tap gets stride 0, or step 1: the caller's value may be too large to
+        // multiply.
         const int64_t windows = count(d), stride = input_shape[2 + d] > 1 ? stride_image[2 + d] : 0;
         *axis++ = {input_shape[2 + d],
                    stride,
@@ -78,14 +79,14 @@ BK_COLD inline WindowCopy ImageWindows::copy(const int64_t* stride_image, const 
                    kernel_size[d] > 1 ? dilation[d] : 1};
     }
     copy.items = input_shape[0], copy.item_x = stride_image[0], copy.item_y = stride_matrix[0];
-    copy.channels = input_shape[1], copy.channel_x = stride_image[1], copy.channel_y = places() * stride_matrix[1];
-    copy.place_y = stride_matrix[1], copy.window_y = stride_matrix[2];
+    copy.channels = input_shape[1], copy.channel_x = stride_image[1], copy.channel_y = taps() * stride_matrix[1];
+    copy.tap_y = stride_matrix[1], copy.window_y = stride_matrix[2];
     return copy;
 }
 
 BK_COLD inline Status ImageWindows::check(const NamedStrides& image, const NamedStrides& matrix) const {
-    if (rank < 3 || rank > 2 + kMostSpatial)
-        return fail(Status::kInvalidProblem, "rank is %d, must be in [3, %d]", rank, 2 + kMostSpatial);
+    if (rank < 3 || rank > 2 + kMaxSpatial)
+        return fail(Status::kInvalidProblem, "rank is %d, must be in [3, %d]", rank, 2 + kMaxSpatial);
     BK_TRY(require_shape("input_shape", input_shape, rank));
     const struct {
         const char* name;
@@ -104,18 +105,18 @@ BK_COLD inline Status ImageWindows::check(const NamedStrides& image, const Named
             return fail(Status::kInvalidProblem,
                         "kernel_size[%d] is %d: with dilation %d no window fits into input_shape[%d], %d, and padding %d", d,
                         kernel_size[d], dilation[d], 2 + d, input_shape[2 + d], padding[d]);
-    const int64_t most = (int64_t{1} << 31) - 1, features = places();
+    const int64_t most = (int64_t{1} << 31) - 1, features = taps();
     if (features > most || input_shape[1] * features > most || windows() > most)
         return fail(Status::kInvalidProblem, "kernel_size[0] is %d: columns would have 2^31 elements or more along an axis",
                     kernel_size[0]);
     BK_TRY(require_array(image.name, image.array, rank));
     BK_TRY(require_array(matrix.name, matrix.array, rank));
-    // Offsets are sums whose parts may lie as far apart as padding and windows reach.
+    // Partial offsets may reach as far as padding and windows do.
     for (int32_t d = 0; d < spatial(); ++d) {
         const int64_t reach = int64_t{input_shape[2 + d]} + 2 * int64_t{padding[d]};
         int64_t span = 0;
         for (const int64_t stride : {input_shape[2 + d] > 1 ? image.array[2 + d] : 0, matrix.array[1], matrix.array[2]})
-            if (__builtin_mul_overflow(reach, stride, &span) || span > kMostReach || span < -kMostReach)
+            if (__builtin_mul_overflow(reach, stride, &span) || span > kMaxReach || span < -kMaxReach)
                 return fail(Status::kInvalidProblem, "padding[%d] is %d: with strides of %lld windows reach over 2^57 elements",
                             d, padding[d], static_cast<long long>(stride));
     }
@@ -189,20 +190,21 @@ struct Col2ImShape {
         const ImageWindows image = this->image();
         FoldedSum sum;
         sum.rank = rank;
-        int64_t step_place = stride_dy[1], step_window = stride_dy[2];
+        int64_t step_tap = stride_dy[1], step_window = stride_dy[2];
         for (int32_t d = rank - 1; d >= 0; --d) {
             FoldedAxis& axis = sum.axis[d];
             axis.extent = axis.source = input_shape[d];
             axis.stride_y = stride_dx[d];
-            axis.stride_x = d == 0 ? stride_dy[0] : step_place;
+            axis.stride_x = d == 0 ? stride_dy[0] : step_tap;
             if (d < 2) continue;
             axis.folding = Folding::kWindows;
             axis.source = image.count(d - 2);
             axis.low = padding[d - 2];
-            axis.window = kernel_size[d - 2], axis.step = axis.source > 1 ? steps[d - 2] : 1;  // of one window any
+            axis.window = kernel_size[d - 2],
+            axis.step = axis.source > 1 ? steps[d - 2] : 1;  // any, for one window
             axis.dilation = axis.window > 1 ? dilation[d - 2] : 1;
             axis.stride_window = step_window;
-            step_place *= kernel_size[d - 2], step_window *= axis.source;
+            step_tap *= kernel_size[d - 2], step_window *= axis.source;
         }
         return sum;
     }
@@ -211,9 +213,9 @@ struct Col2ImShape {
 template <class T>
 struct Col2Im : Col2ImShape {
     Status run(const T* dy, T* dx, const Launch& launch) const {
-        bool is_joined = false;
-        BK_TRY(join_windows(launch, image().copy(stride_dx, stride_dy), sizeof(T), dy, dx, &is_joined));
-        return is_joined ? Status::kOk : sum_preimages(launch, folded(), dy, dx);
+        bool is_done = false;
+        BK_TRY(windows_to_image(launch, image().copy(stride_dx, stride_dy), sizeof(T), dy, dx, &is_done));
+        return is_done ? Status::kOk : sum_preimages(launch, folded(), dy, dx);
     }
 };
 

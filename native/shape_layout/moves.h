@@ -1,4 +1,4 @@
-// Elements in another order: axes reversed, rotated, or permuted.
+// flip, roll and permute: copies with axes reversed, rotated, or exchanged.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct FlipShape {
         BK_TRY(check_shape("numel", numel, rank, "shape", shape, {{"stride_x", stride_x}}, {{"stride_y", stride_y}}));
         return require_array("flip_axes", flip_axes, rank);
     }
-    // Axes are crossed in the direction in which y lies. Where neighbours of y lie the other way round in x, the mapped copy
-    // turns them.
+    // Axes are walked in the direction of ascending y. If the innermost axis is then reversed in x, a mapped copy
+    // reverses vectors; otherwise a strided copy serves.
     BK_COLD Status flip(const Launch& launch, int bytes, const char* x, char* y) const {
         MappedCopy copy;
         CopyLayout layout;
         copy.rank = rank;
-        bool turns = false;
+        bool reverses = false;
         int64_t closest = INT64_MAX;
         for (int32_t d = 0; d < rank; ++d) {
             int64_t to = stride_y[d], from = stride_x[d];
@@ -38,9 +38,9 @@ struct FlipShape {
             if (to < 0) x += last * from * bytes, y += last * to * bytes, to = -to, from = -from;
             layout.append(shape[d], {to, from});
             copy.axis[d] = {shape[d], shape[d], 0, to, from};
-            if (shape[d] > 1 && to < closest) closest = to, turns = to == 1 && from == -1;
+            if (shape[d] > 1 && to < closest) closest = to, reverses = to == 1 && from == -1;
         }
-        return turns ? copy_mapped(launch, copy, bytes, x, y) : copy_strided(launch, layout, bytes, x, y);
+        return reverses ? copy_mapped(launch, copy, bytes, x, y) : copy_strided(launch, layout, bytes, x, y);
     }
 };
 
@@ -66,7 +66,7 @@ struct RollShape {
     }
     BK_COLD Status roll(const Launch& launch, int bytes, const void* x, void* y) const {
         MappedCopy copy;
-        copy.beyond = Beyond::kCircular;
+        copy.pad_mode = PadMode::kCircular;
         copy.rank = rank;
         for (int32_t d = 0; d < rank; ++d) {
             const int64_t extent = shape[d], shift = (shifts[d] % extent + extent) % extent;

@@ -1,4 +1,4 @@
-// Padding along every axis. What lies outside of x is a constant, x mirrored at its edges, its edges, or x over and over.
+// Padding along every axis: constant, reflect, replicate, circular.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +28,17 @@ struct PadShape {
         BK_TRY(count_elements("input_shape", rank, input_shape, &count));
         return require_array("pad_low", pad_low, rank);
     }
-    // Every element of y is one of x.
+    // For modes other than constant, where every element of y is one of x.
     BK_COLD Status check_source() const {
         for (int32_t d = 0; d < rank; ++d)
             if (input_shape[d] == 0 && output_numel > 0)
                 return fail(Status::kInvalidProblem, "input_shape[%d] is 0, must be >= 1 for a non-empty output", d);
         return Status::kOk;
     }
-    BK_COLD Status pad(const Launch& launch, Beyond beyond, uint64_t value, uint64_t value_high, int bytes, const void* x,
+    BK_COLD Status pad(const Launch& launch, PadMode pad_mode, uint64_t value, uint64_t value_high, int bytes, const void* x,
                        void* y) const {
         MappedCopy copy;
-        copy.beyond = beyond;
+        copy.pad_mode = pad_mode;
         copy.value = value;
         copy.value_high = value_high;
         copy.rank = rank;
@@ -48,7 +48,7 @@ struct PadShape {
     }
 };
 
-// What a caller passes for a T: the value, or the bits of one that C has no type for.
+// Type of the `value` parameter: T, or its bits if C has no such type.
 template <class T>
 using pad_value_t = std::conditional_t<std::is_arithmetic_v<T>, T, bits_t<T>>;
 
@@ -66,14 +66,14 @@ struct PadConstant {
     Work work() const { return all_or_none(output_numel); }
     Status check() const { return shape().check_all(); }
     Status run(const T* x, T* y, const Launch& launch) const {
-        return shape().pad(launch, Beyond::kValue, bit_cast<bits_t<T>>(value), 0, sizeof(T), x, y);
+        return shape().pad(launch, PadMode::kConstant, bit_cast<bits_t<T>>(value), 0, sizeof(T), x, y);
     }
 
 private:
     PadShape shape() const { return {output_numel, rank, input_shape, output_shape, pad_low, stride_x, stride_y}; }
 };
 
-// Of elements of 16 bytes.
+// For 16-byte elements.
 template <class T>
 struct PadConstantHalves {
     int64_t output_numel;
@@ -89,23 +89,23 @@ struct PadConstantHalves {
     Work work() const { return all_or_none(output_numel); }
     Status check() const { return shape().check_all(); }
     Status run(const T* x, T* y, const Launch& launch) const {
-        return shape().pad(launch, Beyond::kValue, value, value_high, sizeof(T), x, y);
+        return shape().pad(launch, PadMode::kConstant, value, value_high, sizeof(T), x, y);
     }
 
 private:
     PadShape shape() const { return {output_numel, rank, input_shape, output_shape, pad_low, stride_x, stride_y}; }
 };
 
-template <Beyond beyond, class T>
+template <PadMode pad_mode, class T>
 struct PadFrom : PadShape {
     Status check() const {
         BK_TRY(check_all());
         return check_source();
     }
-    Status run(const T* x, T* y, const Launch& launch) const { return pad(launch, beyond, 0, 0, sizeof(T), x, y); }
+    Status run(const T* x, T* y, const Launch& launch) const { return pad(launch, pad_mode, 0, 0, sizeof(T), x, y); }
 };
 
-// A slice of dy.
+// dx is a slice of dy.
 struct PadConstantBackwardShape {
     int64_t input_numel;
     int32_t rank;
@@ -124,7 +124,7 @@ struct PadConstantBackwardShape {
         return Status::kOk;
     }
     BK_COLD Status locate_dy(Operand* dy, const char* name, Role role, int64_t size) const {
-        Extents reached;  // as far as it is read, that is
+        Extents reached;  // extents of dy as far as it is read
         for (int32_t d = 0; d < rank; ++d) {
             if (__builtin_add_overflow(input_shape[d], pad_low[d], &reached.of[d]))
                 return fail(Status::kInvalidProblem, "pad_low[%d] is %d: dy would have 2^31 or more elements along the axis", d,

@@ -1,4 +1,4 @@
-// Gradients of pads whose elements are those of x: each takes the sum over the places to which it was copied.
+// Adjoint of reflect, replicate and circular padding: dx[c] sums dy over all indices that were copied from c.
 #pragma once
 
 #include <cstdint>

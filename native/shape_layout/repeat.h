@@ -1,7 +1,7 @@
-// Tiling along every axis, and its adjoint.
+// Tiling along every axis, y[c] = x[c mod shape], and its adjoint.
 //
-// An axis of I elements repeated q times is an axis of extent q, along which x stands still, around one of extent I. So
-// repeat is a strided copy, and its backward a sum over the axes of extent q.
+// An axis of I elements repeated q times is an axis of extent q, along which x is broadcast (stride 0), around one of
+// extent I. So repeat is a strided copy, and its backward sums over the axes of extent q.
 #pragma once
 
 #include <cstdint>
@@ -41,21 +41,21 @@ struct Repeat {
     }
 
 private:
-    // Splits axis d and those after it, below the axes of `outer`, which it gives back as it was. An extent that is no
-    // multiple of the input's leaves a remainder, which is a launch of its own.
+    // Splits axes d and later into repeat and element axes, appended to `outer`, which is restored. A remainder of the
+    // extent gets a launch of its own.
     Status tile(const Launch& launch, int32_t d, const T* x, T* y, CopyLayout* outer) const {
         if (d == rank) return copy_strided(launch, *outer, sizeof(T), x, y);
-        const int64_t whole = output_shape[d] / input_shape[d], rest = output_shape[d] % input_shape[d];
+        const int64_t full_repeats = output_shape[d] / input_shape[d], remainder = output_shape[d] % input_shape[d];
         const int given = outer->rank;
-        if (whole > 0) {
-            outer->append(whole, {input_shape[d] * stride_y[d], 0});
+        if (full_repeats > 0) {
+            outer->append(full_repeats, {input_shape[d] * stride_y[d], 0});
             outer->append(input_shape[d], {stride_y[d], stride_x[d]});
             BK_TRY(tile(launch, d + 1, x, y, outer));
             outer->rank = given;
         }
-        if (rest > 0) {
-            outer->append(rest, {stride_y[d], stride_x[d]});
-            BK_TRY(tile(launch, d + 1, x, y + whole * input_shape[d] * stride_y[d], outer));
+        if (remainder > 0) {
+            outer->append(remainder, {stride_y[d], stride_x[d]});
+            BK_TRY(tile(launch, d + 1, x, y + full_repeats * input_shape[d] * stride_y[d], outer));
             outer->rank = given;
         }
         return Status::kOk;
@@ -94,7 +94,7 @@ struct RepeatBackward {
     Status run(const T* dy, T* dx, const Launch& launch) const {
         const ReduceAxes<1, 1> over = axes();
         if (over.reduced.numel() != 1) return reduce(launch, over, SumReducer<T>{false}, outputs(dx), inputs(dy));
-        CopyLayout layout;  // a sum of one term is that term, the zero's sign and the payload of a NaN with it
+        CopyLayout layout;  // summing one element must keep -0 and NaN payloads
         for (int32_t d = 0; d < rank; ++d) layout.append(input_shape[d], {stride_dx[d], stride_dy[d]});
         return copy_strided(launch, layout, sizeof(T), dy, dx);
     }

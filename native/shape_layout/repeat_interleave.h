@@ -1,6 +1,7 @@
-// Each element of an axis several times before the next, and its adjoint.
+// repeat_interleave, y[i] = x[i / q] along one axis, and its adjoint.
 //
-// An axis of I elements, each q times, is one of extent I around one of extent q, along which x stands still.
+// An axis of I elements, each repeated q times, is one of extent I around one of extent q, along which x is broadcast
+// (stride 0).
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ struct InterleavedAxis {
     int32_t repeat_dim;
     int32_t repeat_count;
 
-    // What can be said before the shape is known to be there.
+    // Needs `input_shape`, but not its relation to other arguments.
     BK_COLD Status check() const {
         BK_TRY(require_axis("repeat_dim", repeat_dim, rank));
         if (repeat_count < 0) return fail(Status::kInvalidProblem, "repeat_count is %d, must be >= 0", repeat_count);
@@ -30,7 +31,7 @@ struct InterleavedAxis {
                         repeat_count);
         return Status::kOk;
     }
-    // Of the longer operand, then of the one whose elements are repeated.
+    // Strides of the repeated operand, then of the other one.
     CopyLayout layout(const int64_t* stride_long, const int64_t* stride_short) const {
         CopyLayout layout;
         for (int32_t d = 0; d < rank; ++d) {
@@ -101,7 +102,7 @@ struct RepeatInterleaveBackward {
     }
     size_t workspace_size() const { return reduce_workspace<SumReducer<T>, T>(axes()); }
     Status run(const T* dy, T* dx, const Launch& launch) const {
-        // A sum of one term is that term, the zero's sign and the payload of a NaN with it.
+        // Summing one element must keep -0 and NaN payloads.
         if (repeat_count == 1) return copy_strided(launch, axis().layout(stride_dx, stride_dy), sizeof(T), dy, dx);
         bool is_done = false;
         BK_TRY(sum_repeated(launch, axis().layout(stride_dy, stride_dx), dy, dx, &is_done));

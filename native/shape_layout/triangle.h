@@ -1,4 +1,4 @@
-// The upper or lower triangle of matrices, along the last two axes; the rest is zero.
+// triu and tril along the last two axes, as a band of a mapped copy; other elements are zero.
 #pragma once
 
 #include <cstdint>

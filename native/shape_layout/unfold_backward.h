@@ -1,4 +1,4 @@
-// The adjoint of sliding windows: each element takes the sum over the windows that have it.
+// Adjoint of unfold: each element of dx sums dy over the windows that contain it.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct UnfoldBackwardShape {
             if (d != unfold_dim) continue;
             axis.folding = Folding::kWindows;
             axis.source = windows().count();
-            axis.window = window_size, axis.step = axis.source > 1 ? window_step : 1;  // of one window any
+            axis.window = window_size, axis.step = axis.source > 1 ? window_step : 1;  // any, for one window
             axis.stride_x = stride_dy[rank], axis.stride_window = stride_dy[d];
         }
         return sum;

@@ -1,4 +1,4 @@
-// Sliding windows along an axis.
+// unfold: sliding windows along an axis, as a strided copy.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct Windows {
         BK_TRY(require_array(plain.name, plain.array, rank));
         return require_array(windowed.name, windowed.array, rank);
     }
-    // `shape` has `count` elements, where none is named twice if it is an output's.
+    // Checks that `shape` has `count` elements and that an output's strides are distinct.
     BK_COLD static Status check_count(const char* name, int64_t count, int32_t axes, const int32_t* shape,
                                       const NamedStrides& output) {
         int64_t product = 0;
@@ -77,7 +77,7 @@ struct UnfoldShape {
     BK_COLD Status unfold(const Launch& launch, int bytes, const void* x, void* y) const {
         const Extents extents = windows().extents();
         CopyLayout layout;
-        const int64_t step = windows().count() > 1 ? window_step : 1;  // of one window it may be too large to multiply
+        const int64_t step = windows().count() > 1 ? window_step : 1;  // unused for one window, and may overflow
         for (int32_t d = 0; d < rank; ++d)
             layout.append(extents.of[d], {stride_y[d], stride_x[d] * (d == unfold_dim ? step : 1)});
         layout.append(window_size, {stride_y[rank], stride_x[unfold_dim]});

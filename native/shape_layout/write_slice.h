@@ -1,4 +1,4 @@
-// A dense array into a window of another one, by the width of their elements.
+// Writes a dense array into a window of another one, by element width.
 #pragma once
 
 #include <cstdint>
@@ -17,14 +17,14 @@ struct WindowNames {
 constexpr WindowNames kWindow = {"source_numel", "dest_shape", "source_shape", "range_start"};
 constexpr WindowNames kByteWindow = {"source_byte_numel", "dest_byte_shape", "source_byte_shape", "range_start_bytes"};
 
-// The window begins at `start`; the axis `moved` begins anywhere.
+// The window begins at `start`; along start_axis the offset is read on the device.
 struct Window {
     int64_t source_numel;
     int32_t rank;
     const int32_t* dest_shape;
     const int32_t* source_shape;
     const int32_t* start;
-    int32_t moved = -1;
+    int32_t start_axis = -1;
 
     int64_t dest_numel() const {
         int64_t strides[kMaxRank];
@@ -41,16 +41,16 @@ struct Window {
                         static_cast<long long>(source_numel), name.source_shape, static_cast<long long>(count));
         BK_TRY(require_array(name.range_start, start, rank));
         for (int32_t d = 0; d < rank; ++d)
-            if (d != moved && (start[d] < 0 || int64_t{start[d]} + source_shape[d] > dest_shape[d]))
+            if (d != start_axis && (start[d] < 0 || int64_t{start[d]} + source_shape[d] > dest_shape[d]))
                 return fail(Status::kInvalidProblem, "%s[%d] is %d: %d elements from there on are not inside of %s[%d], %d",
                             name.range_start, d, start[d], source_shape[d], name.dest_shape, d, dest_shape[d]);
         return Status::kOk;
     }
-    // Elements of dest before the window.
+    // Offset of the window in dest, in elements.
     int64_t offset() const {
         int64_t strides[kMaxRank], sum = 0;
         row_major(rank, dest_shape, strides);
-        for (int32_t d = 0; d < rank; ++d) sum += d == moved ? 0 : start[d] * strides[d];
+        for (int32_t d = 0; d < rank; ++d) sum += d == start_axis ? 0 : start[d] * strides[d];
         return sum;
     }
     BK_COLD Status write(const Launch& launch, int bytes, const void* source, void* dest) const {
@@ -70,8 +70,8 @@ struct Window {
         copy.rank = rank;
         for (int32_t d = 0; d < rank; ++d) copy.axis[d] = {source_shape[d], source_shape[d], 0, to[d], from[d]};
         copy.start = device_start;
-        copy.moved = moved;
-        copy.limit = dest_shape[moved];
+        copy.start_axis = start_axis;
+        copy.limit = dest_shape[start_axis];
         return copy_mapped(launch, copy, bytes, source, static_cast<char*>(dest) + offset() * bytes);
     }
 };
@@ -122,7 +122,7 @@ private:
     Window window() const { return {source_numel, rank, dest_shape, source_shape, range_start, dyn_axis}; }
 };
 
-// Of pairs of nibbles.
+// 4-bit elements in pairs, by bytes.
 struct WriteSliceNibble {
     int64_t source_byte_numel;
     int32_t rank;

@@ -1,4 +1,5 @@
-// Arrays of known numbers, and what is near enough to a loop in double: of the programs here that include it.
+// Arrays of reproducible values, and the comparison with a double-precision reference, for the programs that include
+// it.
 #pragma once
 
 #include <cmath>

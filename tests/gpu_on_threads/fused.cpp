@@ -1,5 +1,5 @@
-// The kernels of norms of sums, of batch norm with running statistics, of Euclidean lengths and of masked softmax where there
-// is no GPU (tests/gpu_on_threads/core), against plain loops in double.
+// Kernels of fused add-norm, batch norm with running statistics, L2 normalisation and masked softmax on fibers
+// (tests/gpu_on_threads/core) against plain loops in double.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <cmath>
@@ -81,28 +81,28 @@ bool batches(int32_t items, int32_t count, int32_t spatial, int32_t last) {
         return false;
     const double terms = static_cast<double>(items) * spatial;
     for (int64_t c = 0; c < count; ++c) {
-        const auto place = [&](int64_t i) {
+        const auto index_of = [&](int64_t i) {
             const int64_t item = i / spatial, s = i % spatial;
             return last != 0 ? (item * spatial + s) * count + c : (item * count + c) * spatial + s;
         };
         const int64_t m = int64_t{items} * spatial;
         double level = 0, square = 0, of_gamma = 0, of_beta = 0;
-        for (int64_t i = 0; i < m; ++i) level += x.at(place(i)) / terms;
-        for (int64_t i = 0; i < m; ++i) square += (x.at(place(i)) - level) * (x.at(place(i)) - level);
+        for (int64_t i = 0; i < m; ++i) level += x.at(index_of(i)) / terms;
+        for (int64_t i = 0; i < m; ++i) square += (x.at(index_of(i)) - level) * (x.at(index_of(i)) - level);
         const double scale = 1 / std::sqrt(square / terms + 1e-3f);
         const size_t at = static_cast<size_t>(c);
         if (!is_near("running mean", running.data()[c], 0.75 * old_mean[at] + 0.25 * level, 10)) return false;
         if (!is_near("running var", var.data()[c], 0.75 * old_var[at] + 0.25 * square / (terms - 1), 100)) return false;
         for (int64_t i = 0; i < m; ++i) {
-            const double xh = (x.at(place(i)) - level) * scale;
-            of_gamma += dy.at(place(i)) * xh;
-            of_beta += dy.at(place(i));
-            if (!is_near("y", y.data()[place(i)], xh * gamma.at(c) + beta.at(c), 20)) return false;
+            const double xh = (x.at(index_of(i)) - level) * scale;
+            of_gamma += dy.at(index_of(i)) * xh;
+            of_beta += dy.at(index_of(i));
+            if (!is_near("y", y.data()[index_of(i)], xh * gamma.at(c) + beta.at(c), 20)) return false;
         }
         for (int64_t i = 0; i < m; ++i) {
-            const double xh = (x.at(place(i)) - level) * scale;
-            const double want = gamma.at(c) * scale * (dy.at(place(i)) - of_beta / terms - xh * of_gamma / terms);
-            if (!is_near("dx", dx.data()[place(i)], want, 100)) return false;
+            const double xh = (x.at(index_of(i)) - level) * scale;
+            const double want = gamma.at(c) * scale * (dy.at(index_of(i)) - of_beta / terms - xh * of_gamma / terms);
+            if (!is_near("dx", dx.data()[index_of(i)], want, 100)) return false;
         }
     }
     return true;
@@ -133,7 +133,7 @@ bool lengths(int64_t rows, int64_t n) {
     return true;
 }
 
-// Causal, with a mask of one row for all, or without bias and mask.
+// Masks: causal, one row shared by all, or neither bias nor mask.
 template <class T>
 bool masks(int64_t heads, int64_t queries, int64_t keys, int64_t offset, bool has_masks) {
     const int64_t all = heads * queries * keys;
@@ -185,7 +185,7 @@ bool in_f32(int64_t rows, int64_t n) {
     return true;
 }
 
-// Each y is the square of what x / 2 is above one number, and they sum to 1.
+// y = max(x / 2 - tau, 0)^2 with one tau per row, and sums to 1.
 template <class T>
 bool entmax(int64_t rows, int64_t n) {
     Aligned<T> x(rows * n, 1), y(rows * n);

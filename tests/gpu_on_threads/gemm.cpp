@@ -1,4 +1,4 @@
-// The kernels of matrix products where there is no GPU (tests/gpu_on_threads/core), against plain loops.
+// GEMM kernels on fibers (tests/gpu_on_threads/core) against plain loops.
 #define __CUDA_ARCH_LIST__ 800
 
 #include "gemm/gemm.h"
@@ -18,7 +18,7 @@ Status fail(Status status, const char* format, ...) {
     return status;
 }
 
-// In place of cuBLASLt: sums of bf16 or f32 products into f32, until `library_calls` are made.
+// Replaces cuBLASLt: f32 sums of bf16 or f32 products, for the first `library_calls` calls.
 int library_calls = 0;
 
 size_t library_workspace(int64_t, int64_t, int64_t) { return 0; }
@@ -27,9 +27,9 @@ Status require_library() { return fail(Status::kUnsupported, "there is no cuBLAS
 bool matmul_by_library(const Launch&, const LibraryMatmul& p, void*) {
     if (library_calls-- <= 0) return false;
     const auto element = [&](const LibraryMatrix& at, int64_t i, int64_t j) {
-        const int64_t place = at.is_turned ? j * at.pitch + i : i * at.pitch + j;
-        return p.type == LibraryType::kF32 ? static_cast<const float*>(at.data)[place]
-                                           : widen(static_cast<const bf16*>(at.data)[place]);
+        const int64_t index = at.is_turned ? j * at.pitch + i : i * at.pitch + j;
+        return p.type == LibraryType::kF32 ? static_cast<const float*>(at.data)[index]
+                                           : widen(static_cast<const bf16*>(at.data)[index]);
     };
     for (int64_t i = 0; i < p.m; ++i)
         for (int64_t j = 0; j < p.n; ++j) {
@@ -63,16 +63,16 @@ E draw() {
         return narrow<E>(static_cast<compute_t<E>>(static_cast<int>(draw_bits() % 65) - 32) / 16);
 }
 
-enum class Kernel { kThin, kSide64, kSide128 };
+enum class Kernel { kSkinny, kSide64, kSide128 };
 
 struct Problem {
     int64_t m, n, k;
-    int gap = 0, offset = 0;  // elements behind each row, and before the first
+    int gap = 0, offset = 0;  // elements after each row; elements before the first
     int64_t batch = 1;
     bool has_c = true, has_bias = true;
 };
 
-// Elements from an address of 16 bytes on, `offset` behind it.
+// Elements that begin `offset` after a 16-byte boundary.
 template <class E>
 struct Memory {
     std::vector<E> cells;
@@ -89,7 +89,7 @@ struct Memory {
 template <class T, class P>
 Status launch(const P& p, Kernel kernel) {
     if constexpr (kHasThinKernels<T>)
-        if (kernel == Kernel::kThin) return matmul(Launch{}, p);
+        if (kernel == Kernel::kSkinny) return matmul(Launch{}, p);
     if constexpr (std::is_same_v<T, float>) {
         return kernel == Kernel::kSide128 ? launch_fma_by_feed<128>(Launch{}, p, {}) : launch_fma_by_feed<64>(Launch{}, p, {});
     } else {
@@ -99,15 +99,15 @@ Status launch(const P& p, Kernel kernel) {
     }
 }
 
-// a is stored turned for layouts 2 and 3, b for layouts 1 and 3.
+// a is transposed in layouts 2 and 3, b in layouts 1 and 3.
 template <class T>
 bool test(const char* name, Kernel kernel, int layout, const Problem& q) {
     using E = matmul_element_t<T>;
     using S = matmul_scalar_t<T>;
     using Wide = Epilogue<T>;
-    const bool a_turned = layout >= 2, b_turned = layout % 2 == 1;
-    const int64_t a_rows = a_turned ? q.k : q.m, a_columns = a_turned ? q.m : q.k, b_rows = b_turned ? q.n : q.k,
-                  b_columns = b_turned ? q.k : q.n, lda = a_columns + q.gap, ldb = b_columns + q.gap, ldd = q.n + q.gap;
+    const bool a_transposed = layout >= 2, b_transposed = layout % 2 == 1;
+    const int64_t a_rows = a_transposed ? q.k : q.m, a_columns = a_transposed ? q.m : q.k, b_rows = b_transposed ? q.n : q.k,
+                  b_columns = b_transposed ? q.k : q.n, lda = a_columns + q.gap, ldb = b_columns + q.gap, ldd = q.n + q.gap;
     Memory<E> a(q.batch * a_rows * lda, q.offset), b(q.batch * b_rows * ldb, q.offset), c(q.batch * q.m * ldd, q.offset),
         d(q.batch * q.m * ldd, q.offset), bias(q.n, q.offset);
     const Memory<E> before(d);
@@ -141,9 +141,9 @@ bool test(const char* name, Kernel kernel, int layout, const Problem& q) {
                 double z = 0;
                 for (int64_t x = 0; x < q.k; ++x)
                     z += static_cast<double>(
-                             Wide::element_of(a.first[g * a_rows * lda + (a_turned ? x * lda + i : i * lda + x)])) *
+                             Wide::element_of(a.first[g * a_rows * lda + (a_transposed ? x * lda + i : i * lda + x)])) *
                          static_cast<double>(
-                             Wide::element_of(b.first[g * b_rows * ldb + (b_turned ? j * ldb + x : x * ldb + j)]));
+                             Wide::element_of(b.first[g * b_rows * ldb + (b_transposed ? j * ldb + x : x * ldb + j)]));
                 z *= static_cast<double>(alpha);
                 if (q.has_c) z += static_cast<double>(beta) * static_cast<double>(Wide::element_of(c.first[at]));
                 if (q.has_bias) z += static_cast<double>(Wide::element_of(bias.first[j]));
@@ -173,21 +173,21 @@ bool test_tiles(const char* name) {
 }
 
 template <class T>
-bool test_thin(const char* name) {
+bool test_skinny(const char* name) {
     bool right = true;
     for (int layout = 0; layout < 4; ++layout)
         for (int64_t m : {2, 8}) {
-            right &= test<T>(name, Kernel::kThin, layout, {m - 1, 33, 65, 3, 1, 2, true, false});
-            right &= test<T>(name, Kernel::kThin, layout, {m, 24, 0});
-            right &= test<T>(name, Kernel::kThin, layout, {m, 24, 2184, 8});
-            right &= test<T>(name, Kernel::kThin, layout, {m, 37, 600, 3});
-            right &= test<T>(name, Kernel::kThin, layout, {m, 64 * kMultiprocessors + 24, 70, 8});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m - 1, 33, 65, 3, 1, 2, true, false});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m, 24, 0});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m, 24, 2184, 8});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m, 37, 600, 3});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m, 64 * kMultiprocessors + 24, 70, 8});
         }
     return right;
 }
 
-// silu(a b + bias), times a gate's sums if there is one, with cuBLASLt's sums, which serves `calls` calls; `rows` of m it then
-// has done.
+// silu(a b + bias), times the gate's sums if any. cuBLASLt serves the first `calls` calls, which finish `rows` rows of
+// m.
 template <class T>
 bool test_activated(const char* name, int64_t m, int64_t n, int calls, int64_t rows, bool is_gated = false) {
     constexpr int64_t k = 3, gap = 8;
@@ -230,7 +230,7 @@ bool test_activated(const char* name, int64_t m, int64_t n, int calls, int64_t r
 }  // namespace
 
 int main() {
-    bool right = test_thin<f16>("f16") & test_thin<bf16>("bf16") & test_thin<float>("f32");
+    bool right = test_skinny<f16>("f16") & test_skinny<bf16>("bf16") & test_skinny<float>("f32");
     right &= test_tiles<f16>("f16") & test_tiles<bf16>("bf16") & test_tiles<tf32>("tf32") & test_tiles<tf32x3>("3xtf32") &
              test_tiles<double>("f64");
     right &= test_tiles<int8_t>("i8") & test_tiles<uint8_t>("u8") & test_tiles<float>("f32");

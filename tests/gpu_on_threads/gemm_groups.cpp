@@ -1,5 +1,4 @@
-// Products of groups of rows, those whose sums come in parts, and those that are sums of integers, where there is no GPU,
-// against plain loops.
+// Grouped GEMM, split-K GEMM and integer GEMM on fibers against plain loops.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <cmath>
@@ -62,7 +61,7 @@ struct Groups {
     int64_t m, n, k;
     std::vector<int32_t> offsets;
     int32_t count() const { return static_cast<int32_t>(offsets.size()) - 1; }
-    // The group of a row, or -1.
+    // Group of a row, or -1.
     int64_t of(int64_t row) const {
         for (int32_t g = 0; g < count(); ++g)
             if (offsets[static_cast<size_t>(g)] <= row && row < offsets[static_cast<size_t>(g) + 1]) return g;
@@ -114,9 +113,9 @@ bool test_groups(const char* name, const Groups& q, int32_t layout, float beta) 
     return true;
 }
 
-// Of few results and k terms, with the workspace that is asked for.
+// Split-K: small m x n and large k, with the requested workspace.
 template <class T>
-bool test_parts(const char* name, int64_t m, int64_t n, int64_t k, int64_t batch) {
+bool test_split_k(const char* name, int64_t m, int64_t n, int64_t k, int64_t batch) {
     using E = matmul_element_t<T>;
     auto a = draw<E>(batch * m * k), b = draw<E>(batch * n * k), d = draw<E>(batch * m * n);
     const size_t bytes = parts_workspace<T>(m, n, k, batch);
@@ -141,7 +140,7 @@ bool test_parts(const char* name, int64_t m, int64_t n, int64_t k, int64_t batch
     return true;
 }
 
-// Sums of 8-bit integers as they are.
+// 8-bit integers with int32 results.
 template <class T>
 bool test_sums(const char* name, int32_t m, int32_t n, int32_t k, int32_t layout) {
     std::vector<T> a(static_cast<size_t>(m * k) + 16), b(static_cast<size_t>(n * k) + 16);
@@ -177,8 +176,8 @@ int main() {
     Groups many{40, 8, 8, {}};
     for (int32_t g = 0; g <= 70; ++g) many.offsets.push_back(g < 40 ? g / 2 : g / 2 + 4);
     right &= test_groups<bf16>("many groups", many, 0, 0);
-    right &= test_parts<bf16>("parts of bf16", 20, 9, 1200, 2) & test_parts<float>("parts of f32", 33, 10, 1100, 1);
-    right &= test_parts<double>("parts of f64", 9, 12, 1030, 1);
+    right &= test_split_k<bf16>("split-K of bf16", 20, 9, 1200, 2) & test_split_k<float>("split-K of f32", 33, 10, 1100, 1);
+    right &= test_split_k<double>("split-K of f64", 9, 12, 1030, 1);
     for (int32_t layout = 0; layout < 3; ++layout)
         right &= test_sums<int8_t>("sums of i8", 20, 11, 70, layout) & test_sums<uint8_t>("sums of u8", 33, 16, 64, layout);
     if (!right) return 1;

@@ -1,4 +1,4 @@
-// The kernels of products of narrow elements, and with sparse and 4-bit weights, where there is no GPU, against plain loops.
+// GEMM of 8-, 4- and 1-bit elements, and with sparse and 4-bit weights, on fibers against plain loops.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <cmath>
@@ -40,7 +40,7 @@ uint32_t draw_bits() {
 
 f16 draw_half() { return narrow<f16>(static_cast<float>(static_cast<int>(draw_bits() % 65) - 32) / 16); }
 
-// Bytes from an address of 16 on, `offset` behind it.
+// Bytes that begin `offset` after a 16-byte boundary.
 template <class E>
 struct Memory {
     std::vector<E> cells;
@@ -73,7 +73,7 @@ double element(T byte, int64_t i) {
         return static_cast<double>(fp8_to_float(byte));
 }
 
-// The rows of A, and of B where it lies by columns, have `gap` bytes behind them.
+// Rows of A, and of B if it is column-major, are followed by `gap` bytes.
 template <class T, int kSide>
 bool test(const char* name, bool by_columns, int64_t m, int64_t n, int64_t k, int gap, int offset) {
     constexpr int64_t kCount = kInByte<T>;
@@ -105,15 +105,15 @@ bool test(const char* name, bool by_columns, int64_t m, int64_t n, int64_t k, in
             if constexpr (kCounts) {
                 right = is(name, i, j, d.first[i * ldd + j], z, 0);
             } else if constexpr (kIsNibbles<T>) {
-                const float whole = static_cast<float>(alpha) * static_cast<float>(z) +
-                                    static_cast<float>(beta) * static_cast<float>(element(c.first[i * ldd + j / 2], j));
-                const T wanted = to_nibbles<T>(whole, whole);
+                const float scaled = static_cast<float>(alpha) * static_cast<float>(z) +
+                                     static_cast<float>(beta) * static_cast<float>(element(c.first[i * ldd + j / 2], j));
+                const T wanted = to_nibbles<T>(scaled, scaled);
                 right = is(name, i, j, element(d.first[i * ldd + j / 2], j), element(wanted, 0), 0);
             } else {
-                const float whole = static_cast<float>(z) * static_cast<float>(alpha) +
-                                    static_cast<float>(beta) * fp8_to_float(c.first[i * ldd + j]);
+                const float scaled = static_cast<float>(z) * static_cast<float>(alpha) +
+                                     static_cast<float>(beta) * fp8_to_float(c.first[i * ldd + j]);
                 const double got = static_cast<double>(fp8_to_float(d.first[i * ldd + j]));
-                right = is(name, i, j, got, static_cast<double>(fp8_to_float(float_to_fp8<T>(whole))), 0.15);
+                right = is(name, i, j, got, static_cast<double>(fp8_to_float(float_to_fp8<T>(scaled))), 0.15);
             }
         }
     return right;
@@ -142,10 +142,10 @@ bool test_marlin(int64_t m, int64_t n, int64_t k, bool by_groups, int offset = 0
             for (int i = 0; i < 32; ++i)
                 for (int j = 0; j < 4; ++j) {
                     const uint32_t word = static_cast<uint32_t>(words.first[strip * 2 * n + run * 128 + 4 * i + j]);
-                    const int place[8] = {0, 2, 4, 6, 1, 3, 5, 7}, rows[4] = {0, 1, 8, 9};
+                    const int order[8] = {0, 2, 4, 6, 1, 3, 5, 7}, rows[4] = {0, 1, 8, 9};
                     for (int e = 0; e < 8; ++e) {
-                        const int64_t row = strip * 16 + 2 * (i % 4) + rows[place[e] % 4],
-                                      column = run * 64 + j * 16 + i / 4 + place[e] / 4 * 8;
+                        const int64_t row = strip * 16 + 2 * (i % 4) + rows[order[e] % 4],
+                                      column = run * 64 + j * 16 + i / 4 + order[e] / 4 * 8;
                         const double q = static_cast<double>(word >> 4 * e & 15u) - 8;
                         const f16 s = scales.first[(by_groups ? row / 128 * n : 0) + marlin_scale_place(column, by_groups)];
                         w[static_cast<size_t>(row * n + column)] = q * static_cast<double>(widen(s));
@@ -191,23 +191,23 @@ bool test_awq(int64_t m, int64_t n, int64_t k, int32_t group, int offset) {
 template <class T>
 bool test_sparse(const char* name, int64_t n, int64_t m, int64_t k, int offset, bool has_workspace) {
     Memory<T> x(n * k, offset), values(m * k / 2, offset), y(n * m);
-    Memory<uint16_t> places(m * k / 8);
+    Memory<uint16_t> metadata(m * k / 8);
     for (T& cell : x.cells) cell = narrow<T>(widen(draw_half()));
     for (T& cell : values.cells) cell = narrow<T>(widen(draw_half()));
     const size_t bytes = has_workspace ? sparse24_workspace<T>(n, m, k) : 0;
     std::vector<char> workspace(bytes + 1);
     readable = {x.range(n * k), {workspace.data(), workspace.data() + bytes}};
-    const Sparse24<T> p{n, m, k, x.first, values.first, places.first, y.first};
+    const Sparse24<T> p{n, m, k, x.first, values.first, metadata.first, y.first};
     if (sparse24_product(Launch{bytes > 0 ? workspace.data() : nullptr, bytes, nullptr}, p) != Status::kOk) return false;
     bool right = true;
     for (int64_t i = 0; i < n; ++i)
         for (int64_t j = 0; j < m && right; ++j) {
             double z = 0;
             for (int64_t w = 0; w < k / 8; ++w) {
-                T terms[8];
-                spread_groups(values.first + j * (k / 2) + 4 * w, places.first[j * (k / 8) + w], terms);
+                T weights[8];
+                spread_groups(values.first + j * (k / 2) + 4 * w, metadata.first[j * (k / 8) + w], weights);
                 for (int e = 0; e < 8; ++e)
-                    z += static_cast<double>(widen(terms[e])) * static_cast<double>(widen(x.first[i * k + 8 * w + e]));
+                    z += static_cast<double>(widen(weights[e])) * static_cast<double>(widen(x.first[i * k + 8 * w + e]));
             }
             right = is(name, i, j, static_cast<double>(widen(y.first[i * m + j])), z, 0.01);
         }

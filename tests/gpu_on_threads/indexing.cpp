@@ -1,4 +1,5 @@
-// Moves by indices and selections: vectors, words of rows, strides, indices outside, targets in common, tiles in a chain.
+// Gather, scatter and selection kernels: vectors, words of rows, strides, indices out of range, duplicate targets,
+// tiles in a chain.
 #include <cstdlib>
 #include <cstring>
 #include <vector>
@@ -34,30 +35,30 @@ bool fails(const char* what, int64_t at, int64_t got, int64_t want) {
     return true;
 }
 
-// [rows, columns] along axis 1 or 0, one index for each element or, where `shared`, for each row.
+// [rows, columns] along axis 1 or 0, with an index per element or, if `shared`, per row.
 template <class Bits, class I>
 bool moves(const char* what, int64_t rows, int64_t columns, int axis, int64_t extent, bool shared, int64_t shift) {
     const int64_t from_rows = axis == 0 ? extent : rows, from_columns = axis == 1 ? extent : columns;
-    Numbers<Bits> src(from_rows * from_columns + 8), out(rows * columns + 8), kept(from_rows * from_columns + 8);
+    Numbers<Bits> src(from_rows * from_columns + 8), out(rows * columns + 8), scattered(from_rows * from_columns + 8);
     Numbers<I> index(rows * columns);
     for (int64_t i = 0; i < rows * columns; ++i) index[i] = static_cast<I>(number(i) % (extent + 2) - 1);
     const int32_t shape[] = {static_cast<int32_t>(rows), static_cast<int32_t>(columns)};
-    const int64_t plain[] = {columns, 1}, by[] = {shared ? 1 : columns, shared ? 0 : 1}, placed[] = {from_columns, 1};
-    const IndexedAxes axes = indexed_axes(2, shape, axis, extent, plain, by, placed);
+    const int64_t plain[] = {columns, 1}, by[] = {shared ? 1 : columns, shared ? 0 : 1}, source_strides[] = {from_columns, 1};
+    const IndexedAxes axes = indexed_axes(2, shape, axis, extent, plain, by, source_strides);
     const Launch launch{nullptr, 0, nullptr};
     Numbers<Bits> before = out;
     if (gather_along(launch, axes, out.data() + shift, index.data(), src.data() + shift) != Status::kOk) return false;
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c) {
-            const int64_t at = static_cast<int64_t>(index[shared ? r : r * columns + c]), place = shift + r * columns + c;
+            const int64_t at = static_cast<int64_t>(index[shared ? r : r * columns + c]), out_index = shift + r * columns + c;
             const int64_t source = shift + (axis == 0 ? at * columns + c : r * extent + at);
-            const Bits want = at >= 0 && at < extent ? src[source] : before[place];
-            if (fails(what, place, static_cast<int64_t>(out[place]), static_cast<int64_t>(want))) return false;
+            const Bits want = at >= 0 && at < extent ? src[source] : before[out_index];
+            if (fails(what, out_index, static_cast<int64_t>(out[out_index]), static_cast<int64_t>(want))) return false;
         }
-    // Scattered back, the last update of a target stays.
+    // Scatters back: the last update of a target wins.
     std::vector<char> workspace(scatter_workspace<int32_t>(from_rows * from_columns));
     const Launch owned{workspace.data(), workspace.size(), nullptr};
-    Numbers<Bits> expected = kept;
+    Numbers<Bits> expected = scattered;
     for (int64_t r = 0; r < rows; ++r)
         for (int64_t c = 0; c < columns; ++c) {
             const int64_t at = static_cast<int64_t>(index[shared ? r : r * columns + c]);
@@ -65,21 +66,22 @@ bool moves(const char* what, int64_t rows, int64_t columns, int axis, int64_t ex
                 expected[shift + (axis == 0 ? at * columns + c : r * extent + at)] = out[shift + r * columns + c];
         }
     const Bits* const updates = out.data() + shift;
-    if (scatter_along<int32_t>(owned, axes, axis, updates, index.data(), kept.data() + shift) != Status::kOk) return false;
+    if (scatter_along<int32_t>(owned, axes, axis, updates, index.data(), scattered.data() + shift) != Status::kOk) return false;
     for (int64_t i = 0; i < from_rows * from_columns + 8; ++i)
-        if (fails(what, i, static_cast<int64_t>(kept[i]), static_cast<int64_t>(expected[i]))) return false;
-    // Without a workspace it is right where targets differ.
+        if (fails(what, i, static_cast<int64_t>(scattered[i]), static_cast<int64_t>(expected[i]))) return false;
+    // Without a workspace the result is defined if targets differ.
     Numbers<Bits> one(columns + 8);
-    Numbers<I> turned(columns);
-    for (int64_t c = 0; c < columns; ++c) turned[c] = static_cast<I>(columns - 1 - c);
-    if (scatter_along<int32_t>(launch, indexed_row(columns, columns), 0, updates, turned.data(), one.data()) != Status::kOk)
+    Numbers<I> reversed_index(columns);
+    for (int64_t c = 0; c < columns; ++c) reversed_index[c] = static_cast<I>(columns - 1 - c);
+    if (scatter_along<int32_t>(launch, indexed_row(columns, columns), 0, updates, reversed_index.data(), one.data()) !=
+        Status::kOk)
         return false;
     for (int64_t c = 0; c < columns; ++c)
         if (fails(what, c, static_cast<int64_t>(one[columns - 1 - c]), static_cast<int64_t>(updates[c]))) return false;
     return true;
 }
 
-// Every third or so element of `count`, or none, or all.
+// Selects about every third of `count` elements, none, or all.
 template <class T>
 bool selects(int64_t count, int64_t every, int64_t shift, bool is_strided, bool has_workspace) {
     Numbers<T> x(2 * count + 8);
@@ -106,7 +108,7 @@ bool selects(int64_t count, int64_t every, int64_t shift, bool is_strided, bool 
     return end >= count || !fails("behind the last", end, table[static_cast<size_t>(end)], -1);
 }
 
-// Bytes that are not 0, of more than one turn of a cluster: without a workspace.
+// Masks with more nonzero bytes than a cluster handles in one iteration, without a workspace.
 bool masks(int64_t count, int64_t every) {
     Numbers<uint8_t> mask(count);
     for (int64_t i = 0; i < count; ++i) mask[i] = static_cast<uint8_t>(number(i) % every == 0);

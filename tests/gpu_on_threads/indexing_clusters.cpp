@@ -1,3 +1,3 @@
-// Selections without a workspace, by the blocks of a cluster.
+// Selection kernels without a workspace, on the blocks of a cluster.
 #define BK_FIBER_CLUSTERS
 #include "indexing.cpp"

@@ -1,5 +1,5 @@
-// The kernels of norms where there is no GPU (tests/gpu_on_threads/core): gradients of rows in one pass, and groups of
-// channels, against plain loops in double.
+// Norm kernels on fibers (tests/gpu_on_threads/core): one-pass gradients of rows, and channel groups, against plain
+// loops in double.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <cmath>
@@ -53,7 +53,7 @@ bool rows_backward(int64_t rows, int64_t n, bool centered, bool has_workspace) {
     return true;
 }
 
-// Forward, and what its gradients are: of both kinds of groups.
+// Forward and gradients, for both kinds of groups.
 template <class T>
 bool channels(int32_t items, int32_t count, int32_t spatial, int32_t parts, int32_t kind) {
     const int64_t all = int64_t{items} * count * spatial, groups = kind == 0 ? count : items * parts;
@@ -103,7 +103,7 @@ bool channels(int32_t items, int32_t count, int32_t spatial, int32_t parts, int3
     return true;
 }
 
-// Gradients that find the statistics themselves, against those that are given them.
+// Gradients that recompute the statistics against those that are given them.
 bool recomputed(int32_t items, int32_t count, int32_t spatial, int32_t parts, int32_t kind) {
     const int64_t all = int64_t{items} * count * spatial, groups = kind == 0 ? count : items * parts;
     Aligned<float> dy(all, 1), x(all, 7), gamma(count, 3), y(all), mean(groups), rstd(groups), same_mean(groups),
@@ -149,7 +149,7 @@ bool all_right(const char* name) {
                                         {2, 4, 300, 1, 1},
                                         {3, 4, 32, 4, 1},
                                         {2, 8, 1, 2, 1},
-                                        // Held in shared memory; of the first in part.
+                                        // Cached in shared memory; the first shape only in part.
                                         {3, 2, 4096, 2, 0},
                                         {7, 3, 200, 1, 0},
                                         {2, 6, 1024, 2, 1},

@@ -1,5 +1,5 @@
-// The pointwise kernels of the CUDA library on CPU threads, against a plain loop: dense operands, vectors, tiles, elements.
-// Functions are of the CPU here; what is tested is which elements are read, computed and written.
+// Pointwise kernels on fibers against a plain loop: dense operands, vectors, tiles, elements. Functors are the CPU's;
+// the test is which elements are read, computed and written.
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -39,44 +39,55 @@ T draw() {
         return narrow<T>(static_cast<compute_t<T>>(static_cast<int32_t>(state >> 20) - 2048) / 256);
 }
 
-// Adds the position, by runs of seven; may not be asked for elements that do not exist.
+// Positional functor that adds the index, by segments of seven; records calls outside the array.
 struct AddPosition {
     int64_t numel;
     bool* asked_beyond;
-    struct Piece {
+    struct Segment {
         int64_t count, first;
         float operator()(int64_t k, float x) const { return x + static_cast<float>(first + k); }
     };
-    Piece at(int64_t i) const {
+    Segment at(int64_t i) const {
         if (i < 0 || i >= numel) *asked_beyond = true;
         return {7 - i % 7, i};
     }
 };
 
-// Where each operand's strides are unlike those of a dense one.
-enum Kind { kDense, kTurnFirst, kTurnInputs, kTurnOutputs, kBroadcast, kPad16, kPad3, kFlip, kKinds, kStill = kKinds };
+// How operands' strides differ from dense ones.
+enum Kind {
+    kDense,
+    kTransposeFirst,
+    kTransposeInputs,
+    kTransposeOutputs,
+    kBroadcast,
+    kPad16,
+    kPad3,
+    kFlip,
+    kKinds,
+    kBroadcastLast = kKinds
+};
 
 struct Shape {
     int64_t batches, rows, columns;
 };
 
-// In elements, an array with room before and after it.
+// An array with guard elements before and after it; arguments count elements.
 template <class T>
 struct Array {
     std::vector<T> cells;
     T* first;
     int64_t stride[3];
 
-    Array(const Shape& shape, bool turned, bool broadcast, bool still, bool flipped, int64_t pad, int shift) {
-        const int64_t outer = turned ? shape.columns : shape.rows, run = (turned ? shape.rows : shape.columns) + pad;
-        stride[0] = run * outer;
-        stride[1] = broadcast ? 0 : turned ? 1 : run;
-        stride[2] = turned ? run : 1;
+    Array(const Shape& shape, bool transposed, bool broadcast, bool broadcast_last, bool flipped, int64_t pad, int shift) {
+        const int64_t outer = transposed ? shape.columns : shape.rows, pitch = (transposed ? shape.rows : shape.columns) + pad;
+        stride[0] = pitch * outer;
+        stride[1] = broadcast ? 0 : transposed ? 1 : pitch;
+        stride[2] = transposed ? pitch : 1;
         cells.resize(static_cast<size_t>(stride[0] * shape.batches + 64));
         for (T& cell : cells) cell = draw<T>();
         const size_t lead = (16 - reinterpret_cast<uintptr_t>(cells.data()) % 16) % 16 / sizeof(T);
         first = cells.data() + 16 + lead + shift;
-        if (still) stride[2] = 0;
+        if (broadcast_last) stride[2] = 0;
         if (flipped) first += (shape.columns - 1) * stride[2], stride[2] = -stride[2];
     }
 };
@@ -86,10 +97,11 @@ bool is_right(const Fn& fn, const Shape& shape, Kind kind, int shift, std::index
     constexpr int kOut = sizeof...(O), kIn = sizeof...(I), kAll = kOut + kIn;
     std::vector<Array<T>> array;
     for (int k = 0; k < kAll; ++k) {
-        const bool output = k < kOut, turned = (kind == kTurnFirst && k == kOut) || (kind == kTurnInputs && !output) ||
-                                               (kind == kTurnOutputs && output) || (kind == kFlip && k == kOut);
+        const bool output = k < kOut, transposed = (kind == kTransposeFirst && k == kOut) ||
+                                                   (kind == kTransposeInputs && !output) ||
+                                                   (kind == kTransposeOutputs && output) || (kind == kFlip && k == kOut);
         const int64_t pad = kind == kPad16 ? 16 : kind == kPad3 || kind == kFlip ? 3 : 0;
-        array.emplace_back(shape, turned, kind == kBroadcast && k == kOut, kind == kStill && !output,
+        array.emplace_back(shape, transposed, kind == kBroadcast && k == kOut, kind == kBroadcastLast && !output,
                            kind == kFlip && k == kAll - 1, pad, shift * (k % 5));
     }
     const int64_t extent[3] = {shape.batches, shape.rows, shape.columns};
@@ -100,7 +112,7 @@ bool is_right(const Fn& fn, const Shape& shape, Kind kind, int shift, std::index
         layout.append(extent[d], stride);
     }
     std::vector<T> wanted[] = {array[O].cells...};
-    const bool lacks_first = kOut > 1 && kind == kTurnInputs;
+    const bool lacks_first = kOut > 1 && kind == kTransposeInputs;
     for (int64_t i = 0; i < layout.numel(); ++i) {
         const int64_t at[3] = {i / (extent[1] * extent[2]), i / extent[2] % extent[1], i % extent[2]};
         const auto offset = [&](int k) {
@@ -126,7 +138,7 @@ bool all_right_of(const char* name, const Fn& fn, const Shape& shape) {
     bool right = true;
     for (int kind = kDense; kind < (large ? kDense + 1 : kKinds); ++kind)
         for (int shift = 0; shift < (large ? 1 : 2); ++shift) {
-            if (kIsPositional<Fn> && kind == kTurnOutputs) continue;  // positions count in the order of the first output
+            if (kIsPositional<Fn> && kind == kTransposeOutputs) continue;  // positions follow the first output's order
             if (is_right<T>(fn, shape, static_cast<Kind>(kind), shift, std::make_index_sequence<kOut>{},
                             std::make_index_sequence<kIn>{}))
                 continue;
@@ -167,13 +179,13 @@ int main() {
     right = all_right<bf16, 3, 4>("clamp_backward bf16", op::ClampBackward<bf16>{}) && right;
     right = all_right<double, 3, 4>("clamp_backward f64", op::ClampBackward<double>{}) && right;
     right = position_is_right() && right;
-    // So many vectors that a thread takes several, and elements after the last.
+    // Enough vectors for several per thread, plus a tail.
     constexpr int64_t kMany = (int64_t{1} << 17) + 500;
     right = all_right_of<float, 1, 1>("neg f32", op::Neg<float>{}, {1, 1, 4 * kMany + 3}) && right;
     right = all_right_of<int8_t, 1, 2>("add i8", op::Add<int8_t>{}, {1, 1, 16 * kMany + 15}) && right;
-    // Rows of one value, which a thread stores in several places.
+    // Rows of one broadcast value, which a thread stores several times.
     for (const int shift : {0, 1})
-        right = is_right<float>(op::Neg<float>{}, {1, 36, 65528}, kStill, shift, std::make_index_sequence<1>{},
+        right = is_right<float>(op::Neg<float>{}, {1, 36, 65528}, kBroadcastLast, shift, std::make_index_sequence<1>{},
                                 std::make_index_sequence<1>{}) &&
                 right;
     if (right) puts("ok");

@@ -1,5 +1,5 @@
-// The reduction kernels with terms that a functor makes and stores, where there is no GPU (tests/gpu_on_threads/core), against
-// plain loops.
+// Reduction kernels whose summands a functor computes and stores, on fibers (tests/gpu_on_threads/core), against plain
+// loops.
 #define __CUDA_ARCH_LIST__ 800
 
 #include "core/reduce/pointwise_sum.h"
@@ -22,7 +22,7 @@ namespace {
 
 using namespace bk;
 
-// Numbers that sum up in any order to the same bits.
+// Values whose sums have the same bits in any order.
 float value_at(int64_t i, int salt) { return static_cast<float>((i * 37 + salt * 11) % 13 - 6) / 4; }
 
 // Gradients of (a + b) c + a.
@@ -36,9 +36,9 @@ constexpr int kIn = 4, kOut = 3, kOperands = kIn + kOut;
 struct Problem {
     const char* name;
     int64_t extent[3];
-    unsigned moves[kOperands];  // axes, a bit each, the last axis first
-    int64_t gap, first;         // cells between neighbours of what moves along all axes, and before the first
-    bool in_place, absent;      // the first output is dy; the last is not wanted
+    unsigned strided_axes[kOperands];  // axes with a nonzero stride, the last axis in bit 0
+    int64_t gap, first;                // stride of operands that move along all axes; elements before the first
+    bool in_place, absent;             // the first output is dy; the last one is NULL
 };
 
 template <class T>
@@ -51,10 +51,10 @@ struct Run {
     explicit Run(const Problem& problem) : p(problem) {
         layout.rank = 3;
         for (int k = 0; k < kOperands; ++k) {
-            int64_t step = p.moves[k] == 7 ? p.gap : 1;
+            int64_t step = p.strided_axes[k] == 7 ? p.gap : 1;
             for (int d = 2; d >= 0; --d) {
                 layout.extent[d] = p.extent[d];
-                layout.stride[k][d] = (p.moves[k] >> (2 - d) & 1) != 0 ? step : 0;
+                layout.stride[k][d] = (p.strided_axes[k] >> (2 - d) & 1) != 0 ? step : 0;
                 if (layout.stride[k][d] != 0) step *= p.extent[d];
             }
             memory[k].assign(static_cast<size_t>(step + p.first) + 16, narrow<T>(99.0f));
@@ -65,7 +65,7 @@ struct Run {
         if (p.absent) pointer[kOperands - 1] = nullptr;
     }
 
-    int64_t place(int k, const int64_t (&i)[3]) const {
+    int64_t offset_of(int k, const int64_t (&i)[3]) const {
         return i[0] * layout.stride[k][0] + i[1] * layout.stride[k][1] + i[2] * layout.stride[k][2];
     }
 
@@ -82,10 +82,10 @@ struct Run {
         for (int o = 0; o < kOut; ++o) wanted[o].assign(memory[kIn + o].size(), 0.0);
         each([&](const int64_t (&i)[3]) {
             float x[kIn];
-            for (int k = 0; k < kIn; ++k) x[k] = widen(pointer[k][place(k, i)]);
+            for (int k = 0; k < kIn; ++k) x[k] = widen(pointer[k][offset_of(k, i)]);
             const auto y = fn(x[0], x[1], x[2], x[3]);
             const double values[] = {get<0>(y), get<1>(y), get<2>(y)};
-            for (int o = 0; o < kOut; ++o) wanted[o][static_cast<size_t>(place(kIn + o, i))] += values[o];
+            for (int o = 0; o < kOut; ++o) wanted[o][static_cast<size_t>(offset_of(kIn + o, i))] += values[o];
         });
         const auto out = outputs(pointer[4], pointer[5], pointer[6]);
         const auto in = inputs(static_cast<const T*>(pointer[0]), static_cast<const T*>(pointer[1]),
@@ -97,7 +97,7 @@ struct Run {
         each([&](const int64_t (&i)[3]) {
             for (int o = 0; right && o < kOut; ++o) {
                 if (pointer[kIn + o] == nullptr) continue;
-                const int64_t at = place(kIn + o, i);
+                const int64_t at = offset_of(kIn + o, i);
                 const double got = widen(pointer[kIn + o][at]);
                 const double expected = widen(narrow<T>(static_cast<float>(wanted[o][static_cast<size_t>(at)])));
                 right = got == expected;

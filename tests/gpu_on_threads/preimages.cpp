@@ -1,5 +1,4 @@
-// The kernel of sums over preimages where there is no GPU (tests/gpu_on_threads/core), against plain loops over random
-// problems.
+// The gather-adjoint kernel on fibers (tests/gpu_on_threads/core) against plain loops over random problems.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <algorithm>
@@ -18,7 +17,7 @@ namespace {
 std::mt19937 random_numbers(11);
 int64_t below(int64_t count) { return static_cast<int64_t>(random_numbers() % static_cast<uint64_t>(count)); }
 
-// The index of y that index p of x, of window p / window, is sent to; -1 for none.
+// Index of y that receives index p of x (in window p / window); -1 for none.
 int64_t target_of(const FoldedAxis& axis, int64_t p) {
     int64_t at = p - axis.low;
     if (axis.folding == Folding::kWindows) {
@@ -42,7 +41,7 @@ bool is_right(int number) {
     sum.rank = static_cast<int>(1 + below(3));
     const bool gaps = below(3) == 0, backwards = below(3) == 0;
     int64_t step_x = 1, step_y = 1, first_x = 0, elements = 1;
-    int64_t count[kMaxRank];  // of x's elements along an axis
+    int64_t count[kMaxRank];  // elements of x along each axis
     for (int d = sum.rank; d-- > 0;) {
         FoldedAxis& axis = sum.axis[d];
         const bool inner = d + 1 == sum.rank;
@@ -54,10 +53,10 @@ bool is_right(int number) {
         if (axis.folding == Folding::kWindows) {
             axis.low = below(3) == 0 ? below(9) : 0;
             axis.window = 1 + below(axis.extent), axis.step = 1 + below(5);
-            const int64_t room = axis.extent + 2 * axis.low - 1;
-            if (axis.window > 1 && below(2) == 0) axis.dilation = 1 + below(room / (axis.window - 1));
-            axis.source = (room - (axis.window - 1) * axis.dilation) / axis.step + 1;
-            if (below(3) == 0) {  // windows that cut the axis
+            const int64_t slack = axis.extent + 2 * axis.low - 1;
+            if (axis.window > 1 && below(2) == 0) axis.dilation = 1 + below(slack / (axis.window - 1));
+            axis.source = (slack - (axis.window - 1) * axis.dilation) / axis.step + 1;
+            if (below(3) == 0) {  // windows that tile the axis
                 axis.low = 0, axis.dilation = 1;
                 axis.step = axis.window = 1 + below(16), axis.source = 1 + below(16);
                 axis.extent = axis.source * axis.window;

@@ -1,4 +1,4 @@
-// The kernels of reductions where there is no GPU (tests/gpu_on_threads/core), against plain loops.
+// Reduction kernels on fibers (tests/gpu_on_threads/core) against plain loops.
 #define __CUDA_ARCH_LIST__ 800
 
 #include "core/reduce/reduce.h"
@@ -24,12 +24,12 @@ namespace {
 
 using namespace bk;
 
-// Values that sum up in any order to the same bits; the greatest stands at several places.
+// Values whose sums have the same bits in any order; the maximum occurs several times.
 float value_at(int64_t i) { return static_cast<float>((i * 37 + 11) % 29 - 14) / 4; }
 
 struct Problem {
     int64_t before, n, after;  // extents; the middle one is reduced
-    int64_t gap, first;        // cells between neighbours, and before the first
+    int64_t gap, first;        // stride of elements; elements before the first
     bool reversed;
 
     int64_t cells() const { return first + before * n * after * gap; }
@@ -69,12 +69,12 @@ bool is_right(const Problem& p, bool has_workspace) {
     const int64_t results = p.before * p.after;
     for (int64_t i = 0; i < results * p.n; ++i) x[p.at(i)] = narrow<T>(value_at(i));
     std::vector<T> sum(static_cast<size_t>(results)), variance = sum;
-    std::vector<int64_t> place(static_cast<size_t>(results));
+    std::vector<int64_t> argmax_index(static_cast<size_t>(results));
     const T* const start = x + p.at(0);
     if (!run<op::ReduceSum<T>>(p, op::ReduceSum<T>::reducer(), start, sum.data(), has_workspace)) return false;
     if (!run<op::ReduceVar<T>>(p, op::ReduceVar<T>::reducer(0), start, variance.data(), has_workspace)) return false;
     using Arg = op::ReduceArgmax<T, int64_t>;
-    if (!run<Arg>(p, Arg::reducer(), start, place.data(), has_workspace)) return false;
+    if (!run<Arg>(p, Arg::reducer(), start, argmax_index.data(), has_workspace)) return false;
     for (int64_t r = 0; r < results; ++r) {
         double total = 0, squares = 0, greatest = -INFINITY;
         int64_t first = 0;
@@ -89,15 +89,15 @@ bool is_right(const Problem& p, bool has_workspace) {
         const size_t at = static_cast<size_t>(r);
         if (widen(sum[at]) != widen(narrow<T>(static_cast<float>(total))))
             return complain("sum", p, has_workspace, r, widen(sum[at]), total);
-        if (place[at] != first)
-            return complain("argmax", p, has_workspace, r, static_cast<double>(place[at]), static_cast<double>(first));
+        if (argmax_index[at] != first)
+            return complain("argmax", p, has_workspace, r, static_cast<double>(argmax_index[at]), static_cast<double>(first));
         if (std::fabs(widen(variance[at]) - squares) > (sizeof(T) == 2 ? 1e-2 : 4e-6) * (squares + 1))
             return complain("variance", p, has_workspace, r, widen(variance[at]), squares);
     }
     return true;
 }
 
-// The sum of products of two arrays that begin `first` cells behind an aligned one.
+// Dot product of two arrays that begin `first` elements after a 16-byte boundary.
 struct Times {
     BK_HD float operator()(float a, float b) const { return a * b; }
 };

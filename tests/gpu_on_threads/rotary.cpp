@@ -1,4 +1,4 @@
-// Rotations and appends to caches where there is no GPU (tests/gpu_on_threads/core), against plain loops.
+// Rotary embedding and KV-cache append on fibers (tests/gpu_on_threads/core) against plain loops.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <cmath>
@@ -26,7 +26,7 @@ constexpr Launch kLaunch{nullptr, 0, nullptr};
 
 float value_at(int64_t i) { return static_cast<float>((i * 37 + 11) % 29 - 14) / 4; }
 
-// Memory of `count` elements from a boundary of 16 bytes, or one element behind it.
+// Memory of `count` elements on a 16-byte boundary, or one element after it.
 template <class T>
 struct Cells {
     std::vector<T> memory;
@@ -38,17 +38,17 @@ struct Cells {
 };
 
 struct Problem {
-    int64_t groups, outer, inner, places, pairs, rest;
+    int64_t groups, outer, inner, tokens, pairs, unrotated;
 };
 
 template <class T, class Angles, class Find>
 bool is_right(const Problem& p, bool is_split, bool is_inverse, bool is_shifted, bool in_place, const Angles& angles,
               const Find& find) {
-    const int64_t features = 2 * p.pairs + p.rest;
-    // Places of the sequence lie between the rows of a group, as tokens of heads do.
-    const RotaryStrides strides{p.outer * p.inner * p.places * features, p.inner * p.places * features, features,
+    const int64_t features = 2 * p.pairs + p.unrotated;
+    // Tokens are between the outer and inner axes, as in a [tokens, heads] layout.
+    const RotaryStrides strides{p.outer * p.inner * p.tokens * features, p.inner * p.tokens * features, features,
                                 p.inner * features};
-    const RotaryShape shape{p.groups, p.outer, p.inner, p.places, p.pairs, p.rest, is_split, is_inverse, strides, strides};
+    const RotaryShape shape{p.groups, p.outer, p.inner, p.tokens, p.pairs, p.unrotated, is_split, is_inverse, strides, strides};
     const int64_t count = p.groups * strides.group;
     Cells<T> x(count, is_shifted), other(count, is_shifted);
     T* const y = in_place ? x.first : other.first;
@@ -57,14 +57,14 @@ bool is_right(const Problem& p, bool is_split, bool is_inverse, bool is_shifted,
     const T* const source = x.first;
     if (rotate(kLaunch, shape, angles, source, y) != Status::kOk) return false;
     for (int64_t i = 0; i < count; ++i) {
-        const int64_t feature = i % features, place = i / features / p.inner % p.places;
+        const int64_t feature = i % features, token = i / features / p.inner % p.tokens;
         const int64_t group = i / strides.group;
         double want = before[static_cast<size_t>(i)];
         if (feature < 2 * p.pairs) {
             const int64_t pair = is_split ? feature % p.pairs : feature / 2;
             const bool is_second = is_split ? feature >= p.pairs : feature % 2 == 1;
             const int64_t partner = i + (is_second ? -1 : 1) * (is_split ? p.pairs : 1);
-            const CosSin<double> angle = find(group, place, pair);
+            const CosSin<double> angle = find(group, token, pair);
             const double sign = (is_second ? 1 : -1) * (is_inverse ? -1 : 1);
             want = want * angle.cos + sign * before[static_cast<size_t>(partner)] * angle.sin;
         }
@@ -82,26 +82,26 @@ bool rotations_are_right(const char* name) {
                                      {1, 3, 9, 1, 32, 0}, {2, 1, 2, 3, 5, 6},  {1, 1, 2, 3, 300, 0}};
     constexpr int64_t kPositions[] = {0, 1, 77, int64_t{1} << 24, (int64_t{1} << 40) + 3, -5, 123456789, 2, 9};
     bool right = true;
-    int turn = 0;
+    int trial = 0;
     for (const Problem& p : kProblems)
-        for (int way = turn++ % 7; way < 16; way += sizeof(T) == 2 ? 11 : 7) {
+        for (int way = trial++ % 7; way < 16; way += sizeof(T) == 2 ? 11 : 7) {
             const bool is_split = way & 1, is_inverse = way & 2, is_shifted = way & 4, in_place = way & 8;
             const auto frequencies = RotaryFrequencies<kAngleWords<compute_t<T>>>::of(10000.0, p.pairs);
             std::vector<int64_t> positions;
-            for (int64_t i = 0; i < p.groups * p.places; ++i) positions.push_back(kPositions[i % 9] + i);
-            const auto find = [&](int64_t group, int64_t place, int64_t pair) {
-                return cos_sin<double>(positions[static_cast<size_t>(group * p.places + place)], frequencies.at(pair));
+            for (int64_t i = 0; i < p.groups * p.tokens; ++i) positions.push_back(kPositions[i % 9] + i);
+            const auto find = [&](int64_t group, int64_t token, int64_t pair) {
+                return cos_sin<double>(positions[static_cast<size_t>(group * p.tokens + token)], frequencies.at(pair));
             };
-            const RotaryPositions<compute_t<T>> angles{positions.data(), p.places, frequencies};
+            const RotaryPositions<compute_t<T>> angles{positions.data(), p.tokens, frequencies};
             bool good = is_right<T>(p, is_split, is_inverse, is_shifted, in_place, angles, find);
 
-            const int64_t table = p.places * p.pairs;
+            const int64_t table = p.tokens * p.pairs;
             Cells<float> cos(p.groups * table, false), sin(p.groups * table + 1, is_shifted);
             for (const bool shares : {false, true}) {
                 const int64_t step = shares ? 0 : table;
                 const RotaryTables<float> tables{cos.first, sin.first, step, p.pairs};
-                const auto look = [&](int64_t group, int64_t place, int64_t pair) -> CosSin<double> {
-                    const int64_t at = group * step + place * p.pairs + pair;
+                const auto look = [&](int64_t group, int64_t token, int64_t pair) -> CosSin<double> {
+                    const int64_t at = group * step + token * p.pairs + pair;
                     return {cos.first[at], sin.first[at]};
                 };
                 good = is_right<T>(p, is_split, is_inverse, is_shifted, in_place, tables, look) && good;
@@ -113,7 +113,7 @@ bool rotations_are_right(const char* name) {
     return right;
 }
 
-// Rows of bytes; d in bytes.
+// Rows of bytes; d counts bytes.
 bool append_is_right(int64_t batch, int64_t heads, int64_t new_len, int64_t most, int64_t d_k, int64_t d_v, bool is_shifted) {
     const CacheShape shape{batch, heads, new_len, most};
     std::vector<int64_t> offsets;

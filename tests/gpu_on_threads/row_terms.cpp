@@ -1,5 +1,5 @@
-// Sums of losses without a workspace where there is no GPU (tests/gpu_on_threads/core): rows that threads, warps or blocks
-// take, of whole vectors and of any elements, against plain loops in double.
+// Loss sums without a workspace on fibers (tests/gpu_on_threads/core): rows owned by threads, warps or blocks, by
+// vectors or by single elements, against plain loops in double.
 #include "arrays.h"
 #include "core/abi/launch.h"
 #include "loss/margin_loss.h"
@@ -16,7 +16,7 @@ struct Shape {
     int64_t at(int64_t row, int64_t j) const { return row / inner * stride() + j * inner + row % inner; }
 };
 
-// Classes, and now and then none of them.
+// Target classes; some are -1.
 std::vector<int64_t> targets_of(const Shape& shape) {
     std::vector<int64_t> target(static_cast<size_t>(shape.rows()));
     for (size_t r = 0; r < target.size(); ++r)

@@ -1,3 +1,3 @@
-// Sums of losses without a workspace, by the blocks of a cluster.
+// Loss sums without a workspace, on the blocks of a cluster.
 #define BK_FIBER_CLUSTERS
 #include "row_terms.cpp"

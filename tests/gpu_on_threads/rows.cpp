@@ -1,4 +1,4 @@
-// The kernels of rows where there is no GPU (tests/gpu_on_threads/core): row functions against plain loops in double.
+// Row kernels on fibers (tests/gpu_on_threads/core): row functions against plain loops in double.
 #define __CUDA_ARCH_LIST__ 800
 
 #include "core/rows/row_map.h"
@@ -25,7 +25,7 @@ namespace {
 
 using namespace bk;
 
-// Values that sum up in any order to the same bits.
+// Values whose sums have the same bits in any order.
 float value_at(int64_t i) { return static_cast<float>((i * 37 + 11) % 29 - 14) / 4; }
 
 enum Kind { kDense, kShifted, kApart, kAcross, kReversed, kKinds };

@@ -1,5 +1,4 @@
-// The scan kernels of the CUDA library on CPU threads, against a plain loop: rows along and across memory, in parts of a warp,
-// in blocks and in chunks.
+// Scan kernels on fibers against a plain loop: contiguous and strided rows, within a warp, by blocks and by chunks.
 #include <cstdarg>
 #include <cstdio>
 #include <vector>
@@ -24,7 +23,7 @@ namespace {
 
 using namespace bk;
 
-// Sums, of which no order changes a bit, that say at which place they were asked for.
+// Exact sums that also check the index of every call.
 struct CheckedSum {
     static constexpr int kAhead = 1;
     struct State {
@@ -87,7 +86,7 @@ void check(const Problem& p, bool has_workspace) {
     }
 }
 
-// Over its terms a scan has the bits that it has beside them, without a workspace, too.
+// An in-place scan without a workspace gives the same bits as one into another array.
 void check_in_place(const Problem& p) {
     const int64_t row_step = p.is_across ? 1 : p.length, step = p.is_across ? p.rows : 1;
     std::vector<float> x(static_cast<size_t>(p.rows * p.length)), y(x.size());
@@ -121,8 +120,8 @@ int main() {
                 check(p, false);
                 check(p, true);
             }
-    check({1, 140000, false, false, false, 0}, true);  // more pieces than a batch has
-    // In parts, the last of them longer or shorter than the others.
+    check({1, 140000, false, false, false, 0}, true);  // more chunks than a look-back batch has
+    // Several chunks; the last one differs in length.
     check({1, 69633, false, false, false, 0}, false);
     check({2, 70000, false, true, true, 1}, false);
     check({40, 2500, true, false, true, 0}, false);

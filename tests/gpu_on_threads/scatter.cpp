@@ -1,4 +1,4 @@
-// The kernels of scatter_reduce where there is no GPU: atomics, lines and sorted elements against plain loops in double.
+// scatter_reduce kernels on fibers: atomics, slices along the axis and sorted elements against plain loops in double.
 #define __CUDA_ARCH_LIST__ 800
 
 #include <algorithm>
@@ -26,7 +26,7 @@ SortBuffers carve_sort(Carver* carver, int64_t count, uint32_t) {
     return buffers;
 }
 
-// Into the second of the buffers, as a sort may leave them.
+// Leaves the result in the second buffers, as a sort may.
 Status sort_pairs(const Launch&, SortBuffers* buffers, int64_t count, uint32_t) {
     std::vector<int64_t> order(static_cast<size_t>(count));
     std::iota(order.begin(), order.end(), 0);
@@ -49,22 +49,22 @@ using namespace bk;
 
 enum Spread { kUniform, kHot, kOne, kSpreads };
 
-// Of a matrix: `axis` is scattered, the index is one a line of it, or an element each.
+// A matrix scattered along `axis`, with one index per slice along it or per element.
 struct Problem {
     int64_t rows, columns, targets;
     int axis;
     bool shared_index;
     Spread spread;
-    int64_t gap;  // of the output's columns
+    int64_t gap;  // stride of the output's columns
 };
 
 int64_t index_at(const Problem& p, int64_t k) {
-    const int64_t any = (k * 7919 + 13) % (p.targets + 2) - 1;  // -1 and targets are out of range
+    const int64_t any = (k * 7919 + 13) % (p.targets + 2) - 1;  // -1 and `targets` are out of range
     if (p.spread == kOne) return p.targets / 2;
     return p.spread == kHot && k % 10 < 8 ? p.targets / 3 : any;
 }
 
-// Small integers, so that sums in any order have the same bits; of products few are not 1.
+// Small integers, so that sums have the same bits in any order; few factors of a product differ from 1.
 template <class T>
 T value_at(int64_t k, bool product) {
     return product ? static_cast<T>(k % 97 == 0 ? 2 : 1) : static_cast<T>((k * 37 + 11) % 29);
@@ -72,7 +72,7 @@ T value_at(int64_t k, bool product) {
 
 template <class Op, class T, class I>
 bool is_right(const Problem& p, bool has_workspace, bool product) {
-    const int64_t count = p.rows * p.columns, n = p.axis == 0 ? p.rows : p.columns, lines = count / n;
+    const int64_t count = p.rows * p.columns, n = p.axis == 0 ? p.rows : p.columns, slices = count / n;
     const int64_t out_rows = p.axis == 0 ? p.targets : p.rows, out_columns = p.axis == 0 ? p.columns : p.targets;
     std::vector<T> x(static_cast<size_t>(count) + 8);
     T* const updates = reinterpret_cast<T*>((reinterpret_cast<uintptr_t>(x.data()) + 15) / 16 * 16);
@@ -92,7 +92,7 @@ bool is_right(const Problem& p, bool has_workspace, bool product) {
         }
     const int64_t across = p.axis == 0 ? 1 : p.columns, along = p.axis == 0 ? p.columns : 1;
     ScatterLayout s{{}, n, {along, p.shared_index ? 1 : along, p.axis == 0 ? pitch : p.gap}, p.targets, -1};
-    s.cells.append(lines, {across, p.shared_index ? 0 : across, p.axis == 0 ? p.gap : pitch});
+    s.cells.append(slices, {across, p.shared_index ? 0 : across, p.axis == 0 ? p.gap : pitch});
     std::vector<char> workspace(scatter_reduce_workspace<Op, T>(s));
     const Launch launch{has_workspace ? workspace.data() : nullptr, has_workspace ? workspace.size() : 0, nullptr};
     if (scatter_reduce<Op>(launch, s, updates, static_cast<const I*>(index.data()), out) != Status::kOk) return false;
@@ -118,7 +118,7 @@ int main() {
         {70, 33, 11, 0, false, kOne, 1},    {33, 70, 11, 1, false, kHot, 1},     {20, 16, 5, 1, true, kUniform, 1},
         {40, 36, 7, 0, true, kOne, 3},      {1, 2048, 2, 1, false, kOne, 2},     {1, 4097, 300, 1, false, kHot, 1},
         {513, 262, 300, 1, false, kHot, 1}, {70, 700, 500, 0, false, kOne, 1}};
-    const Problem in_tiles{512, 700, 5400, 1, false, kUniform, 1};  // lines whose targets one block has no room for
+    const Problem in_tiles{512, 700, 5400, 1, false, kUniform, 1};  // slices whose targets exceed shared memory
     for (const Problem& p : shapes)
         for (const bool has_workspace : {false, true}) {
             right = right && is_right<ScatterSum<float>, float, int32_t>(p, has_workspace, false);
@@ -128,16 +128,16 @@ int main() {
                         is_right<ScatterMax<float>, float, int32_t>(p, has_workspace, false) &&
                         is_right<ScatterProduct<double>, double, int32_t>(p, has_workspace, true);
         }
-    // Lines side by side, whose last bundle and last batch are short, in one tile and in several.
+    // Adjacent slices whose last bundle and batch are short, in one tile and in several.
     for (const Problem& p : {Problem{259, 1028, 270, 0, false, kHot, 1}, Problem{700, 1028, 1100, 0, false, kUniform, 1}})
         right = right && is_right<ScatterSum<float>, float, int64_t>(p, true, false);
     for (const Problem& p : {Problem{519, 1028, 270, 0, false, kHot, 1}, Problem{700, 1028, 5300, 0, false, kUniform, 1}})
         right = right && is_right<ScatterSum<float>, float, int64_t>(p, false, false) &&
                 is_right<ScatterSum<uint64_t>, uint64_t, int32_t>(p, false, false);
-    const Problem in_windows{1, 150000, 140000, 1, false, kHot, 64};  // a line of more than a cache keeps
+    const Problem in_windows{1, 150000, 140000, 1, false, kHot, 64};  // a slice larger than the cache
     right = right && is_right<ScatterSum<float>, float, int32_t>(in_windows, false, false) &&
             is_right<ScatterMax<float>, float, int64_t>(in_windows, false, false);
-    const Problem in_strips{40, 300, 15000, 0, false, kUniform, 1};  // lines of more cells than a cache keeps
+    const Problem in_strips{40, 300, 15000, 0, false, kUniform, 1};  // slices of more outputs than the cache holds
     right = right && is_right<ScatterSum<float>, float, int32_t>(in_strips, false, false);
     right = right && is_right<ScatterSum<double>, double, int64_t>(in_tiles, false, false);
     if (right) puts("ok");

@@ -1,10 +1,11 @@
-// Kernels in files for an architecture, and the one place that chooses among them. CUDA only.
+// Architecture-specific kernels and the dispatch among them; CUDA only.
 //
-// native/<family>/<name>_sm80.cu     is compiled for every chip of CUDA_ARCHS from sm_80 on;
-// native/<family>/<name>_sm90a.cu    for sm_90 alone, with the instructions that no other chip has, where CUDA_ARCHS lists 90.
+// native/<family>/<name>_sm80.cu is compiled for every chip of CUDA_ARCHS from sm_80 on,
+// native/<family>/<name>_sm90a.cu for sm_90 alone, with the instructions that no other chip has, if CUDA_ARCHS lists
+// 90.
 //
-// Each defines a host function that the op declares. Where CUDA_ARCHS has no chip for such files they are absent, and the
-// Makefile leaves BK_HAS_SM90a undefined; the op's code is the same:
+// Each defines a host function that the op declares. If CUDA_ARCHS has no chip for such files, they are absent and the
+// Makefile leaves BK_HAS_SM90a undefined; the op's code does not change:
 //
 //   Status run_sm80(const Problem&, const Launch&);
 //   Status run_sm90a(const Problem&, const Launch&);
@@ -19,7 +20,7 @@
 #include "core/abi/launch.h"
 #include "core/abi/status.h"
 
-// The function of the files *_sm<name>.cu, null where they were not compiled. It is not referred to then.
+// The function from *_sm<name>.cu; null, and not referenced, if those files were not compiled.
 #define BK_SM(name, function) \
     bk::Variant<decltype(&function)> { #name, BK_IF_1(BK_HAS_SM##name, &function) }
 // BK_IF_1(1, f) is f, BK_IF_1(<undefined macro>, f) is nullptr: BK_COMMA_1 alone is defined, and makes f the second argument.
@@ -33,7 +34,7 @@ namespace bk {
 
 template <class Function>
 struct Variant {
-    const char* name;  // "80" serves sm_80 and what came later, "90a" sm_90 alone
+    const char* name;  // "80" serves sm_80 and later, "90a" serves sm_90 alone
     Function run;
 
     constexpr int number() const {
@@ -52,7 +53,7 @@ struct Variant {
     }
 };
 
-// The best compiled variant for a compute capability times ten, in whatever order they are listed; `run` is null where none
+// Picks the best compiled variant for a compute capability times ten, in any order of the list; `run` is null if none
 // serves it.
 template <class Function>
 constexpr Variant<Function> choose(std::initializer_list<Variant<Function>> variants, int arch) {

@@ -1,4 +1,4 @@
-// An axis that a caller names.
+// Check of an axis argument.
 #pragma once
 
 #include "core/abi/status.h"

@@ -12,13 +12,13 @@ namespace bk {
 
 constexpr int kMaxRank = 8;
 
-// What a process can address, by default, on any machine that the library runs on: no operand is longer. Sums of a few such
-// numbers, and their products with a rank or an element's size, stay inside 64 bits.
+// Default user address space of any supported machine, and so the limit of an operand's span. Sums of a few such
+// values, and products with a rank or an element size, fit 64 bits.
 constexpr int64_t kMostBytes = int64_t{1} << 47;
 
-// What a problem that passes the checks leaves to do: an op's `work()`, which alone knows what empty extents mean. kNone: no
-// output has elements, and run() is not called. kZeros: outputs have elements and inputs contribute none; no input is read,
-// run() writes zeros. kAll: everything else.
+// Work that a valid problem leaves to run(); only the op's `work()` knows what empty extents mean. kNone: no output has
+// elements, run() is not called. kZeros: outputs have elements but inputs contribute none; run() writes zeros and reads
+// no input. kAll: everything else.
 enum class Work { kNone, kZeros, kAll };
 
 inline Work all_or_none(int64_t elements) { return elements == 0 ? Work::kNone : Work::kAll; }

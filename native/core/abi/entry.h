@@ -1,14 +1,14 @@
-// What the generated entry points do around an op.
+// Protocol between an op and its generated entry points.
 //
-// A regular pointwise op needs nothing more (core/pointwise/pointwise_op.h). Any other is a struct whose fields are the
-// scalars and host arrays of its row, with
-//   Status check() const           everything that can be said of them but for the operands' sizes, whatever the extents;
-//   Work work() const              what a problem that passes the checks leaves to do (core/abi/checks.h);
-//   Status run(pointers..., const Launch&) const     unless that is nothing; inputs may be null where it is zeros;
-//   size_t workspace_size() const  where the row has a workspace; for Work::kAll;
-//   Status check_scalars() const   where `_can_implement` does not take the host arrays: check() without them.
+// A regular pointwise op needs only a functor (core/pointwise/pointwise_op.h). Any other op is a struct whose fields
+// are the scalars and host arrays of its row, with
+//   Status check() const           checks them, whatever the extents, except for the operands' spans;
+//   Work work() const              what run() has to do for a valid problem (core/abi/checks.h);
+//   Status run(pointers..., const Launch&) const     not called for Work::kNone; inputs may be null for Work::kZeros;
+//   size_t workspace_size() const  if the row has a workspace; called for Work::kAll;
+//   Status check_scalars() const   check() without the host arrays, if `_can_implement` does not take them.
 //
-// For each struct tools/gen_abi.py writes check(op, operands): op.check(), then the place of every operand.
+// For each struct tools/gen_abi.py writes check(op, operands): op.check(), then the byte range of every operand.
 #pragma once
 
 #include <type_traits>
@@ -19,7 +19,7 @@
 #include "core/abi/status.h"
 #include "core/types/dtype.h"
 
-// Of the public functions, whose prototypes the glue does not include: it and the header come from the same rows.
+// For public functions. The glue does not include their prototypes: it and the header are generated from the same rows.
 #define BK_EXPORT extern "C" __attribute__((visibility("default")))
 
 namespace bk {
@@ -29,7 +29,7 @@ inline int32_t leave(const char* op, Status status) {
     return static_cast<int32_t>(status);
 }
 
-// Bytes of an op's workspace; 0 for a problem that run() would reject.
+// Workspace size of an op; 0 for a problem that run() would reject.
 template <class Op>
 size_t workspace_size(const char* name, const Op& op, Status checked) {
     leave(name, checked);

@@ -1,4 +1,4 @@
-// Where and with what an op runs, and the one way to start work on each target.
+// Launch arguments of an op, and the one way to start work on each target.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Parallel loops on the CPU, compiled for several instruction sets and chosen at run time.
+// Parallel loops on the CPU, compiled for several instruction sets and dispatched at run time.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <omp.h>
 #endif
 
-// The sanitizers instrument each variant anyway; one is enough there, and for targets other than x86-64.
+// Off under sanitizers, which would instrument every variant, and for targets other than x86-64.
 #if defined(__x86_64__) && !defined(BK_ONE_ISA)
 #define BK_ISA_DISPATCH 1
 #else
@@ -41,7 +41,7 @@ BK_FOR_AVX2 void run_range_avx2(const Body& body, int64_t begin, int64_t end) {
 
 enum class Isa { kBase, kAvx2, kAvx512 };
 
-// As BARACUDA_CPU_ISA and baracuda_kernels_build_info spell them.
+// Spelling of BARACUDA_CPU_ISA and baracuda_kernels_build_info.
 constexpr const char* kIsaNames[] = {"baseline", "avx2", "avx512"};
 
 inline Isa detect_isa() {
@@ -53,7 +53,7 @@ inline Isa detect_isa() {
     return Isa::kBase;
 }
 
-// The best that the machine has, unless BARACUDA_CPU_ISA names another one that it has too.
+// The machine's best instruction set, unless BARACUDA_CPU_ISA names a lesser one.
 inline Isa choose_isa() {
     const Isa best = detect_isa();
     const char* wanted = getenv("BARACUDA_CPU_ISA");
@@ -75,7 +75,7 @@ __attribute__((flatten)) void run_range(const Body& body, int64_t begin, int64_t
 }
 #endif
 
-// body(begin, end) on the calling thread, in the best variant for this machine.
+// Runs body(begin, end) on the calling thread in the best variant for this machine.
 template <class Body>
 void dispatch_range(const Body& body, int64_t begin, int64_t end) {
 #if BK_ISA_DISPATCH
@@ -88,7 +88,7 @@ void dispatch_range(const Body& body, int64_t begin, int64_t end) {
     run_range(body, begin, end);
 }
 
-// After a fork a thread works alone; threads that the child starts do not (core/abi/threads_cpu.cpp).
+// False in a thread that forked after it had started OpenMP threads (core/abi/threads_cpu.cpp).
 bool may_start_threads();
 void starts_threads();
 
@@ -100,21 +100,21 @@ inline int64_t thread_count() {
 #endif
 }
 
-// body(begin, end) over [0, count) in one piece a thread, at least `grain` items each.
+// Runs body(begin, end) over [0, count): one static range per thread, at least `grain` items each.
 template <class Body>
 void split_ranges(int64_t count, int64_t grain, const Body& body) {
-    const int64_t pieces = count / (grain > 0 ? grain : 1) < thread_count() ? count / (grain > 0 ? grain : 1) : thread_count();
-    if (pieces <= 1) {
+    const int64_t chunks = count / (grain > 0 ? grain : 1) < thread_count() ? count / (grain > 0 ? grain : 1) : thread_count();
+    if (chunks <= 1) {
         if (count > 0) body(int64_t{0}, count);
         return;
     }
     starts_threads();
 #if defined(_OPENMP)
-#pragma omp parallel for schedule(static, 1) num_threads(static_cast<int>(pieces))
+#pragma omp parallel for schedule(static, 1) num_threads(static_cast<int>(chunks))
 #endif
-    for (int64_t piece = 0; piece < pieces; ++piece)
-        body(count / pieces * piece + (piece < count % pieces ? piece : count % pieces),
-             count / pieces * (piece + 1) + (piece + 1 < count % pieces ? piece + 1 : count % pieces));
+    for (int64_t chunk = 0; chunk < chunks; ++chunk)
+        body(count / chunks * chunk + (chunk < count % chunks ? chunk : count % chunks),
+             count / chunks * (chunk + 1) + (chunk + 1 < count % chunks ? chunk + 1 : count % chunks));
 }
 
 // split_ranges with the whole body in the best variant for this machine.
@@ -123,11 +123,11 @@ void parallel_ranges(int64_t count, int64_t grain, const Body& body) {
     split_ranges(count, grain, [&](int64_t begin, int64_t end) { dispatch_range(body, begin, end); });
 }
 
-// body(begin, end) over [0, count) in pieces of `grain` items, handed to whichever thread is free.
+// Runs body(begin, end) over [0, count) in dynamically scheduled chunks of `grain` items.
 template <class Body>
 void split_chunks(int64_t count, int64_t grain, const Body& body) {
-    const int64_t pieces = ceil_div(count, grain);
-    if (pieces <= 1 || thread_count() == 1) {
+    const int64_t chunks = ceil_div(count, grain);
+    if (chunks <= 1 || thread_count() == 1) {
         if (count > 0) body(int64_t{0}, count);
         return;
     }
@@ -135,8 +135,8 @@ void split_chunks(int64_t count, int64_t grain, const Body& body) {
 #if defined(_OPENMP)
 #pragma omp parallel for schedule(dynamic, 1)
 #endif
-    for (int64_t piece = 0; piece < pieces; ++piece)
-        body(piece * grain, (piece + 1) * grain < count ? (piece + 1) * grain : count);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk)
+        body(chunk * grain, (chunk + 1) * grain < count ? (chunk + 1) * grain : count);
 }
 
 // split_chunks with the whole body in the best variant for this machine.
@@ -145,7 +145,7 @@ void parallel_chunks(int64_t count, int64_t grain, const Body& body) {
     split_chunks(count, grain, [&](int64_t begin, int64_t end) { dispatch_range(body, begin, end); });
 }
 
-// Items per thread below which starting the threads costs more than it saves, for items of `bytes` moved each.
+// Items per thread, of `bytes` moved each, below which starting the threads costs more than it saves.
 inline int64_t grain_for(int64_t bytes) { return bytes > 0 ? ceil_div<int64_t>(65536, bytes) : 65536; }
 
 }  // namespace bk

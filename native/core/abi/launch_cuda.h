@@ -1,5 +1,5 @@
-// Kernel launches. Errors come from the launch call itself, so an older unread error of the caller's is neither reported
-// nor cleared.
+// Kernel launches. Errors come from the launch call itself: an older unread error of the caller is neither reported nor
+// cleared.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ inline cudaStream_t stream_of(const Launch& launch) {
     return launch.stream == nullptr ? cudaStreamPerThread : static_cast<cudaStream_t>(launch.stream);
 }
 
-// Turns a CUDA result into a status; `clean` says that no error was pending before the call that gave it.
+// Converts a CUDA result to a status; `clean` says that no error was pending before the call that returned it.
 inline Status from_cuda(cudaError_t error, bool clean, const char* what) {
     if (error == cudaSuccess) return Status::kOk;
     if (clean) cudaGetLastError();
@@ -28,17 +28,17 @@ struct Grid {
     dim3 blocks;
     dim3 threads;
     unsigned cluster = 1;  // blocks of a cluster, along x; needs sm_90
-    unsigned shared = 0;   // bytes of dynamic shared memory a block, at most most_shared_bytes()
+    unsigned shared = 0;   // dynamic shared memory of a block in bytes, at most most_shared_bytes()
 };
 
-// Bytes of shared memory that a block may have, static and dynamic together. More than kSharedForAll a kernel must ask for.
+// Shared memory of a block in bytes, static and dynamic together. Beyond kSharedForAll a kernel has to opt in.
 constexpr unsigned kSharedForAll = 48 << 10;
 inline int64_t most_shared_bytes(int arch) {
     const bool is_large = arch == 80 || arch == 87, is_largest = arch >= 90 && arch < 120;
     return (is_largest ? 227 : is_large ? 163 : 99) << 10;
 }
 
-// `arguments` points to the kernel's, each of the type of its parameter.
+// `arguments` points to the kernel's arguments, each of its parameter's type.
 inline Status launch_with(const Launch& launch, const Grid& grid, const void* kernel, void** arguments) {
     cudaLaunchConfig_t config{};
     config.gridDim = grid.blocks;
@@ -79,15 +79,15 @@ inline Status fill_bytes(const Launch& launch, void* destination, int value, siz
     return from_cuda(cudaMemsetAsync(destination, value, bytes, stream_of(launch)), clean, "cudaMemsetAsync");
 }
 
-// Compute capability of the current device, times ten; 0 if none answers. Each device is asked once.
+// Compute capability of the current device times ten, cached per device; 0 if there is none.
 inline int device_arch() {
-    constexpr int kMostDevices = 64;
-    static int known[kMostDevices];
+    constexpr int kMaxDevices = 64;
+    static int known[kMaxDevices];
     int device = 0, major = 0, minor = 0;
     const bool clean = no_pending_error();
     cudaError_t error = cudaGetDevice(&device);
-    const bool has_place = error == cudaSuccess && device < kMostDevices;
-    if (has_place)
+    const bool is_cacheable = error == cudaSuccess && device < kMaxDevices;
+    if (is_cacheable)
         if (const int arch = __atomic_load_n(&known[device], __ATOMIC_RELAXED)) return arch;
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
     if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
@@ -96,7 +96,7 @@ inline int device_arch() {
         return 0;
     }
     const int arch = major * 10 + minor;
-    if (has_place) __atomic_store_n(&known[device], arch, __ATOMIC_RELAXED);
+    if (is_cacheable) __atomic_store_n(&known[device], arch, __ATOMIC_RELAXED);
     return arch;
 }
 

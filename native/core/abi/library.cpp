@@ -1,4 +1,4 @@
-// The library's own functions: what it is, what it exports, and what went wrong last.
+// The library's own functions: build info, exported symbols, last error.
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -37,7 +37,7 @@ constexpr const char kBuildInfo[] = "{\"backend\": \"" BK_BACKEND "\", \"version
                                     "\", \"commit\": \"" BK_COMMIT "\", \"compiler\": \"" BK_COMPILER "\", \"archs\": "
 #include "archs.inc"
 #include "part.inc"
-    ;  // the object ends with what is known at run time
+    ;  // run-time facts follow before the closing brace
 
 struct Info {
     char text[sizeof(kBuildInfo) + 2048];

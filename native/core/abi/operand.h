@@ -1,4 +1,4 @@
-// The operands of an op: where their elements lie, and what must hold for each of them. core/abi/prologue.h states the rules.
+// Operands of an op: their byte ranges, and the checks of pointers, alignment and overlap. Rules: core/abi/prologue.h.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// Bytes [first, end) that an operand has elements in, one of `size` bytes at either end; none of it where they are equal.
+// Bytes [first, end) of an operand, which begin and end with an element of `size` bytes; empty if both are equal.
 struct ByteRange {
     uintptr_t first = 0, end = 0;
     int32_t size = 0;
@@ -25,19 +25,19 @@ struct Operand {
     const char* name = nullptr;
     Role role = Role::kInput;
     int64_t size = 0;           // bytes of an element, and its alignment
-    int64_t low = 0, high = 0;  // the bytes [low, high) from `pointer` on have all elements
-    int64_t origin = 0;         // where in these the element of all indices 0 begins
+    int64_t low = 0, high = 0;  // all elements lie in bytes [low, high) from `pointer`
+    int64_t origin = 0;         // byte offset of the element with all indices 0
     bool has_gaps = false;      // the range has bytes of no element
-    bool is_summed = false;     // several indices name one element
+    bool is_summed = false;     // stride 0: several indices share an element
     int32_t rank = 0;
     const int32_t* shape = nullptr;
     const int64_t* strides = nullptr;  // null: row-major
     const void* pointer = nullptr;
-    unsigned readers = kAnyReader;  // of an input: a bit for each operand that reads it
-    unsigned may_be = 0;            // of an output: a bit for each input whose memory it may have
+    unsigned readers = kAnyReader;  // of an input: a bit for each operand that needs it
+    unsigned may_be = 0;            // of an output: a bit for each input that it may alias
     int32_t index = 0;              // among the op's operands: the bit in these sets
-    int64_t pitch = 0, step = 0;    // of matrices: elements from one row to the next, and from one matrix to the next
-    NamedExtent columns{};          // of matrices whose pitch is 0, too short for their columns: they must be NULL
+    int64_t pitch = 0, step = 0;    // of matrices: leading dimension and batch stride, in elements
+    NamedExtent columns{};          // set if a matrix that must be NULL has pitch 0 and this many columns
 
     static constexpr unsigned kAnyReader = ~0u;
     bool may_be_null() const { return role == Role::kOptionalInput || role == Role::kOptionalOutput; }
@@ -57,7 +57,7 @@ constexpr int64_t size_of() {
     return sizeof(T);
 }
 
-// An operand of the extents' product of elements, one after another.
+// A contiguous operand with the given extents.
 BK_COLD inline Status locate_dense(Operand* operand, const char* name, Role role, int64_t size,
                                    std::initializer_list<NamedExtent> extents) {
     *operand = {name, role, size};
@@ -76,7 +76,7 @@ BK_COLD inline Status locate_dense(Operand* operand, const char* name, Role role
     return Status::kOk;
 }
 
-// Rows of elements, each `stride` elements behind the one before it; the strides of an output's rows are at least their length.
+// Rows `stride` elements apart; rows of an output must not overlap.
 BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role, int64_t size, NamedExtent rows,
                                   NamedExtent stride, NamedExtent columns) {
     *operand = {name, role, size};
@@ -94,7 +94,7 @@ BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role,
     return Status::kOk;
 }
 
-// An operand of strides: its extents are those of `shape`, each times `repeats` where that is not null.
+// A strided operand: extents are those of `shape`, each times `repeats` if given.
 BK_COLD inline Status locate_strided(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
                                      int32_t rank, const int32_t* shape, const int64_t* strides, const int32_t* repeats) {
     *operand = {name, role, size};
@@ -127,7 +127,7 @@ BK_COLD inline Status locate_strided(Operand* operand, const char* name, Role ro
     return Status::kOk;
 }
 
-// Rows of two axes.
+// Rows that are themselves of extents columns * inner.
 BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role, int64_t size, NamedExtent rows,
                                   NamedExtent stride, NamedExtent columns, NamedExtent inner) {
     BK_TRY(locate_dense(operand, name, role, size, {columns, inner}));
@@ -138,7 +138,7 @@ BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role,
     return locate_rows(operand, name, role, size, rows, stride, {columns.name, length});
 }
 
-inline bool is_same_place(const Operand& a, const Operand& b) {
+inline bool is_same_memory(const Operand& a, const Operand& b) {
     if (a.pointer != b.pointer || a.size != b.size || a.low != b.low || a.high != b.high || a.rank != b.rank) return false;
     if (a.pitch != b.pitch || a.step != b.step) return false;
     for (int32_t d = 0; d < a.rank; ++d)
@@ -146,36 +146,37 @@ inline bool is_same_place(const Operand& a, const Operand& b) {
     return true;
 }
 
-// Whether the `size` bytes at `at` meet an element of a for certain: with gaps, that at either end.
-inline bool surely_has(const ByteRange& a, uintptr_t at, uintptr_t size) {
-    const auto meets = [at, size](uintptr_t first, uintptr_t end) { return at < end && at + size > first; };
+// Whether `size` bytes at `at` certainly overlap an element of a; with gaps only the first and last element are
+// certain.
+inline bool surely_contains(const ByteRange& a, uintptr_t at, uintptr_t size) {
+    const auto overlaps = [at, size](uintptr_t first, uintptr_t end) { return at < end && at + size > first; };
     const uintptr_t element = static_cast<uintptr_t>(a.size);
-    return a.has_gaps ? meets(a.first, a.first + element) || meets(a.end - element, a.end) : meets(a.first, a.end);
+    return a.has_gaps ? overlaps(a.first, a.first + element) || overlaps(a.end - element, a.end) : overlaps(a.first, a.end);
 }
 
-inline bool has_end_of(const ByteRange& a, const ByteRange& b) {
+inline bool contains_end_of(const ByteRange& a, const ByteRange& b) {
     const uintptr_t element = static_cast<uintptr_t>(b.size);
-    return surely_has(a, b.first, element) || surely_has(a, b.end - element, element);
+    return surely_contains(a, b.first, element) || surely_contains(a, b.end - element, element);
 }
 
-// Whether two operands share an element, as far as their ranges tell: views that interleave may not.
-inline bool surely_overlap(const ByteRange& a, const ByteRange& b) { return has_end_of(a, b) || has_end_of(b, a); }
+// Whether the ranges prove that two operands share an element; interleaved views may not.
+inline bool surely_overlap(const ByteRange& a, const ByteRange& b) { return contains_end_of(a, b) || contains_end_of(b, a); }
 
 inline bool surely_overlap(const Operand& a, const Operand& b) {
     const ByteRange of_a = a.range(), of_b = b.range();
-    return surely_overlap(of_a, of_b) || surely_has(of_a, b.first_element(), static_cast<uintptr_t>(b.size)) ||
-           surely_has(of_b, a.first_element(), static_cast<uintptr_t>(a.size)) || a.first_element() == b.first_element();
+    return surely_overlap(of_a, of_b) || surely_contains(of_a, b.first_element(), static_cast<uintptr_t>(b.size)) ||
+           surely_contains(of_b, a.first_element(), static_cast<uintptr_t>(a.size)) || a.first_element() == b.first_element();
 }
 
-// An output is apart from all other operands but the inputs that it may be.
-BK_COLD inline Status require_apart(const Operand* first, const Operand* last) {
+// Rejects outputs that overlap another operand, except for inputs that they may alias exactly.
+BK_COLD inline Status require_no_overlap(const Operand* first, const Operand* last) {
     for (const Operand* out = first; out != last; ++out) {
         if (!out->is_output() || out->pointer == nullptr) continue;
         for (const Operand* other = first; other != last; ++other) {
             if (other->pointer == nullptr || (other->is_output() && other <= out)) continue;
             if (other->is_output() && other->pointer == out->pointer)
                 return fail(Status::kInvalidProblem, "%s and %s are both %p", out->name, other->name, out->pointer);
-            const bool in_place = (out->may_be >> other->index & 1) != 0 && !out->is_summed && is_same_place(*out, *other);
+            const bool in_place = (out->may_be >> other->index & 1) != 0 && !out->is_summed && is_same_memory(*out, *other);
             if (!in_place && surely_overlap(*out, *other))
                 return fail(Status::kInvalidProblem, "%s overlaps %s: %p and %p", out->name, other->name, out->pointer,
                             other->pointer);
@@ -184,9 +185,8 @@ BK_COLD inline Status require_apart(const Operand* first, const Operand* last) {
     return Status::kOk;
 }
 
-// Operands that the work reads or writes an element of have pointers, aligned, and outputs are apart from each other and
-// from what is read. An access to an element is defined at its natural alignment; wider ones are the kernels' own concern.
-// An input that names its readers may be null where none of them is wanted.
+// Checks that operands which the work accesses have aligned pointers and that outputs overlap nothing else. Alignment
+// is that of the element; kernels handle wider accesses. An input that names its readers may be null if none is wanted.
 BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work) {
     for (Operand* o = first; o != last; ++o) {
         o->index = static_cast<int32_t>(o - first);
@@ -208,7 +208,7 @@ BK_COLD inline Status require_pointers(Operand* first, Operand* last, Work work)
         if (reinterpret_cast<uintptr_t>(o->pointer) % static_cast<uintptr_t>(o->size) != 0)
             return fail(Status::kMisaligned, "%s is %p, must be aligned to %lld bytes", o->name, o->pointer,
                         static_cast<long long>(o->size));
-    return require_apart(first, last);
+    return require_no_overlap(first, last);
 }
 
 }  // namespace bk

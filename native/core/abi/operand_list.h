@@ -1,4 +1,4 @@
-// Operands of which a call has as many as it says: a host array of their pointers.
+// Operands passed as a host array of pointers, as many as the call says.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 
 namespace bk {
 
-// How texts name an entry: "inputs[3]".
+// Name of an entry in error texts: "inputs[3]".
 struct EntryName {
     char text[40];
 
@@ -27,7 +27,7 @@ inline EntryName::EntryName(const char* list, int64_t entry) {
     text[at] = '\0';
 }
 
-// body(name, k) for every entry, which is given its own name where it has failed under that of the list.
+// Calls body(list, k) for every entry; if it fails, again with the entry's own name, for the error text.
 template <class Body>
 Status for_entries(const char* list, int32_t count, const Body& body) {
     for (int32_t k = 0; k < count; ++k)
@@ -35,11 +35,11 @@ Status for_entries(const char* list, int32_t count, const Body& body) {
     return Status::kOk;
 }
 
-constexpr int kMostBeside = 4;  // operands of a row that has a list
+constexpr int kMaxOtherOperands = 4;  // other operands of a row that has a list
 
-// Entries that are written are apart from one another. Where each lies behind all before it, one pass tells.
+// Rejects written entries that overlap each other. Entries in ascending address order need one pass, others O(n^2).
 template <class Locate>
-BK_COLD Status require_entries_apart(const char* list, int32_t count, const void* const* pointers, const Locate& locate) {
+BK_COLD Status require_entries_disjoint(const char* list, int32_t count, const void* const* pointers, const Locate& locate) {
     constexpr int32_t kBlock = 128;
     const auto range_of = [&](int32_t k) {
         Operand entry;
@@ -47,15 +47,15 @@ BK_COLD Status require_entries_apart(const char* list, int32_t count, const void
         entry.pointer = pointers[k];
         return is_there ? entry.range() : ByteRange{};
     };
-    bool rises = true;
+    bool is_ascending = true;
     uintptr_t end = 0;
-    for (int32_t k = 0; k < count && rises; ++k) {
+    for (int32_t k = 0; k < count && is_ascending; ++k) {
         const ByteRange range = range_of(k);
         if (range.first == range.end) continue;
-        rises = range.first >= end;
+        is_ascending = range.first >= end;
         end = range.end;
     }
-    if (rises) return Status::kOk;
+    if (is_ascending) return Status::kOk;
     ByteRange some[kBlock], others[kBlock];
     for (int32_t low = 0; low < count; low += kBlock) {
         const int32_t high = std::min(low + kBlock, count);
@@ -73,22 +73,22 @@ BK_COLD Status require_entries_apart(const char* list, int32_t count, const void
     return Status::kOk;
 }
 
-// What require_pointers() asks of operands, of the entries of a list beside the operands [first, last), which stay as they are.
-// locate(&operand, name, k) finds an entry's place.
+// require_pointers() for the entries of a list, each together with the operands [first, last). locate(&operand, name,
+// k) computes an entry's byte range.
 template <class Locate>
 BK_COLD Status require_entries(const char* list, int32_t count, const void* const* pointers, const Operand* first,
                                const Operand* last, Work work, const Locate& locate) {
     if (count > 0 && pointers == nullptr) return fail(Status::kInvalidProblem, "%s is NULL", list);
     bool is_written = false;
     BK_TRY(for_entries(list, count, [&](const char* name, int32_t k) {
-        Operand all[kMostBeside + 1];
+        Operand all[kMaxOtherOperands + 1];
         Operand* const entry = std::copy(first, last, all);
         BK_TRY(locate(entry, name, k));
         entry->pointer = pointers[k];
         is_written = entry->is_output();
         return require_pointers(all, entry + 1, work);
     }));
-    return is_written ? require_entries_apart(list, count, pointers, locate) : Status::kOk;
+    return is_written ? require_entries_disjoint(list, count, pointers, locate) : Status::kOk;
 }
 
 }  // namespace bk

@@ -1,5 +1,5 @@
-// Status codes inside the library. A function that fails leaves a text for the calling thread and returns the code; the
-// entry point puts the op's name before the text (entry.h).
+// Status codes inside the library. A failing function sets the calling thread's error text and returns the code; the
+// entry point prefixes the text with the op's name (entry.h).
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ enum class [[nodiscard]] Status : int32_t {
     kInternal = 5,
 };
 
-// Keeps the text and returns `status`. Formats as printf does.
+// Sets the error text (printf format) and returns `status`.
 __attribute__((format(printf, 2, 3))) Status fail(Status status, const char* format, ...);
 
-// Puts "<op>: " before the text that fail() kept.
+// Prefixes the text of fail() with "<op>: ".
 void name_failure(const char* op);
 
 #define BK_TRY(expression)                                          \

@@ -1,4 +1,4 @@
-// Operands that are matrices with a pitch (a "leading dimension"), one or a batch of them.
+// Matrix operands with a pitch (leading dimension), one or a batch of them.
 #pragma once
 
 #include <algorithm>
@@ -9,8 +9,7 @@
 
 namespace bk {
 
-// As they lie in memory: `rows` rows of `columns` neighbours, `pitch` elements from one row to the next, `step` from one matrix
-// to the next.
+// `rows` rows of `columns` contiguous elements, `pitch` elements apart; matrices of a batch are `step` elements apart.
 struct StoredMatrices {
     int64_t count, step, rows, columns, pitch;
     bool is_used = true;  // whether the op reads or writes them
@@ -18,7 +17,7 @@ struct StoredMatrices {
     bool is_empty() const { return count == 0 || rows == 0 || columns == 0; }
 };
 
-// Of which the rows may not overlap; a single row has no pitch.
+// Rejects overlapping rows; the pitch of a single row is ignored.
 BK_COLD inline Status require_pitch(const char* pitch_name, const StoredMatrices& m) {
     if (m.rows > 1 && m.pitch < m.columns)
         return fail(Status::kInvalidProblem, "%s is %lld, must be >= %lld, the length of a row", pitch_name,
@@ -26,7 +25,7 @@ BK_COLD inline Status require_pitch(const char* pitch_name, const StoredMatrices
     return Status::kOk;
 }
 
-// Matrices that may be NULL may have a pitch of 0, and must be NULL then. What a call does not use has no elements.
+// A matrix that may be NULL may have pitch 0 and must be NULL then. An unused matrix gets no byte range.
 BK_COLD inline Status locate_matrices(Operand* operand, const char* name, Role role, int64_t size, const char* pitch_name,
                                       const StoredMatrices& m) {
     *operand = {name, role, size};
@@ -38,16 +37,16 @@ BK_COLD inline Status locate_matrices(Operand* operand, const char* name, Role r
     }
     const int64_t most = kMostBytes / size;
     const int64_t pitch = m.rows > 1 ? m.pitch : m.columns, step = m.count > 1 ? m.step : 0;
-    int64_t matrix = 0, others = 0;
+    int64_t matrix = 0, batch_span = 0;
     const bool fits = !__builtin_mul_overflow(m.rows - 1, pitch, &matrix) && matrix >= 0 && matrix <= most - m.columns &&
-                      !__builtin_mul_overflow(m.count - 1, step, &others) && others <= most && others >= -most;
-    if (!fits || matrix + m.columns + std::abs(others) > most)
+                      !__builtin_mul_overflow(m.count - 1, step, &batch_span) && batch_span <= most && batch_span >= -most;
+    if (!fits || matrix + m.columns + std::abs(batch_span) > most)
         return fail(Status::kInvalidProblem, "%s is %lld: %s would span more than 2^47 bytes", pitch_name,
                     static_cast<long long>(m.pitch), name);
     if (!m.is_used) return Status::kOk;
     matrix += m.columns;
-    operand->low = std::min<int64_t>(others, 0) * size;
-    operand->high = (std::max<int64_t>(others, 0) + matrix) * size;
+    operand->low = std::min<int64_t>(batch_span, 0) * size;
+    operand->high = (std::max<int64_t>(batch_span, 0) + matrix) * size;
     operand->has_gaps = (m.rows > 1 && pitch > m.columns) || (m.count > 1 && std::abs(step) != matrix);
     operand->pitch = m.rows > 1 ? pitch : 0;
     operand->step = step;

@@ -1,4 +1,4 @@
-// Checks and layouts for ops that take a shape and one stride array an operand.
+// Checks and layouts for ops that take a shape and a stride array per operand.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct NamedStrides {
     const int64_t* array;
 };
 
-// Of an output: no two indices may name one element, as far as a stride of 0 tells.
+// Rejects an output with stride 0 along an axis of several elements, since indices would share an element.
 BK_COLD inline Status require_distinct(const NamedStrides& strides, int32_t rank, const int32_t* shape) {
     for (int32_t d = 0; d < rank; ++d)
         if (strides.array[d] == 0 && shape[d] > 1)
@@ -32,8 +32,8 @@ BK_COLD inline Status require_strides(const NamedStrides* first, const NamedStri
     return Status::kOk;
 }
 
-// The rank in range, the arrays there (at rank 0 they may be null), and `count` the product of `shape`. How far the strides
-// reach is checked with the operands (core/abi/operand.h). From `outputs` on the strides are those of outputs.
+// Checks the rank, the arrays (null only at rank 0) and that `count` is the product of `shape`. The reach of strides is
+// checked with the operands (core/abi/operand.h). Strides from `outputs` on are those of outputs.
 BK_COLD inline Status check_shape(const char* count_name, int64_t count, int32_t rank, const char* shape_name,
                                   const int32_t* shape, const NamedStrides* first, const NamedStrides* outputs,
                                   const NamedStrides* last) {
@@ -52,7 +52,7 @@ BK_COLD inline Status check_shape(const char* count_name, int64_t count, int32_t
     if (product != count)
         return fail(Status::kInvalidProblem, "%s is %lld, but %s has %lld elements", count_name, static_cast<long long>(count),
                     shape_name, static_cast<long long>(product));
-    if (count > kMostBytes)  // of operands that all stand still
+    if (count > kMostBytes)  // possible if every stride is 0
         return fail(Status::kInvalidProblem, "%s is %lld, must be <= 2^47", count_name, static_cast<long long>(count));
     if (count > 0)  // row-major strides of an empty array may be 0
         for (; outputs != last; ++outputs) BK_TRY(require_distinct(*outputs, rank, shape));

@@ -1,4 +1,5 @@
-// What a fork leaves of a thread's OpenMP threads: nothing, but the runtime would wait for them in the next parallel region.
+// A forked child has none of its parent's OpenMP threads, but the runtime would wait for them in the next parallel
+// region: such a thread runs its loops alone.
 #include <pthread.h>
 
 #include "core/abi/launch.h"
@@ -7,7 +8,7 @@ namespace bk {
 
 namespace {
 
-// Of this thread: it has started others, or had when it forked. A child has no thread but the one that forked.
+// Thread-local: has started threads; had started them when it forked.
 thread_local bool has_started_threads = false, has_lost_threads = false;
 
 void after_fork_in_child() { has_lost_threads = has_lost_threads || has_started_threads; }

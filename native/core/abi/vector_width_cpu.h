@@ -1,4 +1,4 @@
-// Code that is written for one width of vectors on the CPU, that of the instruction set in use.
+// CPU code for one vector width, that of the instruction set in use.
 #pragma once
 
 #include "core/abi/launch_cpu.h"
@@ -15,7 +15,7 @@ inline int vector_bytes() {
 #endif
 }
 
-// Whether the instructions of BK_FOR_AVX512_DOT are there; BARACUDA_CPU_ISA=avx512 leaves them out.
+// Whether BK_FOR_AVX512_DOT code may run; BARACUDA_CPU_ISA=avx512 excludes it.
 inline bool has_dot_products() {
 #if BK_ISA_DISPATCH
     static const bool value = [] {
@@ -46,8 +46,8 @@ __attribute__((flatten)) BK_FUSED void run_fused_baseline(const Body& body) {
     body();
 }
 
-// body(), compiled for the instruction set of kBytes, where products that are added may be rounded with the sum: sums of
-// products, not functions that count on each rounding.
+// Runs body() compiled for the instruction set of kBytes with multiply-add contraction: for sums of products, not for
+// functions that rely on each rounding.
 template <int kBytes, class Body>
 void run_fused(const Body& body) {
 #if BK_ISA_DISPATCH
@@ -59,7 +59,7 @@ void run_fused(const Body& body) {
     run_fused_baseline(body);
 }
 
-// body(), compiled for the instruction set of kBytes, with each operation rounded by itself.
+// Runs body() compiled for the instruction set of kBytes; each operation is rounded by itself.
 template <int kBytes, class Body>
 void run_unfused(const Body& body) {
     const auto range = [&](int64_t, int64_t) { body(); };

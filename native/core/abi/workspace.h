@@ -1,4 +1,4 @@
-// A workspace is measured and carved by the same walk: with a null base the walk only counts.
+// The same code measures and carves a workspace: with a null base the Carver only counts.
 #pragma once
 
 #include <algorithm>
@@ -27,24 +27,24 @@ public:
         return result;
     }
 
-    // Bytes taken, and what aligning the caller's pointer may cost.
+    // Bytes taken, plus what aligning the caller's pointer may cost.
     size_t bytes() const { return used_ == 0 ? 0 : used_ + kAlignment - 1; }
 
 private:
-    // More than any caller has: the size of a problem whose operands exist is far below.
+    // Saturation limit, far above any workspace of operands that exist.
     static constexpr size_t kMost = size_t{1} << 62;
 
     char* base_ = nullptr;
     size_t used_ = 0;
 };
 
-// Whether the caller brought a workspace of as many bytes. A shorter one counts as none: callers written for the reference
-// ABI bring the sizes that it has, which differ from those of this library.
+// Whether the caller's workspace has the needed bytes. A shorter one counts as none: callers written for the reference
+// ABI pass its sizes, which differ from ours.
 inline bool workspace_holds(const Launch& launch, size_t needed) {
     return needed > 0 && launch.workspace != nullptr && launch.workspace_bytes >= needed;
 }
 
-// The workspace from its first address that is aligned for T, if `count` elements fit behind that; else null.
+// The workspace aligned for T, or null if `count` elements do not fit.
 template <class T>
 T* workspace_array(const Launch& launch, int64_t count) {
     const uintptr_t address = reinterpret_cast<uintptr_t>(launch.workspace);
@@ -53,7 +53,7 @@ T* workspace_array(const Launch& launch, int64_t count) {
                                                                                  : nullptr;
 }
 
-// The launch with what its workspace has behind `end`, for an op that the workspace's owner calls.
+// The launch with the workspace that remains after `end`, for a nested op.
 inline Launch launch_behind(const Launch& launch, void* end) {
     const char* const last = static_cast<const char*>(launch.workspace) + launch.workspace_bytes;
     return {end, static_cast<size_t>(last - static_cast<const char*>(end)), launch.stream};

@@ -1,4 +1,4 @@
-// The arc tangent of f32 between 0 and 1, on both targets.
+// atan on [0, 1] in f32, for both targets.
 #pragma once
 
 #include <cmath>
@@ -7,8 +7,7 @@
 
 namespace bk::math {
 
-// atan t for t in [0, 1], t + t^3 P(t^2), P by a minimax fit; relative error 2^-25, most of it by the rounding of
-// its coefficients.
+// atan t = t + t^3 P(t^2), P a minimax polynomial; relative error 2^-25, mostly from the rounding of its coefficients.
 BK_HD float arctangent_of_fraction(float t) {
     const float s = t * t;
     float p = -0x1.d62e0cp-10f;

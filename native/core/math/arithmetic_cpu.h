@@ -1,6 +1,6 @@
-// What the CPU's functions are made of: operations of IEEE 754, fused multiply-adds and choices without branches, so that
-// loops vectorise and results have the same bits in vectors of every width. Processors without fma instructions, of before
-// 2013, call the C library's: slow, but exact.
+// Building blocks of the CPU math functions: IEEE 754 operations, fused multiply-adds and branch-free selects, so that
+// loops vectorise and results have the same bits at every vector width. CPUs without fma instructions (before 2013)
+// call the C library's fma: slow, but exact.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline __attribute__((always_inline)) C series(C x, C c0, C c1, Rest... rest) {
     return fma(x, series(x, c1, rest...), c0);
 }
 
-// a, or b where the condition is false: by masks, since GCC would make branches of repeated conditions.
+// a if the condition holds, else b, by masks: GCC would branch on repeated conditions.
 inline __attribute__((always_inline)) float pick(bool condition, float a, float b) {
     const uint32_t mask = static_cast<uint32_t>(-static_cast<int32_t>(condition));
     return bit_cast<float>((bit_cast<uint32_t>(a) & mask) | (bit_cast<uint32_t>(b) & ~mask));
@@ -34,7 +34,7 @@ inline __attribute__((always_inline)) double pick(bool condition, double a, doub
     return bit_cast<double>((bit_cast<uint64_t>(a) & mask) | (bit_cast<uint64_t>(b) & ~mask));
 }
 
-// x within bounds; a NaN stays.
+// x clamped to bounds; NaN passes.
 template <class C>
 inline __attribute__((always_inline)) C bounded(C x, C least, C most) {
     return pick(x > most, most, pick(x < least, least, x));

@@ -1,4 +1,4 @@
-// Counts of bits: the GPU's instructions, and on the CPU arithmetic that the compiler vectorises.
+// Bit counts: GPU instructions; on the CPU arithmetic that the compiler vectorises.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ BK_HD int popcount(U x) {
     else
         return __popc(x);
 #else
-    // Sums of neighbouring bits, pairs, nibbles, then bytes; by shifts, since GCC takes the form with a multiplication for
-    // the scalar instruction and does not vectorise it.
+    // SWAR sums of bits, pairs, nibbles, bytes. Shifts, since GCC recognises the multiplication form as scalar popcnt
+    // and does not vectorise it.
     constexpr U kPairs = static_cast<U>(0x5555555555555555ull), kNibbles = static_cast<U>(0x3333333333333333ull),
                 kBytes = static_cast<U>(0x0f0f0f0f0f0f0f0full);
     x = static_cast<U>(x - ((x >> 1) & kPairs));
@@ -30,7 +30,7 @@ BK_HD int popcount(U x) {
 #endif
 }
 
-// The width for 0.
+// Returns the width for 0.
 template <class U>
 BK_HD int count_leading_zeros(U x) {
 #if BK_ON_GPU

@@ -1,5 +1,5 @@
-// Many quotients by one divisor: a reciprocal of it, then a multiplication each, where a division each takes a GPU some ten
-// instructions and a branch.
+// Repeated division by one divisor: its reciprocal, then a multiplication per quotient; a division takes a GPU about
+// ten instructions and a branch.
 #pragma once
 
 #include "core/math/math.h"
@@ -8,8 +8,8 @@
 
 namespace bk {
 
-// x / divisor, for a divisor that is normal and at least 1. Of the 16-bit types within 2^-22 of it, which rounds to the same
-// but beside a tie; of the wider ones what is left over is divided too, which gives the rounded quotient.
+// x / divisor for a normal divisor >= 1. For 16-bit types within 2^-22, which rounds alike except next to ties; for
+// wider types a residual step gives the correctly rounded quotient.
 template <class T>
 class DivideBy {
     using C = compute_t<T>;
@@ -21,9 +21,9 @@ public:
         if constexpr (math::kIsHalf<T>) {
             return quotient;
         } else {
-            // Nothing is left of 0, which keeps its sign, and NaN of infinity.
-            const C left = math::fma(-quotient, divisor_, x);
-            return math::select(math::fabs<C>(left) > C(0), math::fma(left, reciprocal_, quotient), quotient);
+            // The residual is 0 for x = 0, which keeps its sign, and NaN for infinities.
+            const C residual = math::fma(-quotient, divisor_, x);
+            return math::select(math::fabs<C>(residual) > C(0), math::fma(residual, reciprocal_, quotient), quotient);
         }
     }
 

@@ -1,4 +1,4 @@
-// The error function of f32 on the CPU.
+// erf, erfc and erfinv of f32 on the CPU.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace bk::math::cpu {
 
-// With z = |x|, below 1 z + z P(z^2), from 1 to 4 1 - 2^G(z) with G a polynomial for log2(erfc z).
+// z = |x|: z + z P(z^2) below 1; 1 - 2^G(z) from 1 to 4, G a polynomial for log2(erfc z).
 inline __attribute__((always_inline)) float erf(float x) {
     const float z = bounded(size_of(x), 0.0f, 4.0f), s = z * z;
     const float p =
@@ -21,7 +21,7 @@ inline __attribute__((always_inline)) float erf(float x) {
     return with_sign(pick(z < 1.0f, fma(z, p, z), 1.0f - tail), x);
 }
 
-// With z = |x|, erfc(z) = e^(-z^2) W(u) / (z + 3), u = (z - 3) / (z + 3), in f64; erfc(-z) = 2 - erfc(z).
+// z = |x|: erfc(z) = e^(-z^2) W(u) / (z + 3), u = (z - 3) / (z + 3), in f64; erfc(-z) = 2 - erfc(z).
 inline __attribute__((always_inline)) float erfc(float x) {
     const double given = x, z = bounded(size_of(given), 0.0, 11.0);
     const double q = 1.0 / (z + 3.0), u = fma(-6.0, q, 1.0);
@@ -32,8 +32,8 @@ inline __attribute__((always_inline)) float erfc(float x) {
     return static_cast<float>(pick(given < 0.0, 2.0 - tail, tail));
 }
 
-// With w = -ln(1 - x^2), for |x| < 1: x (sqrt(pi) / 2 + w P(w - 5/2)) below w = 5, else x Q(sqrt(w) - 25/8) (the form of Giles
-// 2010, "Approximating the erfinv function"); minimax fits, relative error 2e-8.
+// w = -ln(1 - x^2), |x| < 1: x (sqrt(pi) / 2 + w P(w - 5/2)) below w = 5, else x Q(sqrt(w) - 25/8) (form of Giles 2010,
+// "Approximating the erfinv function"); minimax fits, relative error 2e-8.
 inline __attribute__((always_inline)) float erfinv(float x) {
     const float w = -log((1.0f - x) * (1.0f + x)), root = __builtin_sqrtf(w);
     const float p = series(w - 2.5f, 0.24607297f, 0.000226917392f, -0.00176170556f, 0.000203607492f, 5.88219528e-06f,

@@ -1,4 +1,4 @@
-// exp(x - base) of many x, none of which exceeds the base.
+// exp(x - base) for many x <= base, as in a softmax whose maximum is known.
 #pragma once
 
 #include <type_traits>
@@ -9,17 +9,16 @@
 
 namespace bk {
 
-// Called with x it gives exp(x - base) / scale(), with 0 for what is no normal number of f32. A GPU takes three instructions
-// for f32, where the difference times log2(e) is rounded (a relative error of 2^-23 times the difference); and two for the
-// 16-bit types, where base log2(e) is rounded instead: that is common to all x, is 2^(1/256) at most, and is what scale() makes
-// up for.
+// operator()(x) * scale() = exp(x - base); subnormal f32 results flush to 0. On a GPU f32 takes three instructions and
+// rounds (x - base) log2(e), a relative error of 2^-23 (base - x). 16-bit types take two and round base log2(e)
+// instead; that error is common to all x, at most 2^(1/256), and scale() corrects it.
 template <class T>
 struct ExpBelow {
     using C = compute_t<T>;
     static constexpr bool kFolds = BK_CUDA && math::kIsHalf<T>;
     static constexpr C kLog2e = C(1.44269504088896340736);
-    // Beyond this base 16-bit numbers are so far apart that exponentials are 0 or 1, also with a slope that keeps x slope below
-    // it.
+    // Above this base 16-bit numbers are so far apart that exponentials are 0 or 1, also with a smaller slope that
+    // keeps x * slope in range.
     static constexpr C kFarBase = 65536;
     C base, slope = kLog2e, offset = 0;
 

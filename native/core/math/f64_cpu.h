@@ -1,4 +1,4 @@
-// Exponentials and logarithms of f64 on the CPU: for functions of f32, whose results have fewer digits, and of f64.
+// Exponentials and logarithms of f64 on the CPU, also used by f32 functions, which need fewer digits.
 #pragma once
 
 #include <cmath>
@@ -8,7 +8,7 @@
 
 namespace bk::math::cpu {
 
-constexpr double kShift64 = 0x1.8p52;  // added to a number up to 2^51, it leaves the nearest integer in the low bits
+constexpr double kShift64 = 0x1.8p52;  // adding it to |x| <= 2^51 leaves the nearest integer in the low bits
 
 // 2^x within 2^-28 for |x| <= 1000.
 inline __attribute__((always_inline)) double rough_exp2(double x) {
@@ -25,13 +25,13 @@ struct Binary64 {
     static inline __attribute__((always_inline)) Binary64 of(double x) {
         constexpr uint64_t kRootHalf = 0x3fe6a09e667f3bcdull, kOne = uint64_t{1023} << 52;
         const uint64_t above = bit_cast<uint64_t>(x) + (kOne - kRootHalf);
-        // An integer below 2^52 in the low bits of 2^52 is added to it.
+        // Converts an integer below 2^52 by placing it in the low bits of 2^52.
         const double k = bit_cast<double>((above >> 52) | (uint64_t{0x433} << 52)) - (0x1p52 + 1023.0);
         return {k, bit_cast<double>((above & ((uint64_t{1} << 52) - 1)) + kRootHalf)};
     }
 };
 
-// log2 of a positive normal number within 2^-37: k + 2 artanh(s) / ln 2 with s = (m - 1) / (m + 1).
+// log2 of a positive normal number within 2^-37: k + 2 artanh(s) / ln 2, s = (m - 1) / (m + 1).
 inline __attribute__((always_inline)) double rough_log2(double x) {
     const Binary64 b = Binary64::of(x);
     const double s = (b.m - 1.0) / (b.m + 1.0), z = s * s;
@@ -45,8 +45,8 @@ inline __attribute__((always_inline)) double rough_log2_of_size(float x) {
     return pick((z > 0.0) & (z < HUGE_VAL), rough_log2(z), pick(z == 0.0, -HUGE_VAL, z));
 }
 
-// ln(2^more x) of a positive normal number, within 1 ulp: k ln 2 + ln m with ln m = 2 artanh(s), s = f / (2 + f), f = m - 1, so
-// arranged that f is added last: f - f^2 / 2 + s (f^2 / 2 + s^2 P(s^2)).
+// ln(2^more x) of a positive normal number within 1 ulp: k ln 2 + ln m, ln m = 2 artanh(s), s = f / (2 + f), f = m - 1,
+// arranged to add f last: f - f^2 / 2 + s (f^2 / 2 + s^2 P(s^2)).
 inline __attribute__((always_inline)) double log_of_normal(double x, double more) {
     const Binary64 b = Binary64::of(x);
     const double k = b.k + more, f = b.m - 1.0, s = f / (2.0 + f), z = s * s, half_square = 0.5 * f * f;
@@ -56,7 +56,7 @@ inline __attribute__((always_inline)) double log_of_normal(double x, double more
     return fma(k, 6.93147180369123816490e-01, small - half_square + f);
 }
 
-// ln x of any x.
+// ln x for any x.
 inline __attribute__((always_inline)) double log(double x) {
     const bool tiny = x < 0x1p-1022;
     const double y = log_of_normal(x * pick(tiny, 0x1p54, 1.0), pick(tiny, -54.0, 0.0));
@@ -64,8 +64,8 @@ inline __attribute__((always_inline)) double log(double x) {
     return pick((x > 0.0) & (x < HUGE_VAL), y, outside);
 }
 
-// e^x = 2^n e^r with |r| <= ln(2) / 2 and a minimax polynomial for (e^r - 1 - r) / r^2; within 1 ulp. 2^n is applied in two
-// steps, the second of which rounds to a subnormal number or to infinity.
+// e^x = 2^n e^r, |r| <= ln(2) / 2, with a minimax polynomial for (e^r - 1 - r) / r^2; within 1 ulp. 2^n is applied in
+// two steps; the second one rounds to subnormals or infinity.
 inline __attribute__((always_inline)) double exp(double x) {
     const auto power_of_two = [](double shifted) { return bit_cast<double>((bit_cast<uint64_t>(shifted) + 1023) << 52); };
     x = bounded(x, -746.0, 710.0);
@@ -81,8 +81,8 @@ inline __attribute__((always_inline)) double exp(double x) {
     q = q * r + 0.041666666666623824;
     q = q * r + 0.16666666666666669;
     q = q * r + 0.5;
-    const double half = n * 0.5 + kShift64, rest = (n - (half - kShift64)) + kShift64;
-    return ((1.0 + (r + r * r * q)) * power_of_two(half)) * power_of_two(rest);
+    const double half = n * 0.5 + kShift64, other_half = (n - (half - kShift64)) + kShift64;
+    return ((1.0 + (r + r * r * q)) * power_of_two(half)) * power_of_two(other_half);
 }
 
 }  // namespace bk::math::cpu

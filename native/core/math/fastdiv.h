@@ -1,4 +1,4 @@
-// Division by a number that is fixed for a launch: a multiplication and a shift (Granlund and Montgomery 1994).
+// Division by a launch constant: a multiplication and a shift (Granlund and Montgomery 1994).
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@ struct DivMod {
     Index remainder;
 };
 
-// 64-bit divisors keep the plain division: such problems are bound by memory. A divisor of 0 becomes 1: it is an extent that
-// has no indices, of which a layout may be made though nothing walks it.
+// 64-bit indices use plain division: such problems are memory-bound. A divisor of 0, an empty extent, becomes 1, so
+// that a layout that is never walked can be constructed.
 template <class Index>
 class FastDiv {
 public:

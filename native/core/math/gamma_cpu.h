@@ -1,12 +1,12 @@
-// ln |Gamma(x)| of f32 on the CPU, in f64: beside its zeros at irrational arguments the terms cancel.
+// ln |Gamma(x)| of f32 on the CPU, in f64, since summands cancel near its zeros.
 #pragma once
 
 #include "core/math/f64_cpu.h"
 
 namespace bk::math::cpu {
 
-// ln Gamma(z) for z >= 0. From 5/2 on Stirling's (z - 1/2) ln z - z + ln(2 pi) / 2 + P(1 / z^2) / z, else (t - 1) (t - 2)
-// Q(t - 2) - ln(t (t - 1) ... z) where t, z or z + 1 or z + 2, lies in [3/2, 5/2]; P and Q by minimax fits.
+// ln Gamma(z) for z >= 0. From 5/2 on Stirling: (z - 1/2) ln z - z + ln(2 pi) / 2 + P(1 / z^2) / z; below (t - 1) (t -
+// 2) Q(t - 2) - ln(t (t - 1) ... z) with t = z, z + 1 or z + 2 in [3/2, 5/2]. P and Q are minimax fits.
 inline __attribute__((always_inline)) double log_gamma_of_positive(double z) {
     const bool large = z >= 2.5, below = z < 1.5, lowest = z < 0.5;
     const double v = z + pick(below, 1.0, 0.0) + pick(lowest, 1.0, 0.0) - 2.0;
@@ -26,7 +26,8 @@ inline __attribute__((always_inline)) double log_gamma_of_positive(double z) {
     return pick(z == HUGE_VAL, z, y);
 }
 
-// Gamma(x) Gamma(-x) = -pi / (x sin(pi x)); with r the distance to the nearest integer |sin(pi x)| is pi |r| S(r^2).
+// Reflection: Gamma(x) Gamma(-x) = -pi / (x sin(pi x)); |sin(pi x)| = pi |r| S(r^2), r the distance to the nearest
+// integer.
 inline __attribute__((always_inline)) float lgamma(float x) {
     const double given = x, z = size_of(given), y = log_gamma_of_positive(z);
     const double r = size_of(z - __builtin_rint(z)), s = r * r;

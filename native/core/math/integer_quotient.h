@@ -1,4 +1,4 @@
-// Division of integers that never traps: a quotient by 0 is 0, and the one that overflows wraps.
+// Integer division that never traps: x / 0 = 0, and the quotient that overflows wraps.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// a * b and a - b modulo 2^width. Types narrower than int would be promoted to it, whose overflow is undefined.
+// For a * b and a - b modulo 2^width. Narrower types would promote to int, whose overflow is undefined.
 template <class T>
 using wrapping_t = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
@@ -29,10 +29,10 @@ BK_HD T wrapping_subtract(T a, T b) {
     return static_cast<T>(static_cast<wrapping_t<T>>(a) - static_cast<wrapping_t<T>>(b));
 }
 
-// a / b towards zero; 0 for b = 0; modulo 2^width for the least number by -1.
+// a / b rounded towards zero; 0 for b = 0; the lowest number / -1 wraps.
 //
-// A CPU has no vector division of integers. One of floats that hold the operands exactly serves: a quotient that is no
-// integer lies at least 1 / |b| from the next, more than the rounding moves it.
+// CPUs have no integer vector division, so operands are divided as floats that hold them exactly: a quotient that is
+// not an integer is at least 1 / |b| from the next one, more than the rounding error.
 template <class T>
 BK_HD T integer_quotient(T a, T b) {
 #if !BK_ON_GPU

@@ -1,4 +1,4 @@
-// Inverse circular functions of f32 on the CPU.
+// asin, acos and atan of f32 on the CPU.
 #pragma once
 
 #include "core/math/arctangent.h"
@@ -6,12 +6,12 @@
 
 namespace bk::math::cpu {
 
-constexpr float kHalfPi = 0x1.921fb6p0f, kHalfPiLow = -0x1.777a5cp-25f;  // pi / 2 in two parts
+constexpr float kHalfPi = 0x1.921fb6p0f, kHalfPiLow = -0x1.777a5cp-25f;  // pi / 2 as the sum of two floats
 
-// asin z for z = |x| <= 1/2 is z + z s P(s) with s = z^2, by a minimax P. Above, s = (1 - z) / 2 and the sum
-// r + r s P(s) with r the root of s is half of acos z.
+// asin z = z + z s P(s), s = z^2, for z = |x| <= 1/2. Above: s = (1 - z) / 2, r = sqrt(s), and r + r s P(s) is acos(z)
+// / 2.
 struct Arcsine {
-    float root, rest;  // their sum is the arc sine of the root
+    float root, tail;  // root + tail = asin(root)
 
     static inline __attribute__((always_inline)) Arcsine of(float z, bool large) {
         const float s = pick(large, fma(-0.5f, z, 0.5f), z * z);
@@ -25,20 +25,20 @@ inline __attribute__((always_inline)) float asin(float x) {
     const bool large = size_of(x) > 0.5f;
     const Arcsine a = Arcsine::of(size_of(x), large);
     const float high = fma(-2.0f, a.root, kHalfPi), low = fma(-2.0f, a.root, kHalfPi - high) + kHalfPiLow;
-    const float far = high + fma(-2.0f, a.rest, low);
-    return with_sign(pick(large, far, a.root + a.rest), x);
+    const float far = high + fma(-2.0f, a.tail, low);
+    return with_sign(pick(large, far, a.root + a.tail), x);
 }
 
 inline __attribute__((always_inline)) float acos(float x) {
     const bool large = size_of(x) > 0.5f;
     const Arcsine a = Arcsine::of(size_of(x), large);
-    const float near = kHalfPi - (with_sign(a.root, x) + (with_sign(a.rest, x) - kHalfPiLow));
-    const float twice = 2.0f * (a.root + a.rest);
-    const float left = fma(-2.0f, a.root, 2.0f * kHalfPi) + fma(-2.0f, a.rest, 2.0f * kHalfPiLow);
+    const float near = kHalfPi - (with_sign(a.root, x) + (with_sign(a.tail, x) - kHalfPiLow));
+    const float twice = 2.0f * (a.root + a.tail);
+    const float left = fma(-2.0f, a.root, 2.0f * kHalfPi) + fma(-2.0f, a.tail, 2.0f * kHalfPiLow);
     return pick(large, pick(x < 0.0f, left, twice), near);
 }
 
-// By the angle to the nearer axis, whose tangent is z = |x| or 1 / z.
+// Angle to the nearer axis, whose tangent is z = |x| or 1 / z.
 inline __attribute__((always_inline)) float atan(float x) {
     const float z = size_of(x);
     const bool steep = z > 1.0f;

@@ -1,4 +1,4 @@
-// The ends of a floating-point type.
+// Largest and smallest values of a floating-point type.
 #pragma once
 
 #include <limits>

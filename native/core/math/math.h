@@ -1,7 +1,6 @@
-// The mathematics library, by storage type: 16-bit floats may take cheaper instructions of the GPU, whose error their
-// rounding hides. On the CPU functions of f32, also for the 16-bit types, are ours (core/math/math_cpu.h); most of those of f64
-// are glibc's, declared so that the compiler calls the vector variants of libmvec in loops. Choices must be branch-free for
-// that, hence `select`.
+// Math functions by storage type: 16-bit floats may take cheaper GPU instructions, whose error their rounding hides. On
+// the CPU, f32 and 16-bit functions are ours (core/math/math_cpu.h); most f64 ones are glibc's, declared so that the
+// compiler calls libmvec's vector variants in loops. Loops with a branch do not vectorise, hence `select`.
 #pragma once
 
 #include <cmath>
@@ -55,7 +54,7 @@ namespace bk::math {
 template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
-// b where the condition is false, else a; never a branch on the CPU.
+// a if the condition holds, else b; never a branch on the CPU.
 template <class C>
 BK_HD C select(bool condition, C a, C b) {
 #if BK_ON_GPU
@@ -71,7 +70,8 @@ BK_HD C select(bool condition, C a, C b) {
 #endif
 }
 
-// a() or b() by what is known of all elements. On the CPU both are computed: a loop of vectors has no branches.
+// a() or b() by a condition that is the same for all elements. The CPU computes both, since vector loops must not
+// branch.
 template <class A, class B>
 BK_HD auto either(bool first, const A& a, const B& b) {
 #if BK_IN_KERNEL
@@ -92,19 +92,19 @@ BK_HD bool unordered(C a, C b) {
     return (a != a) | (b != b);
 }
 
-// The smaller; b if a or b is NaN.
+// The smaller operand; b if a or b is NaN.
 template <class C>
 BK_HD C min(C a, C b) {
     return select(a < b, a, b);
 }
 
-// The larger; b if a or b is NaN.
+// The larger operand; b if a or b is NaN.
 template <class C>
 BK_HD C max(C a, C b) {
     return select(a > b, a, b);
 }
 
-// Functions that are the C library's for f64 and f32.
+// Functions taken from the C library for f64 and f32.
 #define BK_MATH_OF_C(name, function)                        \
     template <class T>                                      \
     BK_HD compute_t<T> name(compute_t<T> x) {               \
@@ -132,7 +132,7 @@ BK_MATH2_OF_C(fmod, fmod)
 BK_MATH2_OF_C(copysign, copysign)
 BK_MATH2_OF_C(nextafter, nextafter)
 
-// BK_MATH: of f32 the CPU's are ours. BK_MATH_HALF: the GPU has a cheaper form for the 16-bit types.
+// BK_MATH: the CPU has its own f32 version. BK_MATH_HALF: the GPU also has a cheaper 16-bit version.
 #if BK_CUDA
 #define BK_MATH BK_MATH_OF_C
 #define BK_MATH_HALF(name, function)                             \
@@ -183,7 +183,7 @@ BK_MATH(cbrt, cbrt)
 #undef BK_MATH_OF_C
 #undef BK_MATH2_OF_C
 
-// 1 + tan(x)^2, where an error of the tangent counts twice.
+// 1 + tan(x)^2 is a function of its own, since an error of the tangent counts twice.
 template <class T>
 BK_HD compute_t<T> secant_square(compute_t<T> x) {
 #if !BK_CUDA
@@ -193,8 +193,8 @@ BK_HD compute_t<T> secant_square(compute_t<T> x) {
     return 1 + t * t;
 }
 
-// Angles that sin, cos, tan and secant_square do not serve, because it would take vectors a branch: the CPU's large ones of
-// f32 and bf16. They have functions of their own, which take any angle.
+// Large f32 and bf16 angles on the CPU: sin, cos, tan and secant_square do not serve them, since vectors would branch;
+// the *_of_any functions take any angle.
 template <class T>
 constexpr bool kHasRareAngles = !BK_CUDA && (std::is_same_v<T, float> || std::is_same_v<T, bf16>);
 
@@ -234,7 +234,7 @@ BK_HD C fma(C a, C b, C c) {
         return ::fmaf(a, b, c);
 }
 
-// a b, rounded, which no addition absorbs, so that fma(a, b, -product(a, b)) is what the rounding left out.
+// a * b rounded and never contracted, so that fma(a, b, -product(a, b)) is the rounding error.
 template <class C>
 BK_HD C product(C a, C b) {
 #if BK_ON_GPU
@@ -278,7 +278,7 @@ BK_HD compute_t<T> exp2(compute_t<T> x) {
 template <class T>
 BK_HD compute_t<T> exp(compute_t<T> x) {
     if constexpr (kIsHalf<T>) {
-        // The product's rounding costs at most 2^-17, at the ends of the range.
+        // Rounding the product costs at most 2^-17, at the ends of the range.
         return exp2<T>(x * 1.44269504f);
     } else {
 #if !BK_CUDA
@@ -292,7 +292,7 @@ BK_HD compute_t<T> exp(compute_t<T> x) {
     }
 }
 
-// exp, which for the 16-bit types may be 0 where it is no normal number of f32: fewer instructions of the GPU.
+// exp; 16-bit types may flush subnormal f32 results to 0, which saves GPU instructions.
 template <class T>
 BK_HD compute_t<T> exp_flushed(compute_t<T> x) {
     if constexpr (kIsHalf<T>)
@@ -301,7 +301,7 @@ BK_HD compute_t<T> exp_flushed(compute_t<T> x) {
         return exp<T>(x);
 }
 
-// exp_flushed for x <= 0, on the CPU flushed for f32, too.
+// exp_flushed for x <= 0; on the CPU f32 flushes too.
 template <class T>
 BK_HD compute_t<T> exp_of_negative(compute_t<T> x) {
 #if !BK_CUDA
@@ -325,7 +325,7 @@ BK_HD compute_t<T> log(compute_t<T> x) {
 #endif
 }
 
-// ln x where |ln x| >= 1/2: an absolute error is as good as a relative one there.
+// ln x for |ln x| >= 1/2, where an absolute error is as good as a relative one.
 template <class T>
 BK_HD compute_t<T> log_far_from_one(compute_t<T> x) {
 #if BK_ON_GPU
@@ -338,7 +338,7 @@ BK_HD compute_t<T> log_far_from_one(compute_t<T> x) {
     return log<T>(x);
 }
 
-// 1 / x, within 1 ulp, for x that is normal and whose reciprocal is.
+// 1 / x within 1 ulp, for normal x with a normal reciprocal.
 template <class T>
 BK_HD compute_t<T> reciprocal(compute_t<T> x) {
 #if BK_ON_GPU
@@ -349,29 +349,29 @@ BK_HD compute_t<T> reciprocal(compute_t<T> x) {
     } else {
         double y;
         asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(y) : "d"(x));  // some 20 bits, which a cubic step makes 60
-        const double rest = ::fma(-x, y, 1.0);
-        return ::fma(y, ::fma(rest, rest, rest), y);
+        const double residual = ::fma(-x, y, 1.0);
+        return ::fma(y, ::fma(residual, residual, residual), y);
     }
 #endif
     return compute_t<T>(1) / x;
 }
 
-// 1 / x for any x; of the 16-bit types within 1 ulp, of f32 within a hair of the rounded one.
+// 1 / x for any x: 16-bit types within 1 ulp, f32 nearly correctly rounded.
 template <class T>
 BK_HD compute_t<T> full_reciprocal(compute_t<T> x) {
 #if BK_ON_GPU
     if constexpr (std::is_same_v<compute_t<T>, float>) {
         float y;
         asm("rcp.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-        const float rest = ::fmaf(-x, y, 1.0f);  // NaN for 0 and infinity
-        return !kIsHalf<T> && ::fabsf(rest) < 0.5f ? ::fmaf(y, rest, y) : y;
+        const float residual = ::fmaf(-x, y, 1.0f);  // NaN for 0 and infinity
+        return !kIsHalf<T> && ::fabsf(residual) < 0.5f ? ::fmaf(y, residual, y) : y;
     }
 #endif
     return compute_t<T>(1) / x;
 }
 
-// 1 / x and 1 / sqrt(x) for the 16-bit types, within a relative error of 2^-19; x = 0, infinity and NaN included, others
-// normal and with normal results. f64 is for its range.
+// 1 / x and 1 / sqrt(x) for 16-bit types, relative error 2^-19; 0, infinity and NaN included, other x normal with
+// normal results. f64 is used for its range.
 template <class C>
 BK_HD C rough_reciprocal(C x) {
 #if BK_ON_GPU
@@ -412,7 +412,7 @@ BK_HD compute_t<T> rsqrt(compute_t<T> x) {
 #endif
 }
 
-// The inverse of erf in f32 and for the 16-bit types.
+// erfinv in f32, for f32 and 16-bit types.
 template <class T>
 BK_HD float erfinv(float x) {
 #if BK_CUDA
@@ -425,7 +425,7 @@ BK_HD float erfinv(float x) {
 #endif
 }
 
-// ln |Gamma(x)|. The C library's lgamma, unlike lgamma_r, would write the global signgam.
+// ln |Gamma(x)| without the C library's lgamma, which writes the global signgam; lgamma_r does not.
 template <class T>
 BK_HD compute_t<T> lgamma(compute_t<T> x) {
 #if BK_CUDA

@@ -1,5 +1,5 @@
-// The mathematics library of the CPU, and of f32 all of it: branch-free operations of IEEE 754, which give the same bits in
-// vectors of every width and on every machine. Errors are below 2 ulp (tools/accuracy).
+// The CPU's own math functions, all of f32: branch-free IEEE 754 operations that give the same bits at every vector
+// width and on every machine. Errors are below 2 ulp (tools/accuracy).
 #pragma once
 
 #include "core/math/error_function_cpu.h"

@@ -1,5 +1,5 @@
-// Functions of the GPU for the 16-bit types: f32 arithmetic of relative error 2^-17, which the rounding to 16 bits hides,
-// by the approximations that the GPU has as instructions and short minimax polynomials (Remez exchange, rounded).
+// GPU functions for 16-bit types: f32 arithmetic with relative error 2^-17, hidden by the rounding to 16 bits, from
+// approximate instructions and short minimax polynomials (Remez exchange, rounded).
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ BK_HD float exp2(float x) {
 #endif
 }
 
-// Within 2^-22, absolute in (1/2, 2) and relative elsewhere.
+// Error 2^-22: absolute in (1/2, 2), relative elsewhere.
 BK_HD float approximate_log2(float x) {
 #if BK_ON_GPU
     float y;
@@ -32,7 +32,7 @@ BK_HD float approximate_log2(float x) {
 #endif
 }
 
-// 0 for x beyond 2^126.
+// Returns 0 for |x| > 2^126.
 BK_HD float reciprocal(float x) {
 #if BK_ON_GPU
     float y;
@@ -61,10 +61,10 @@ BK_HD float polynomial(float x, float c0, float c1, Rest... rest) {
     return ::fmaf(x, polynomial(x, c1, rest...), c0);
 }
 
-// Whether 1 + f is near 1, where log2 vanishes and the instruction's error does not.
+// Whether 1 + f is near 1, where log2 vanishes but the instruction's error does not.
 BK_HD bool is_near_one(float f) { return ::fabsf(f) < 0.0625f; }
 
-// ln(1 + f) / f for such f.
+// ln(1 + f) / f if is_near_one(f).
 BK_HD float log1p_ratio(float f) { return polynomial(f, 0.999999617f, -0.499999298f, 0.334116621f, -0.250783625f); }
 
 BK_HD float log(float x) {
@@ -101,7 +101,7 @@ BK_HD float cosh(float x) {
     return ::fmaf(0.25f, reciprocal(e), e);
 }
 
-// ln(x + root), where x + root is 2 x beyond 2^12.
+// ln(x + root); x + root is 2 x beyond 2^12.
 BK_HD float log_of_sum(float x, float root) {
     const bool large = x > 0x1p12f;
     return ::fmaf(approximate_log2(large ? x : x + root), kLn2, large ? kLn2 : 0.0f);
@@ -141,7 +141,7 @@ BK_HD float asin(float x) {
     return ::fabsf(x) < 0.5f ? near : ::copysignf(1.57079633f - acos_of_positive(::fabsf(x)), x);
 }
 
-// Beyond 1/2 the complement is a power of two of a polynomial exponent.
+// Above 1/2 the complement is 2^P(x).
 BK_HD float erf(float x) {
     const float near = x * polynomial(x * x, 1.12837902f, -0.376107344f, 0.11245632f, -0.0243893744f);
     const float size = ::fabsf(x), z = size > 4.2f ? 4.2f : size;
@@ -149,7 +149,7 @@ BK_HD float erf(float x) {
     return size < 0.5f ? near : ::copysignf(1.0f - e, x);
 }
 
-// exp(-x^2) P(|x|) / Q(|x|), all coefficients positive; 2 less that for negative x.
+// exp(-x^2) P(|x|) / Q(|x|), all coefficients positive; erfc(-x) = 2 - erfc(x).
 BK_HD float erfc(float x) {
     const float size = ::fabsf(x), z = size > 12.0f ? 12.0f : size;
     const float p = polynomial(z, 0.999999582f, 1.02878401f, 0.48217966f, 0.0977994728f);
@@ -158,7 +158,7 @@ BK_HD float erfc(float x) {
     return x < 0.0f ? 2.0f - tail : tail;
 }
 
-// x times a polynomial in w = -ln(1 - x^2), which 16-bit numbers take to 7 at most or to infinity.
+// x P(w), w = -ln(1 - x^2), which for 16-bit x is at most 7 or infinite.
 BK_HD float erfinv(float x) {
     const float w = approximate_log2(::fmaf(-x, x, 1.0f)) * -kLn2;
     return x * polynomial(w, 0.886228472f, 0.231992656f, 0.0115859768f, -0.00233274397f, -0.000167628424f, 7.69870067e-05f,

@@ -1,4 +1,4 @@
-// Numbers beyond the range of their type: scaled sums, and products as a mantissa and an exponent.
+// Numbers beyond the range of their type: scaled sums, and products as mantissa and exponent.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ BK_HD bool is_finite(C x) {
     return math::fabs<C>(x) <= kGreatest<C>;
 }
 
-// A scale by which sums of up to 2^40 elements of f32, and of any number of f64, do not overflow.
+// Scale by which sums of up to 2^40 f32 summands, and of any number of f64 ones, do not overflow.
 template <class C>
 constexpr C kScale = std::is_same_v<C, double> ? C(0x1p-64) : C(0x1p-40f);
 
 template <class C>
 constexpr C kLeastNormal = std::numeric_limits<C>::min();
 
-// mantissa * 2^exponent: the mantissa is in [1, 2) or, of what has no exponent, 0, an infinity or NaN.
+// mantissa * 2^exponent; the mantissa is in [1, 2), or it is 0, an infinity or NaN.
 template <class C>
 struct WideNumber {
     C mantissa, exponent;
 
-    // Of a number that is not subnormal.
+    // x is not subnormal.
     static BK_HD WideNumber of_normal(C x) {
         using Bits = std::conditional_t<std::is_same_v<C, double>, uint64_t, uint32_t>;
         constexpr int kDigits = std::is_same_v<C, double> ? 52 : 23, kMost = std::is_same_v<C, double> ? 2047 : 255;

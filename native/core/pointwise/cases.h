@@ -1,11 +1,12 @@
-// Functors whose parameters choose between formulas. A loop of vectors has no branches, so the CPU compiles it for each choice.
+// Functors whose parameters choose between formulas. Vector loops must not branch, so the CPU compiles one for each
+// choice.
 //
 // Such a functor has
 //
 //   template <class F, class Body> static void each_case(const F& f, const Body& body)
 //
-// which calls body once, with a copy of f, this functor or one derived from it, whose choosing parameters are constants of the
-// compiler.
+// which calls body once with a copy of f (its own type or a derived one) whose choosing parameters are compile-time
+// constants.
 #pragma once
 
 #include <type_traits>
@@ -15,7 +16,7 @@
 
 namespace bk {
 
-// body(f), where the flag is a constant.
+// Calls body(f) with the flag as a compile-time constant.
 template <class F, class Owner, class Flag, class Body>
 BK_HD void each_value(F f, Flag Owner::* flag, const Body& body) {
     if (f.*flag) {

@@ -1,5 +1,5 @@
-// Copies of elements by their bytes: strided ones, and ones whose source is found by a map of each axis. The kernels are
-// compiled once for each width and serve every op and element type (copies.cu, copies_cpu.cpp).
+// Copies of elements by their bytes: strided, or through a map of each axis (pad, roll, flip, triangle, slice). Kernels
+// are compiled once per element width and serve every op and dtype (copies.cu, copies_cpu.cpp).
 #pragma once
 
 #include <algorithm>
@@ -14,57 +14,57 @@
 
 namespace bk {
 
-// Of the elements of y, then of x. A repeat of rank 8 has 16 axes.
+// Strides of y, then of x. A repeat of rank 8 has 16 axes.
 using CopyLayout = Layout<2, 2 * kMaxRank>;
 
-// y = x, elements of `bytes` bytes: 1, 2, 4, 8, or 16, which are aligned as 8. x may stand still along an axis.
+// y = x. `bytes` of an element: 1, 2, 4, 8, or 16, which is aligned to 8. x may have stride 0 along an axis.
 Status copy_strided(const Launch& launch, const CopyLayout& layout, int bytes, const void* x, void* y);
 
-// What an element of y is whose index lies outside of x.
-enum class Beyond { kValue, kReflect, kReplicate, kCircular };
+// Value of y where its index maps outside x.
+enum class PadMode { kConstant, kReflect, kReplicate, kCircular };
 
-// y has `extent` elements along the axis and x `source`. Index i of x is index i + low of y.
+// y has `extent` elements along the axis and x `source`; index i of x is index i + low of y.
 struct MappedAxis {
     int64_t extent = 1, source = 1, low = 0;
     int64_t stride_y = 0, stride_x = 0;
-    int64_t slope = 0;  // of the band
-    int band = 0;       // which one
+    int64_t slope = 0;  // coefficient in the band's sum
+    int band = 0;       // index of that band
 
     bool is_plain() const { return low == 0 && extent == source; }
 };
 
-constexpr int kMostBands = 3;
+constexpr int kMaxBands = 3;
 
-// Places c for which the sum of slope * c over the band's axes is in [least, most].
+// Constraint least <= sum of slope * c over the band's axes <= most, which selects diagonals and windows.
 struct Band {
     int64_t least = -kMostBytes, most = kMostBytes;
 
     BK_HD bool has(int64_t sum) const { return sum >= least && sum <= most; }
 };
 
-// y[c] = x[c - low], or as `beyond` says where that is outside of x: `value`; x mirrored at its first and last element, as
-// often as it takes; the element at the edge; x over and over. Outside of any band y is `value`; with axes in two bands
-// `beyond` is kValue.
+// y[c] = x[c - low], or by pad_mode where c - low is outside x: kConstant `value`; kReflect mirrors at the first and
+// last element, repeatedly; kReplicate repeats the edge; kCircular wraps. y is `value` outside any band; with axes in
+// two bands pad_mode is kConstant.
 //
-// With a `start`, a number in the memory of the device, y's index along the axis `moved` is start[0] more, and elements whose
-// index is not in [0, limit) are not written.
+// With `start`, a device pointer, y's index along start_axis is offset by *start, and elements whose index is not in
+// [0, limit) are not written.
 struct MappedCopy {
-    Beyond beyond = Beyond::kValue;
-    uint64_t value = 0;       // its lowest bytes count
-    uint64_t value_high = 0;  // of elements of 16 bytes the second half
+    PadMode pad_mode = PadMode::kConstant;
+    uint64_t value = 0;       // lowest `bytes` bytes
+    uint64_t value_high = 0;  // upper half for 16-byte elements
     int rank = 0;
     MappedAxis axis[kMaxRank];
-    Band band[kMostBands];
+    Band band[kMaxBands];
     const int64_t* start = nullptr;
-    int moved = 0;
+    int start_axis = 0;
     int64_t limit = 0;
 };
 
-// Elements of `bytes` bytes, as copy_strided has them. Along every axis x has an element, or `beyond` is kValue.
+// `bytes` as for copy_strided. x is not empty along any axis, or pad_mode is kConstant.
 Status copy_mapped(const Launch& launch, const MappedCopy& copy, int bytes, const void* x, void* y);
 
-// Elements of 16 bytes as pairs of elements of 8: copy(layout, x, y) of the pairs, or of one half after the other where the
-// layout has no room for one more axis.
+// Copies 16-byte elements as pairs of 8-byte ones: copy(layout, x, y) of the pairs or, if the layout has no axis to
+// spare, of each half in turn.
 template <class Copy>
 Status copy_in_halves(CopyLayout layout, const void* x, void* y, const Copy& copy) {
     for (int d = 0; d < layout.rank; ++d) layout.stride[0][d] *= 2, layout.stride[1][d] *= 2;
@@ -76,7 +76,7 @@ Status copy_in_halves(CopyLayout layout, const void* x, void* y, const Copy& cop
     return copy(layout, static_cast<const char*>(x) + 8, static_cast<char*>(y) + 8);
 }
 
-// A mapped copy of elements of 16 bytes, whose halves also differ in their value.
+// The 16-byte form of a mapped copy; the halves of its value may differ.
 template <class Copy>
 Status copy_in_halves(MappedCopy given, const void* x, void* y, const Copy& copy) {
     for (int d = 0; d < given.rank; ++d) given.axis[d].stride_y *= 2, given.axis[d].stride_x *= 2;
@@ -89,19 +89,19 @@ Status copy_in_halves(MappedCopy given, const void* x, void* y, const Copy& copy
     return copy(given, static_cast<const char*>(x) + 8, static_cast<char*>(y) + 8);
 }
 
-// The copy with few axes, in the order of y's memory: those that can be crossed as one are.
+// The copy with axes sorted by y's strides and merged where one stride crosses both.
 struct MappedPlan {
     MappedCopy copy;
-    int64_t start_unit = 1;  // steps along the axis `moved` for one of the start
+    int64_t start_unit = 1;  // steps along start_axis for one unit of *start
     int64_t numel = 1;
-    int bands = 0;  // that an axis is in, be it one of a single element, which the copy lacks
+    int bands = 0;  // bands that any axis is in, dropped axes of extent 1 included
 };
 
 namespace mapped {
 
 inline bool merges(const MappedCopy& copy, const MappedAxis& outer, const MappedAxis& inner) {
-    constexpr int64_t kMost = int64_t{1} << 30;  // so that indices stay short
-    const bool linear = copy.beyond == Beyond::kValue || copy.beyond == Beyond::kCircular || outer.is_plain();
+    constexpr int64_t kMost = int64_t{1} << 30;  // keeps indices within 32 bits
+    const bool linear = copy.pad_mode == PadMode::kConstant || copy.pad_mode == PadMode::kCircular || outer.is_plain();
     return linear && inner.is_plain() && outer.slope == 0 && inner.slope == 0 &&
            outer.stride_y == inner.extent * inner.stride_y && outer.stride_x == inner.extent * inner.stride_x &&
            inner.extent <= kMost && outer.extent <= kMost / inner.extent && outer.source <= kMost / inner.extent &&
@@ -118,55 +118,55 @@ BK_COLD inline MappedPlan plan_mapped(const MappedCopy& given) {
     for (int d = 0; d < given.rank; ++d) {
         plan.numel *= given.axis[d].extent;
         if (given.axis[d].slope != 0) plan.bands = std::max(plan.bands, given.axis[d].band + 1);
-        const bool is_moved = given.start != nullptr && given.moved == d;
-        if (given.axis[d].extent == 1 && given.axis[d].is_plain() && !is_moved) continue;
+        const bool has_start = given.start != nullptr && given.start_axis == d;
+        if (given.axis[d].extent == 1 && given.axis[d].is_plain() && !has_start) continue;
         int at = count++;
         for (; at > 0 && magnitude(given.axis[order[at - 1]].stride_y) < magnitude(given.axis[d].stride_y); --at)
             order[at] = order[at - 1];
         order[at] = d;
     }
     copy.rank = 0;
-    copy.moved = -1;
+    copy.start_axis = -1;
     for (int k = 0; k < count; ++k) {
         const MappedAxis& axis = given.axis[order[k]];
-        const bool is_moved = given.start != nullptr && given.moved == order[k];
-        if (copy.rank > 0 && !is_moved && mapped::merges(copy, copy.axis[copy.rank - 1], axis)) {
+        const bool has_start = given.start != nullptr && given.start_axis == order[k];
+        if (copy.rank > 0 && !has_start && mapped::merges(copy, copy.axis[copy.rank - 1], axis)) {
             MappedAxis& outer = copy.axis[copy.rank - 1];
             outer.extent *= axis.extent, outer.source *= axis.extent, outer.low *= axis.extent;
             outer.stride_y = axis.stride_y, outer.stride_x = axis.stride_x;
-            if (copy.moved == copy.rank - 1) plan.start_unit *= axis.extent, copy.limit *= axis.extent;
+            if (copy.start_axis == copy.rank - 1) plan.start_unit *= axis.extent, copy.limit *= axis.extent;
             continue;
         }
-        if (is_moved) copy.moved = copy.rank;
+        if (has_start) copy.start_axis = copy.rank;
         copy.axis[copy.rank++] = axis;
     }
     if (copy.rank == 0) copy.rank = 1, copy.axis[0] = MappedAxis{};
     return plan;
 }
 
-// Where along an axis of x the elements are that y's have. Index is unsigned, and period + phase + extent fit its signed form.
+// Index of x for an index of y along one axis. Index is unsigned; period + phase + extent fit its signed form.
 template <class Index>
 struct AxisMap {
     FastDiv<Index> period;
     Index phase = 0, source = 1;
     int64_t low = 0;
-    Beyond beyond = Beyond::kValue;
+    PadMode pad_mode = PadMode::kConstant;
 
     AxisMap() = default;
-    AxisMap(const MappedAxis& axis, Beyond outside) : source(static_cast<Index>(axis.source)), low(axis.low) {
-        beyond = axis.is_plain() ? Beyond::kValue : outside;
+    AxisMap(const MappedAxis& axis, PadMode outside) : source(static_cast<Index>(axis.source)), low(axis.low) {
+        pad_mode = axis.is_plain() ? PadMode::kConstant : outside;
         int64_t every = 1;
-        if (beyond == Beyond::kReflect) every = axis.source > 1 ? 2 * (axis.source - 1) : 1;
-        if (beyond == Beyond::kCircular) every = axis.source;
+        if (pad_mode == PadMode::kReflect) every = axis.source > 1 ? 2 * (axis.source - 1) : 1;
+        if (pad_mode == PadMode::kCircular) every = axis.source;
         period = FastDiv<Index>(every);
         phase = static_cast<Index>((-axis.low % every + every) % every);
     }
 
-    // -1 where there is none.
+    // Returns -1 if there is none.
     BK_HD int64_t operator()(Index i) const {
-        if (beyond == Beyond::kValue || beyond == Beyond::kReplicate) {
+        if (pad_mode == PadMode::kConstant || pad_mode == PadMode::kReplicate) {
             const int64_t at = static_cast<int64_t>(i) - low, last = static_cast<int64_t>(source) - 1;
-            if (beyond == Beyond::kReplicate) return at < 0 ? 0 : at > last ? last : at;
+            if (pad_mode == PadMode::kReplicate) return at < 0 ? 0 : at > last ? last : at;
             return at < 0 || at > last ? -1 : at;
         }
         const Index at = period(i + phase).remainder;

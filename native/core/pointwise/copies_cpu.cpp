@@ -13,9 +13,9 @@ namespace {
 
 // --- strided ----------------------------------------------------------------------------------------------------------
 
-constexpr int64_t kSide = 128;  // of the blocks in which operands that lie across each other are copied
+constexpr int64_t kBlockSide = 128;  // side of the blocks in which transposed operands are copied
 
-// The axis along which neighbours of x lie, where that is not the last one and both are long; else -1.
+// The fastest axis of x if it is not the last one and both are long enough to transpose by blocks; else -1.
 int axis_across(const CopyLayout& layout) {
     const int last = layout.rank - 1;
     int fastest = last;
@@ -37,7 +37,7 @@ void copy_rectangle(const Rectangle& s, const Bits* BK_RESTRICT x, Bits* BK_REST
         for (int64_t c = 0; c < s.columns; ++c) y[r * s.y_row + c * s.y_column] = x[r * s.x_row + c * s.x_column];
 }
 
-// Blocks of rows (the axis `across`) and columns (the last axis).
+// Copies by blocks of kSide rows (axis `across`) and columns (the last axis).
 template <class Bits>
 void copy_squares(const CopyLayout& layout, int across, const Bits* x, Bits* y) {
     const int last = layout.rank - 1;
@@ -46,22 +46,23 @@ void copy_squares(const CopyLayout& layout, int across, const Bits* x, Bits* y) 
         if (d != across) outer.append(layout.extent[d], {layout.stride[0][d], layout.stride[1][d]});
     const Walk<2, uint64_t, 2 * kMaxRank> walk(outer);
     const int64_t rows = layout.extent[across], columns = layout.extent[last];
-    const int64_t by_row = ceil_div(rows, kSide), by_column = ceil_div(columns, kSide);
-    parallel_ranges(outer.numel() * by_row * by_column, grain_for(2 * kSide * kSide * static_cast<int64_t>(sizeof(Bits))),
+    const int64_t by_row = ceil_div(rows, kBlockSide), by_column = ceil_div(columns, kBlockSide);
+    parallel_ranges(outer.numel() * by_row * by_column,
+                    grain_for(2 * kBlockSide * kBlockSide * static_cast<int64_t>(sizeof(Bits))),
                     [&](int64_t begin, int64_t end) {
                         for (int64_t k = begin; k < end; ++k) {
-                            const int64_t c = k % by_column * kSide, r = k / by_column % by_row * kSide;
+                            const int64_t c = k % by_column * kBlockSide, r = k / by_column % by_row * kBlockSide;
                             const auto at = walk(static_cast<uint64_t>(k / by_column / by_row));
-                            const Rectangle square{std::min(kSide, rows - r), std::min(kSide, columns - c),
-                                                   layout.stride[0][across],  layout.stride[0][last],
-                                                   layout.stride[1][across],  layout.stride[1][last]};
+                            const Rectangle square{std::min(kBlockSide, rows - r), std::min(kBlockSide, columns - c),
+                                                   layout.stride[0][across],       layout.stride[0][last],
+                                                   layout.stride[1][across],       layout.stride[1][last]};
                             copy_rectangle(square, x + signed_offset(at.of[1]) + r * square.x_row + c * square.x_column,
                                            y + signed_offset(at.of[0]) + r * square.y_row + c * square.y_column);
                         }
                     });
 }
 
-// Rows along the last axis, dense in both operands.
+// Copies rows along the last axis that are contiguous in both operands.
 void copy_dense_rows(const CopyLayout& layout, size_t size, const char* x, char* y) {
     const int last = layout.rank - 1, next = last - 1;
     CopyLayout outer = layout;
@@ -82,7 +83,7 @@ void copy_dense_rows(const CopyLayout& layout, size_t size, const char* x, char*
     });
 }
 
-// Elements along the last axis but one, each as many times as the last has places, all side by side in y.
+// Whether the copy is a repeat_interleave: last axis of stride 0 in x, both inner axes contiguous in y.
 bool repeats_elements(const CopyLayout& layout) {
     const int last = layout.rank - 1, next = last - 1;
     return next >= 0 && layout.stride[0][last] == 1 && layout.stride[1][last] == 0 && layout.stride[1][next] == 1 &&
@@ -144,28 +145,28 @@ Status copy_bits(const Launch& launch, const CopyLayout& given, const void* x, v
 
 // --- mapped -----------------------------------------------------------------------------------------------------------
 
-// Neighbours along a row of y that come from neighbours of x, `step` apart, or are all the value.
-struct MappedRun {
+// Adjacent elements of a row of y whose sources are `step` apart in x, or that all have the pad value.
+struct MappedSegment {
     int64_t count, from, step;
-    bool is_value;
+    bool is_constant;
 };
 
-// From index c of an axis on.
-MappedRun run_from(const MappedAxis& axis, Beyond beyond, int64_t period, int64_t phase, int64_t c) {
-    const int64_t left = axis.extent - c, at = c - axis.low, last = axis.source - 1;
-    if (axis.is_plain()) return {left, c, 1, false};
-    if (beyond == Beyond::kReflect || beyond == Beyond::kCircular) {
+// The longest segment that begins at index c of an axis.
+MappedSegment segment_at_index(const MappedAxis& axis, PadMode pad_mode, int64_t period, int64_t phase, int64_t c) {
+    const int64_t remaining = axis.extent - c, at = c - axis.low, last = axis.source - 1;
+    if (axis.is_plain()) return {remaining, c, 1, false};
+    if (pad_mode == PadMode::kReflect || pad_mode == PadMode::kCircular) {
         const int64_t t = (c + phase) % period;
-        if (t < axis.source) return {std::min(left, axis.source - t), t, 1, false};
-        return {std::min(left, period - t), period - t, -1, false};
+        if (t < axis.source) return {std::min(remaining, axis.source - t), t, 1, false};
+        return {std::min(remaining, period - t), period - t, -1, false};
     }
-    if (at < 0) return {std::min(left, -at), 0, 0, beyond == Beyond::kValue};
-    if (at > last) return {left, last, 0, beyond == Beyond::kValue};
-    return {std::min(left, axis.source - at), at, 1, false};
+    if (at < 0) return {std::min(remaining, -at), 0, 0, pad_mode == PadMode::kConstant};
+    if (at > last) return {remaining, last, 0, pad_mode == PadMode::kConstant};
+    return {std::min(remaining, axis.source - at), at, 1, false};
 }
 
 template <class Bits>
-void copy_run(Bits* y, int64_t step_y, const Bits* x, int64_t step_x, int64_t count) {
+void copy_segment(Bits* y, int64_t step_y, const Bits* x, int64_t step_x, int64_t count) {
     if (step_y == 1 && step_x == 1) {
         if (count > 16)
             copy_row(y, x, static_cast<size_t>(count) * sizeof(Bits));  // y may be x
@@ -180,7 +181,7 @@ void copy_run(Bits* y, int64_t step_y, const Bits* x, int64_t step_x, int64_t co
     }
 }
 
-// An element of 16 bytes.
+// A 16-byte element.
 struct Pair {
     uint64_t half[2];
 };
@@ -193,60 +194,61 @@ Bits value_of(const MappedCopy& copy) {
         return static_cast<Bits>(copy.value);
 }
 
-// The divisor is positive.
+// `divisor` is positive.
 int64_t floor_div(int64_t number, int64_t divisor) { return number / divisor - (number % divisor < 0); }
 
-// The copy of one width. Rows are along the last axis.
+// A mapped copy of one element width. Rows are along the last axis.
 template <class Bits>
 struct MappedRows {
     const MappedPlan& plan;
     const Bits* x;
     Bits* y;
-    int64_t start = 0;  // along the axis that is moved
+    int64_t start = 0;  // offset along start_axis
 
     const MappedCopy& copy() const { return plan.copy; }
 
     void row(int64_t number, int64_t first, int64_t end) const {
         const int last = copy().rank - 1;
-        int64_t to = 0, from = 0, band[kMostBands] = {};
+        int64_t to = 0, from = 0, band[kMaxBands] = {};
         bool exists = true;
         for (int d = last - 1; d >= 0; --d) {
             const MappedAxis& axis = copy().axis[d];
             const int64_t c = number % axis.extent;
             number /= axis.extent;
-            const int64_t place = c + (d == copy().moved ? start : 0), at = map(axis, c);
-            if (d == copy().moved && (place < 0 || place >= copy().limit)) return;
+            const int64_t target = c + (d == copy().start_axis ? start : 0), at = map(axis, c);
+            if (d == copy().start_axis && (target < 0 || target >= copy().limit)) return;
             exists = exists && at >= 0;
-            to += place * axis.stride_y, from += at * axis.stride_x, band[axis.band] += c * axis.slope;
+            to += target * axis.stride_y, from += at * axis.stride_x, band[axis.band] += c * axis.slope;
         }
-        if (last == copy().moved) {
+        if (last == copy().start_axis) {
             to += start * copy().axis[last].stride_y;
             first = std::max(first, -start), end = std::min(end, copy().limit - start);
         }
-        const int own = copy().axis[last].band;  // the others hold for the row as a whole
-        for (int b = 0; b < kMostBands; ++b) exists = exists && (b == own || copy().band[b].has(band[b]));
-        runs(y + to, exists ? x + from : nullptr, {copy().band[own].least - band[own], copy().band[own].most - band[own]},
-             first, end);
+        const int row_band = copy().axis[last].band;  // other bands constrain the row as a whole
+        for (int b = 0; b < kMaxBands; ++b) exists = exists && (b == row_band || copy().band[b].has(band[b]));
+        copy_segments(y + to, exists ? x + from : nullptr,
+                      {copy().band[row_band].least - band[row_band], copy().band[row_band].most - band[row_band]}, first, end);
     }
 
 private:
     int64_t map(const MappedAxis& axis, int64_t c) const {
-        return AxisMap<uint64_t>(axis, copy().beyond)(static_cast<uint64_t>(c));
+        return AxisMap<uint64_t>(axis, copy().pad_mode)(static_cast<uint64_t>(c));
     }
 
     void fill(Bits* to, int64_t first, int64_t end) const {
         const Bits value = value_of<Bits>(copy());
         if (first < end)
-            copy_run(to + first * copy().axis[copy().rank - 1].stride_y, copy().axis[copy().rank - 1].stride_y, &value, 0,
-                     end - first);
+            copy_segment(to + first * copy().axis[copy().rank - 1].stride_y, copy().axis[copy().rank - 1].stride_y, &value, 0,
+                         end - first);
     }
 
-    // Indices [first, end) of a row, whose axis has what is left of the band; `from` is null where x has none of it.
-    void runs(Bits* to, const Bits* from, const Band& band, int64_t first, int64_t end) const {
+    // Copies indices [first, end) of a row within `band`, which the outer axes have reduced; `from` is null if the row
+    // has no source.
+    void copy_segments(Bits* to, const Bits* from, const Band& band, int64_t first, int64_t end) const {
         const MappedAxis& axis = copy().axis[copy().rank - 1];
-        const AxisMap<uint64_t> map(axis, copy().beyond);
+        const AxisMap<uint64_t> map(axis, copy().pad_mode);
         const int64_t period = static_cast<int64_t>(map.period.divisor()), phase = static_cast<int64_t>(map.phase);
-        int64_t low = first, high = end;  // within the band
+        int64_t low = first, high = end;  // range within the band
         const int64_t slope = axis.slope;
         if (slope > 0)
             low = std::max(low, -floor_div(-band.least, slope)), high = std::min(high, floor_div(band.most, slope) + 1);
@@ -256,14 +258,14 @@ private:
         if (from == nullptr || high <= low) return fill(to, first, end);
         fill(to, first, low);
         for (int64_t c = low; c < high;) {
-            MappedRun run = run_from(axis, copy().beyond, period, phase, c);
-            run.count = std::min(run.count, high - c);
-            if (run.is_value)
-                fill(to, c, c + run.count);
+            MappedSegment segment = segment_at_index(axis, copy().pad_mode, period, phase, c);
+            segment.count = std::min(segment.count, high - c);
+            if (segment.is_constant)
+                fill(to, c, c + segment.count);
             else
-                copy_run(to + c * axis.stride_y, axis.stride_y, from + run.from * axis.stride_x, run.step * axis.stride_x,
-                         run.count);
-            c += run.count;
+                copy_segment(to + c * axis.stride_y, axis.stride_y, from + segment.from * axis.stride_x,
+                             segment.step * axis.stride_x, segment.count);
+            c += segment.count;
         }
         fill(to, high, end);
     }
@@ -279,9 +281,10 @@ Status copy_rows(const MappedPlan& plan, const void* x, void* y) {
         rows.start = start * plan.start_unit;
     }
     const int64_t length = copy.axis[copy.rank - 1].extent, count = plan.numel / std::max<int64_t>(length, 1);
-    const int64_t cut = std::min<int64_t>(length, 65536), cuts = ceil_div(length, cut);
-    parallel_ranges(count * cuts, grain_for(2 * cut * static_cast<int64_t>(sizeof(Bits))), [&](int64_t begin, int64_t end) {
-        for (int64_t k = begin; k < end; ++k) rows.row(k / cuts, k % cuts * cut, std::min((k % cuts + 1) * cut, length));
+    const int64_t chunk = std::min<int64_t>(length, 65536), chunks = ceil_div(length, chunk);
+    parallel_ranges(count * chunks, grain_for(2 * chunk * static_cast<int64_t>(sizeof(Bits))), [&](int64_t begin, int64_t end) {
+        for (int64_t k = begin; k < end; ++k)
+            rows.row(k / chunks, k % chunks * chunk, std::min((k % chunks + 1) * chunk, length));
     });
     return Status::kOk;
 }

@@ -1,4 +1,4 @@
-// Conversion of spans between f16 and f32, by the processor's instructions where it has them.
+// Converts spans between f16 and f32, with F16C if the CPU has it.
 #include "core/pointwise/pointwise.h"
 
 #if BK_ISA_DISPATCH

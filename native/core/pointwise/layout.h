@@ -15,7 +15,7 @@ struct Layout {
     int64_t extent[MaxRank] = {};
     int64_t stride[Operands][MaxRank] = {};
 
-    // Takes over a layout of at most MaxRank axes.
+    // Copies a layout of at most MaxRank axes.
     template <int OtherMaxRank>
     void assign(const Layout<Operands, OtherMaxRank>& other) {
         rank = other.rank;
@@ -43,7 +43,7 @@ struct Layout {
         ++rank;
     }
 
-    // The last axis has stride 1, and every other steps over the whole of the next.
+    // Whether strides are row-major: 1 for the last axis, extents' products for the others.
     bool is_contiguous(int operand) const {
         int64_t expected = 1;
         for (int d = rank - 1; d >= 0; --d) {
@@ -75,8 +75,8 @@ struct Layout {
 
 inline int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
-// Drops axes of extent 1, orders the rest by the stride of operand 0 (largest first, so that neighbours in the index
-// space are neighbours in its memory) and merges axes that all operands cross in one stride.
+// Drops axes of extent 1, sorts the others by the stride of operand 0 (largest first, so that adjacent indices are
+// adjacent in its memory) and merges axes that all operands cross with one stride.
 template <int Operands, int MaxRank>
 BK_COLD Layout<Operands, MaxRank> collapse(const Layout<Operands, MaxRank>& given) {
     Layout<Operands, MaxRank> sorted;
@@ -93,12 +93,12 @@ BK_COLD Layout<Operands, MaxRank> collapse(const Layout<Operands, MaxRank>& give
     }
     Layout<Operands, MaxRank> merged;
     for (int d = 0; d < sorted.rank; ++d) {
-        bool joins = merged.rank > 0;
-        for (int k = 0; joins && k < Operands; ++k)
-            joins = merged.stride[k][merged.rank - 1] == sorted.extent[d] * sorted.stride[k][d];
-        if (!joins) ++merged.rank;
+        bool merges = merged.rank > 0;
+        for (int k = 0; merges && k < Operands; ++k)
+            merges = merged.stride[k][merged.rank - 1] == sorted.extent[d] * sorted.stride[k][d];
+        if (!merges) ++merged.rank;
         const int at = merged.rank - 1;
-        merged.extent[at] = joins ? merged.extent[at] * sorted.extent[d] : sorted.extent[d];
+        merged.extent[at] = merges ? merged.extent[at] * sorted.extent[d] : sorted.extent[d];
         for (int k = 0; k < Operands; ++k) merged.stride[k][at] = sorted.stride[k][d];
     }
     return merged;
@@ -109,8 +109,8 @@ struct Offsets {
     Index of[Operands];
 };
 
-// A layout in the form that kernels take: fastest axis first, divisions prepared, offsets in 32 bits where they fit. Index
-// is unsigned for the divisions; offsets wrap as two's complement, so negative strides work.
+// A layout as kernels take it: fastest axis first, fast divisors, 32-bit offsets if they fit. Index is unsigned for the
+// divisions; offsets wrap as two's complement, so negative strides work.
 template <int Operands, class Index, int MaxRank = 8>
 struct Walk {
     int rank = 0;
@@ -154,7 +154,7 @@ struct SignedOf<uint64_t> {
     using type = int64_t;
 };
 
-// The signed element offset that an Index of a Walk stands for.
+// The signed element offset that an Index encodes.
 template <class Index>
 BK_HD int64_t signed_offset(Index offset) {
     return static_cast<typename SignedOf<Index>::type>(offset);

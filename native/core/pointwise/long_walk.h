@@ -1,4 +1,4 @@
-// Walks of kernels that may reach far: fewer than 2^31 places, any offsets.
+// Index-to-offset walks with 64-bit offsets, for fewer than 2^31 elements.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace bk {
 
-// A walk whose divisions take 32 bits, whose offsets 64.
+// Divides in 32 bits and accumulates offsets in 64.
 template <int Operands, int MaxRank = 8>
 struct LongWalk {
     int rank = 0;

@@ -1,4 +1,4 @@
-// What the kernels of mapped copies are launched with, and where an element comes from.
+// Launch argument of the mapped-copy kernels, and the map from an element of y to its source in x.
 #pragma once
 
 #include <cstdint>
@@ -21,32 +21,32 @@ struct MappedKernelAxis {
     int band = 0;
 };
 
-// Axes in the order of y's memory, the last one first.
+// Axes are ordered by y's strides, the fastest first.
 template <class Index>
 struct MappedKernelPlan {
     MappedKernelAxis<Index> axis[kMaxRank];
     int rank = 0;
     Index numel = 0;
     uint64_t value = 0;
-    bool vectors = false;  // y's neighbours can be stored at once
-    bool dense = false;    // y's elements are neighbours, row after row
-    bool by_rows = false;  // `vectors`, and every row is of whole ones, as long as one of x
-    Reach reach;           // of x
+    bool vectors = false;  // y can be stored by aligned vectors
+    bool dense = false;    // y is row-major without gaps
+    bool by_rows = false;  // `vectors`, and every row is whole vectors and as long as x's
+    Reach reach;           // of x, gaps included
     int bands = 0;
-    Band band[kMostBands];
+    Band band[kMaxBands];
     const int64_t* start = nullptr;
-    int moved = 0;
-    int64_t unit = 1, limit = 0;  // of `start`
+    int start_axis = 0;
+    int64_t unit = 1, limit = 0;  // in units of the merged axis of `start`
 };
 
-// A row of y, and of x where `exists`.
+// Offset of a row of y, and of its source row in x if `exists`.
 struct MappedRow {
     int64_t y = 0, x = 0;
-    int64_t band[kMostBands] = {};
+    int64_t band[kMaxBands] = {};
     bool exists = true, written = true;
 };
 
-// Of the element number i, whose index along the row is given too. `start` is along the axis that is moved.
+// Decodes element i of y into its row and `along`, its index in the row. `start` offsets axis start_axis.
 template <class Index>
 BK_DEVICE MappedRow mapped_row(const MappedKernelPlan<Index>& plan, Index i, int64_t start, Index* along) {
     MappedRow row;
@@ -61,34 +61,34 @@ BK_DEVICE MappedRow mapped_row(const MappedKernelPlan<Index>& plan, Index i, int
             index = split.remainder;
             i = split.quotient;
         }
-        const bool is_moved = plan.start != nullptr && d == plan.moved;
+        const bool is_moved = plan.start != nullptr && d == plan.start_axis;
         if (d == 0) {
             *along = index;
             if (is_moved) row.y += start * axis.stride_y;
             continue;
         }
-        const int64_t at = axis.map(index), place = static_cast<int64_t>(index) + (is_moved ? start : 0);
+        const int64_t at = axis.map(index), target = static_cast<int64_t>(index) + (is_moved ? start : 0);
         row.exists = row.exists && at >= 0;
-        row.written = row.written && !(is_moved && (place < 0 || place >= plan.limit));
+        row.written = row.written && !(is_moved && (target < 0 || target >= plan.limit));
         row.x += at * axis.stride_x;
-        row.y += place * axis.stride_y;
+        row.y += target * axis.stride_y;
         if (axis.slope != 0) {
             const int64_t slope = static_cast<int64_t>(index) * axis.slope;
 #pragma unroll
-            for (int b = 0; b < kMostBands; ++b) row.band[b] += b == axis.band ? slope : 0;
+            for (int b = 0; b < kMaxBands; ++b) row.band[b] += b == axis.band ? slope : 0;
         }
     }
     return row;
 }
 
-// Where along the row x has what y has at `index`; -1 where that is the value.
+// Index in the row of x that `index` of y copies; -1 if y has the pad value there.
 template <class Index>
 BK_DEVICE int64_t mapped_source(const MappedKernelPlan<Index>& plan, const MappedRow& row, Index index) {
     if (!row.exists) return -1;
     if (plan.bands > 0) {
         const int64_t slope = static_cast<int64_t>(index) * plan.axis[0].slope;
 #pragma unroll
-        for (int b = 0; b < kMostBands; ++b)
+        for (int b = 0; b < kMaxBands; ++b)
             if (b < plan.bands && !plan.band[b].has(row.band[b] + (b == plan.axis[0].band ? slope : 0))) return -1;
     }
     return plan.axis[0].map(index);
@@ -96,9 +96,9 @@ BK_DEVICE int64_t mapped_source(const MappedKernelPlan<Index>& plan, const Mappe
 
 template <class Index>
 BK_DEVICE bool is_written(const MappedKernelPlan<Index>& plan, const MappedRow& row, Index index, int64_t start) {
-    if (plan.start == nullptr || plan.moved != 0) return row.written;
-    const int64_t place = static_cast<int64_t>(index) + start;
-    return place >= 0 && place < plan.limit;
+    if (plan.start == nullptr || plan.start_axis != 0) return row.written;
+    const int64_t target = static_cast<int64_t>(index) + start;
+    return target >= 0 && target < plan.limit;
 }
 
 template <class Bits, class Index>
@@ -111,32 +111,33 @@ BK_DEVICE void copy_element(const MappedKernelPlan<Index>& plan, const Bits* x, 
             at < 0 ? static_cast<Bits>(plan.value) : x[row.x + at * plan.axis[0].stride_x];
 }
 
-// How many of the numbers from `first` to `last`, one of them the least and the other the largest, are in [least, most].
-enum class Share { kNone, kSome, kAll };
+// How much of the range between `first` and `last`, in either order, lies in [least, most].
+enum class Overlap { kNone, kSome, kAll };
 
-BK_DEVICE Share share_of(int64_t first, int64_t last, int64_t least, int64_t most) {
+BK_DEVICE Overlap overlap_of(int64_t first, int64_t last, int64_t least, int64_t most) {
     const int64_t low = min(first, last), high = max(first, last);
-    return high < least || low > most ? Share::kNone : low >= least && high <= most ? Share::kAll : Share::kSome;
+    return high < least || low > most ? Overlap::kNone : low >= least && high <= most ? Overlap::kAll : Overlap::kSome;
 }
 
-// Of the elements of a row from index `first` to `last`: which may have a source.
+// Whether elements first..last of a row of y have a source in x: none, some or possibly all.
 template <class Index>
-BK_DEVICE Share share_with_source(const MappedKernelPlan<Index>& plan, const MappedRow& row, int64_t first, int64_t last) {
-    if (!row.exists) return Share::kNone;
+BK_DEVICE Overlap source_overlap(const MappedKernelPlan<Index>& plan, const MappedRow& row, int64_t first, int64_t last) {
+    if (!row.exists) return Overlap::kNone;
     const AxisMap<Index>& map = plan.axis[0].map;
-    Share all = Share::kAll;
-    if (map.beyond == Beyond::kValue) all = share_of(first - map.low, last - map.low, 0, static_cast<int64_t>(map.source) - 1);
+    Overlap all = Overlap::kAll;
+    if (map.pad_mode == PadMode::kConstant)
+        all = overlap_of(first - map.low, last - map.low, 0, static_cast<int64_t>(map.source) - 1);
 #pragma unroll
-    for (int b = 0; b < kMostBands; ++b) {
+    for (int b = 0; b < kMaxBands; ++b) {
         if (b >= plan.bands) break;
         const int64_t slope = b == plan.axis[0].band ? plan.axis[0].slope : 0, sum = row.band[b];
-        const Share own = share_of(sum + slope * first, sum + slope * last, plan.band[b].least, plan.band[b].most);
-        if (own < all) all = own;
+        const Overlap band_overlap = overlap_of(sum + slope * first, sum + slope * last, plan.band[b].least, plan.band[b].most);
+        if (band_overlap < all) all = band_overlap;
     }
     return all;
 }
 
-// Where the elements of x lie, of which there may be none.
+// Bytes that x spans; x may be empty.
 template <class Bits>
 Reach reach_of(const MappedCopy& copy, const Bits* x) {
     int64_t low = 0, high = 1;
@@ -157,16 +158,16 @@ MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const Bi
     for (int d = 0; d < copy.rank; ++d) {
         const MappedAxis& axis = copy.axis[copy.rank - 1 - d];
         plan.axis[d] = {FastDiv<Index>(axis.extent),
-                        AxisMap<Index>(axis, copy.beyond),
+                        AxisMap<Index>(axis, copy.pad_mode),
                         axis.stride_y,
                         axis.stride_x,
                         axis.slope,
                         axis.band};
     }
     plan.bands = given.bands;
-    for (int b = 0; b < kMostBands; ++b) plan.band[b] = copy.band[b];
+    for (int b = 0; b < kMaxBands; ++b) plan.band[b] = copy.band[b];
     plan.start = copy.start;
-    plan.moved = copy.rank - 1 - copy.moved;
+    plan.start_axis = copy.rank - 1 - copy.start_axis;
     plan.unit = given.start_unit, plan.limit = copy.limit;
     const bool aligned = is_aligned(y, kVectorBytes) && plan.axis[0].stride_y == 1;
     bool dense = true;

@@ -1,6 +1,6 @@
-// The kernel of mapped copies whose rows are of whole vectors and as long as those of x: rolls, flips, and triangles where y
-// has gaps. A thread takes 16 bytes of y, looks for the sources of the first and the last element, of those between where
-// these do not say, and has no more under way.
+// Mapped copy whose rows are whole vectors and as long as x's: rolls, flips, and triangles into a y with gaps. A thread
+// writes one 16-byte vector of y; it maps the first and last element, and the others only if these two do not determine
+// them.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace bk {
 
-// N neighbours from `first` on. Elements of one or two bytes that do not begin at a word are taken out of the words around
-// them where `inside`: these hold nothing but elements of x.
+// Loads N adjacent elements. Unaligned 1- and 2-byte elements are extracted from the 32-bit words around them if
+// `inside`, i.e. if those words lie within x.
 template <int N, class Bits>
-BK_DEVICE Vec<Bits, N> load_neighbours(const Bits* first, bool inside) {
+BK_DEVICE Vec<Bits, N> load_unaligned(const Bits* first, bool inside) {
     constexpr int kBytes = static_cast<int>(sizeof(Bits));
     if (reinterpret_cast<uintptr_t>(first) % kVectorBytes == 0) return load<N>(first);
     Vec<Bits, N> x;
@@ -24,12 +24,12 @@ BK_DEVICE Vec<Bits, N> load_neighbours(const Bits* first, bool inside) {
 #pragma unroll
         for (int w = 0; w < 4; ++w) word[w] = words[w];
         word[4] = skipped == 0 ? 0 : words[4];
-        uint4 joined;
-        joined.x = __funnelshift_r(word[0], word[1], 8 * skipped);
-        joined.y = __funnelshift_r(word[1], word[2], 8 * skipped);
-        joined.z = __funnelshift_r(word[2], word[3], 8 * skipped);
-        joined.w = __funnelshift_r(word[3], word[4], 8 * skipped);
-        return bit_cast<Vec<Bits, N>>(joined);
+        uint4 shifted;
+        shifted.x = __funnelshift_r(word[0], word[1], 8 * skipped);
+        shifted.y = __funnelshift_r(word[1], word[2], 8 * skipped);
+        shifted.z = __funnelshift_r(word[2], word[3], 8 * skipped);
+        shifted.w = __funnelshift_r(word[3], word[4], 8 * skipped);
+        return bit_cast<Vec<Bits, N>>(shifted);
     }
 #pragma unroll
     for (int lane = 0; lane < N; ++lane) x.lane[lane] = first[lane];
@@ -47,16 +47,16 @@ __global__ void __launch_bounds__(kMappedThreads)
     const MappedRow row = mapped_row(plan, i, 0, &along);
     const int64_t from = mapped_source(plan, row, along), until = mapped_source(plan, row, static_cast<Index>(along + (N - 1)));
     const int64_t length = until - from, step = length < 0 ? -inner.stride_x : inner.stride_x;
-    const bool is_run = length == N - 1 || (length == 1 - N && inner.map.beyond == Beyond::kReflect);
+    const bool is_contiguous = length == N - 1 || (length == 1 - N && inner.map.pad_mode == PadMode::kReflect);
     Vec<Bits, N> result;
-    if (from >= 0 && until >= 0 && is_run && (step == 1 || step == -1)) {
-        constexpr int kAround = 4 / static_cast<int>(sizeof(Bits)) + 1;
-        const bool inside = min(from, until) >= kAround && max(from, until) + kAround < static_cast<int64_t>(inner.map.source);
-        result = load_neighbours<N>(x + row.x + min(from * inner.stride_x, until * inner.stride_x), inside);
+    if (from >= 0 && until >= 0 && is_contiguous && (step == 1 || step == -1)) {
+        constexpr int kMargin = 4 / static_cast<int>(sizeof(Bits)) + 1;
+        const bool inside = min(from, until) >= kMargin && max(from, until) + kMargin < static_cast<int64_t>(inner.map.source);
+        result = load_unaligned<N>(x + row.x + min(from * inner.stride_x, until * inner.stride_x), inside);
         if (step < 0) result = reversed(result);
     } else if (from < 0 && until < 0 &&
-               share_with_source(plan, row, static_cast<int64_t>(along), static_cast<int64_t>(along) + (N - 1)) ==
-                   Share::kNone) {
+               source_overlap(plan, row, static_cast<int64_t>(along), static_cast<int64_t>(along) + (N - 1)) ==
+                   Overlap::kNone) {
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) result.lane[lane] = static_cast<Bits>(plan.value);
     } else {

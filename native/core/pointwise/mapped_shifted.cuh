@@ -1,5 +1,5 @@
-// The kernel of mapped copies into a dense y whose rows are pieces of x's between their borders: pads, triangles. The elements
-// of vectors at borders are shared out among the threads of the block.
+// Mapped copy into a dense y whose rows are contiguous ranges of x's rows between borders: pads, triangles. Vectors at
+// borders are deferred and shared by the block's threads.
 #pragma once
 
 #include <cstdint>
@@ -23,18 +23,18 @@ MappedShiftedPlan shifted_plan(const MappedKernelPlan<uint32_t>& copy) {
     const int64_t from = low > 0 ? low : 0, until = low + source < extent ? low + source : extent;
     MappedShiftedPlan plan{copy, {inner.extent, 0, 0, copy.reach}};
     if (from < until) plan.rows.begin = static_cast<uint32_t>(from), plan.rows.end = static_cast<uint32_t>(until);
-    const bool is_mostly_copied = inner.map.beyond == Beyond::kValue || 2 * (until - from) >= extent;
-    // A single band is a range of each row; whole rows as long as x's have a kernel of their own (mapped_rows.cuh).
-    const bool is_band = copy.bands == 1 && magnitude(inner.slope) <= 1 && inner.map.beyond == Beyond::kValue;
+    const bool is_mostly_copied = inner.map.pad_mode == PadMode::kConstant || 2 * (until - from) >= extent;
+    // A single band is one range of each row. Whole rows as long as x's have their own kernel (mapped_rows.cuh).
+    const bool is_band = copy.bands == 1 && magnitude(inner.slope) <= 1 && inner.map.pad_mode == PadMode::kConstant;
     plan.rows.any = copy.vectors && copy.dense && copy.start == nullptr && inner.stride_x == 1 &&
                     (is_band || (copy.bands == 0 && !copy.by_rows)) && extent >= kShiftedVectorsOfRow * N && is_mostly_copied;
     return plan;
 }
 
-BK_DEVICE ShiftedRow shifted_row(const MappedShiftedPlan& plan, uint32_t number) {
+BK_DEVICE ShiftedRow shifted_row(const MappedShiftedPlan& plan, uint32_t row_index) {
     const MappedKernelAxis<uint32_t>& inner = plan.copy.axis[0];
     uint32_t along;
-    const MappedRow row = mapped_row(plan.copy, number * plan.rows.extent.divisor(), 0, &along);
+    const MappedRow row = mapped_row(plan.copy, row_index * plan.rows.extent.divisor(), 0, &along);
     int64_t begin = plan.rows.begin, end = row.exists ? plan.rows.end : 0;
     if (plan.copy.bands > 0) {
         const Band& band = plan.copy.band[0];
@@ -53,36 +53,37 @@ BK_DEVICE ShiftedRow shifted_row(const MappedShiftedPlan& plan, uint32_t number)
 template <class Bits>
 __global__ void __launch_bounds__(kShiftedThreads, 4)
     mapped_shifted_kernel(const __grid_constant__ MappedShiftedPlan plan, const Bits* x, Bits* y) {
-    constexpr uint32_t N = kVectorLanes<Bits>, kMost = kShiftedVectors * N;
+    constexpr uint32_t N = kVectorLanes<Bits>, kMaxElements = kShiftedVectors * N;
     const MappedKernelAxis<uint32_t>& inner = plan.copy.axis[0];
-    const uint32_t first = blockIdx.x * kMost, elements = min(plan.copy.numel - first, kMost);
+    const uint32_t first = blockIdx.x * kMaxElements, elements = min(plan.copy.numel - first, kMaxElements);
     const DivMod<uint32_t> begin = plan.rows.extent(first);
     y += first;
     __shared__ BlockRows rows;
-    __shared__ LeftVectors<kShiftedVectors> left;
-    left.clear();
+    __shared__ LeftVectors<kShiftedVectors> deferred;
+    deferred.clear();
     rows.find(plan.rows, begin.remainder, elements,
-              [&](uint32_t number) { return shifted_row(plan, begin.quotient + number); });
+              [&](uint32_t row_index) { return shifted_row(plan, begin.quotient + row_index); });
     const Bits value = static_cast<Bits>(plan.copy.value);
-    const bool is_value_beyond = inner.map.beyond == Beyond::kValue;
-    copy_shifted(plan.rows, rows, begin.remainder, elements, x, y, [&](uint32_t number, const ShiftedRow& row, uint32_t along) {
-        const bool is_outside = along >= row.end || along + N <= row.begin;
-        if (!is_value_beyond || !is_outside || along + N > plan.rows.extent.divisor() || number * N + N > elements) {
-            left.add(number);
-            return;
-        }
-        Vec<Bits, N> values;
+    const bool pads_constant = inner.map.pad_mode == PadMode::kConstant;
+    copy_shifted(
+        plan.rows, rows, begin.remainder, elements, x, y, [&](uint32_t vector_index, const ShiftedRow& row, uint32_t along) {
+            const bool is_outside = along >= row.end || along + N <= row.begin;
+            if (!pads_constant || !is_outside || along + N > plan.rows.extent.divisor() || vector_index * N + N > elements) {
+                deferred.add(vector_index);
+                return;
+            }
+            Vec<Bits, N> values;
 #pragma unroll
-        for (uint32_t lane = 0; lane < N; ++lane) values.lane[lane] = value;
-        store<N>(y + number * N, values);
-    });
-    left.template each_element<N>(elements, [&](uint32_t element) {
+            for (uint32_t lane = 0; lane < N; ++lane) values.lane[lane] = value;
+            store<N>(y + vector_index * N, values);
+        });
+    deferred.template each_element<N>(elements, [&](uint32_t element) {
         const DivMod<uint32_t> at = plan.rows.extent(begin.remainder + element);
         const ShiftedRow row = rows.row[at.quotient];
         if (at.remainder >= row.begin && at.remainder < row.end)
             y[element] = x[row.start + at.remainder];
         else
-            y[element] = is_value_beyond ? value : x[row.start + inner.map.low + inner.map(at.remainder)];
+            y[element] = pads_constant ? value : x[row.start + inner.map.low + inner.map(at.remainder)];
     });
 }
 

@@ -1,4 +1,4 @@
-// Vectors of neighbours that begin at any address, and the elements of a block that are in none.
+// Unaligned 16-byte loads by two aligned ones, and a block-wide list of vectors that are copied element by element.
 #pragma once
 
 #include <cstdint>
@@ -8,21 +8,21 @@
 
 namespace bk {
 
-// Where the elements of an array lie. What is between them may be read.
+// Bytes that an array spans, gaps included; all of it may be read.
 struct Reach {
     const char* begin = nullptr;
     const char* end = nullptr;
 
-    // Whether the aligned vectors are inside that have the bytes of a vector from `first` on.
-    BK_DEVICE bool has_around(const void* first) const {
+    // Whether both aligned vectors around the unaligned one at `first` lie inside.
+    BK_DEVICE bool covers_aligned(const void* first) const {
         const char* const p = static_cast<const char*>(first);
         const int skipped = static_cast<int>(reinterpret_cast<uintptr_t>(p) % kVectorBytes);
-        const bool is_behind = p - skipped >= begin, is_before = p - skipped + 2 * kVectorBytes <= end;
-        return skipped == 0 || (is_behind && is_before);
+        const bool starts_inside = p - skipped >= begin, ends_inside = p - skipped + 2 * kVectorBytes <= end;
+        return skipped == 0 || (starts_inside && ends_inside);
     }
 };
 
-// The two aligned vectors around one; `high` counts only where `skipped` bytes of `low` are not wanted.
+// The two aligned vectors around an unaligned one; `high` is used only if `skipped` bytes of `low` are not wanted.
 struct AroundVector {
     uint4 low, high;
     unsigned skipped;
@@ -34,7 +34,7 @@ struct AroundVector {
         high = {};
         if (skipped != 0) high = aligned[1];
     }
-    // Its elements, which lie at a multiple of their size.
+    // Extracts the elements, which are aligned to their size.
     template <class Bits>
     BK_DEVICE Vec<Bits, kVectorLanes<Bits>> elements() const {
         const bool by_two = (skipped & 8) != 0, by_one = (skipped & 4) != 0;
@@ -62,12 +62,12 @@ BK_DEVICE Vec<Bits, N> reversed(const Vec<Bits, N>& x) {
     return y;
 }
 
-// The vectors of a block's that its threads take element by element, all of them at once: at the borders of rows, where one
-// thread of a warp would keep the others waiting. In shared memory.
-template <int kMost>
+// Vectors of a block, in shared memory, that all of its threads copy together element by element. Vectors at row
+// borders are deferred to it, so that one thread does not delay its warp.
+template <int kCapacity>
 struct LeftVectors {
     unsigned count;
-    uint16_t number[kMost];
+    uint16_t number[kCapacity];
 
     BK_DEVICE void clear() {
         if (threadIdx.x == 0) count = 0;
@@ -75,7 +75,7 @@ struct LeftVectors {
     }
     BK_DEVICE void add(unsigned vector) { number[atomicAdd(&count, 1u)] = static_cast<uint16_t>(vector); }
 
-    // each(element) of elements of `numel`, which are counted from the block's first one.
+    // Calls each(element) for the elements below `numel`, counted from the block's first one.
     template <int N, class Index, class Each>
     BK_DEVICE void each_element(Index numel, const Each& each) const {
         __syncthreads();

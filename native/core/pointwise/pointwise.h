@@ -1,11 +1,11 @@
-// The pointwise skeleton: any number of inputs and outputs, each element computed from the same element of the inputs.
+// Pointwise skeleton, y_k[i] = f_k(x_1[i], x_2[i], ...): any number of inputs and outputs.
 //
 // A functor takes the inputs, widened to their compute types, and returns the output, or a Pack of outputs, which the
-// skeleton narrows; one of several outputs may be null. One that depends on the position has `at(i)` instead: a piece, which
-// holds for the `count` elements from i on and takes the distance from i before the inputs. Loads of an element precede its
-// stores, so an output may be an input of the same layout. On the CPU a functor may leave inputs out, for which `has_rare`:
-// `is_rare` finds them, and a block that has one is left to `of_rare`. What a functor's kernels on a GPU want beside it is in
-// core/pointwise/tuning.h.
+// skeleton narrows; with several outputs, any may be null. A positional functor has `at(i)` instead, which returns a
+// functor that is valid for `count` elements from i on and takes the distance from i before the inputs. Loads of an
+// element precede its stores, so an output may alias an input of the same layout. On the CPU a functor with `has_rare`
+// skips rare inputs in its vector loop: `is_rare` finds them, and a block that contains one is computed by `of_rare`.
+// GPU tuning: core/pointwise/tuning.h.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ template <class Fn>
 constexpr bool kHasRare<Fn, std::enable_if_t<Fn::has_rare>> = true;
 
 template <class Fn>
-struct WholePiece {
+struct UniformSegment {
     const Fn& fn;
     static constexpr int64_t count = INT64_MAX;
     static constexpr bool has_rare = kHasRare<Fn>;
@@ -41,7 +41,7 @@ BK_HD auto piece_at(const Fn& fn, int64_t i, int) -> decltype(fn.at(i)) {
 }
 
 template <class Fn>
-BK_HD WholePiece<Fn> piece_at(const Fn& fn, int64_t, long) {
+BK_HD UniformSegment<Fn> piece_at(const Fn& fn, int64_t, long) {
     return {fn};
 }
 
@@ -86,7 +86,7 @@ Inputs<T...> inputs(const T*... pointers) {
     return {pack(pointers...)};
 }
 
-// Narrows a functor's result into `lane` of one vector an output.
+// Narrows a functor's result into `lane` of each output's vector.
 template <int N, class T, class Result>
 BK_HD void put(Pack<Vec<T, N>>& y, int lane, const Result& result) {
     get<0>(y).lane[lane] = narrow<T>(result);
@@ -102,18 +102,18 @@ BK_HD void put(Pack<Vec<T, N>...>& y, int lane, const Pack<C...>& result) {
     put_each(y, lane, result, std::index_sequence_for<T...>{});
 }
 
-// Elements element, ..., element + N - 1, of which the first `exist` do; what is computed of others is not to be stored.
+// Computes elements element, ..., element + N - 1, of which the first `valid` exist; other lanes are not to be stored.
 template <int N, class Fn, class... Out, class... In, size_t... I>
 BK_HD void compute(const Fn& fn, int64_t element, const Pack<Vec<In, N>...>& x, Pack<Vec<Out, N>...>& y,
-                   std::index_sequence<I...>, int exist = N) {
-    const auto piece = piece_at(fn, element, 0);
-    if (piece.count >= N) {
+                   std::index_sequence<I...>, int valid = N) {
+    const auto segment = piece_at(fn, element, 0);
+    if (segment.count >= N) {
         BK_UNROLL
-        for (int lane = 0; lane < N; ++lane) put(y, lane, piece(lane, widen(get<I>(x).lane[lane])...));
+        for (int lane = 0; lane < N; ++lane) put(y, lane, segment(lane, widen(get<I>(x).lane[lane])...));
     } else {
         BK_UNROLL
         for (int lane = 0; lane < N; ++lane)
-            if (lane < exist) put(y, lane, piece_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
+            if (lane < valid) put(y, lane, piece_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
     }
 }
 
@@ -122,7 +122,7 @@ bool all_aligned(const Pack<T*...>& pointers, int lanes, std::index_sequence<I..
     return (is_aligned(get<I>(pointers), sizeof(T) * lanes) && ...);
 }
 
-// A functor with the parameters that it has by default, which are constants of the compiled loop.
+// Calls a default-constructed functor, whose parameters are then constants of the compiled loop.
 template <class Fn>
 struct WithDefaults {
     template <class... C>
@@ -141,7 +141,7 @@ struct CopyFunctor {
     }
 };
 
-// Whether a functor takes one From and gives the same number as a To.
+// Whether a functor converts one From to the same value as a To.
 template <class Fn, class To, class From>
 constexpr bool kIsConversion = false;
 
@@ -160,8 +160,8 @@ struct ZeroFunctor {
 
 namespace bk {
 
-// A kernel less: a functor F<T> that says `ignores_sign` does to signed integers what F<unsigned T> does to the same bits,
-// and one that has a `Mirror` is that of (b, a).
+// Shared kernels: F<T> with `ignores_sign` runs as F<unsigned T> on signed integers, and a functor with a `Mirror` runs
+// as the mirror with its two inputs exchanged.
 template <class Fn, class = void>
 constexpr bool kIgnoresSign = false;
 template <template <class> class F, class T>
@@ -196,7 +196,7 @@ constexpr bool kHasMirror = false;
 template <class Fn>
 constexpr bool kHasMirror<Fn, std::void_t<typename Fn::Mirror>> = true;
 
-// run(fn, out, in, mirrored) with the functor and operands that a kernel exists for.
+// Calls run(fn, out, in, mirrored) with the functor and operands whose kernel is compiled.
 template <class Fn, class... Out, class... In, class Run>
 Status with_kernel_of(const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in, bool mirrored, const Run& run) {
     if constexpr (kHasMirror<Fn>) {
@@ -216,7 +216,7 @@ Status pointwise(const Launch& launch, int64_t numel, const Fn& fn, const Output
     });
 }
 
-// The layout's operands are the outputs, then the inputs. One of several outputs may be null.
+// The layout's operands are the outputs, then the inputs. With several outputs, any may be null.
 template <class Fn, int MaxRank, class... Out, class... In>
 Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + sizeof...(In), MaxRank>& given, const Fn& fn,
                          const Outputs<Out...>& out, const Inputs<In...>& in) {
@@ -233,7 +233,7 @@ Status pointwise_strided(const Launch& launch, const Layout<sizeof...(Out) + siz
                           });
 }
 
-// What an op does for an output of `count` elements where its work is zeros (core/abi/checks.h); an absent one is NULL.
+// Writes `count` zeros to an output, for Work::kZeros (core/abi/checks.h); y may be null.
 template <class T>
 Status write_zeros(const Launch& launch, int64_t count, T* y) {
     return y == nullptr ? Status::kOk : pointwise(launch, count, ZeroFunctor<compute_t<T>>{}, outputs(y), inputs());

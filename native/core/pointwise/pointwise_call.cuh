@@ -1,5 +1,4 @@
-// Pointwise launches without the types of functor and operands, so that the host's side of them is compiled once for each
-// number of operands and not for each functor.
+// Type-erased pointwise launches: the host side is compiled once per number of operands, not per functor.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +13,23 @@ namespace bk {
 
 constexpr int kPointwiseThreads = 128;
 
-// Fewer vectors than these are spread over as many threads.
+// Below this count each thread gets one vector, to fill the chip.
 constexpr int64_t kManyVectors = int64_t{1} << 17;
 
 struct PointwiseCall;
 
-// What a functor's kernels want, and how they are launched. Operands are the outputs, then the inputs.
+// Launch parameters and type-erased launchers of a functor's kernels. Operands are the outputs, then the inputs.
 struct PointwiseKernels {
-    static constexpr int kMostOperands = 8;
+    static constexpr int kMaxOperands = 8;
     int outputs, operands;
-    int size[kMostOperands];  // bytes of an element
-    int vector, unroll;       // elements of a vector, and vectors that a thread of the dense kernel takes
-    int group, side;          // of the strided kernel: elements of a group, and squares along a tile's side
-    int tile_bytes;           // of shared memory where there are tiles
-    bool positional, pairs;   // pairs: tiles can be accessed by pairs of 16-bit neighbours
-    // Null where a functor never has operands of the kind.
+    int size[kMaxOperands];  // bytes of an element
+    int vector, unroll;      // elements of a vector; vectors per thread of the dense kernel
+    int group, side;         // strided kernel: elements of a group; squares along a tile's side
+    int tile_bytes;          // shared memory, if the plan has tiles
+    bool positional, pairs;  // pairs: tiles of 16-bit operands can be accessed two elements at a time
+    // A launcher is null if the functor never has such operands.
     using Strided = Status(const PointwiseCall& call, const Grid& grid, const void* plan, char* const* pointers);
-    Status (*dense)(const PointwiseCall& call, const Grid& grid, int64_t numel, int each);
+    Status (*dense)(const PointwiseCall& call, const Grid& grid, int64_t numel, int per_thread);
     Strided* vectors;
     Strided* strided;
 };
@@ -39,9 +38,9 @@ struct PointwiseCall {
     const Launch& launch;
     const PointwiseKernels& kernels;
     const void* fn;
-    char* pointer[PointwiseKernels::kMostOperands];
+    char* pointer[PointwiseKernels::kMaxOperands];
 
-    // Whether vectors of `lanes` elements may be accessed.
+    // Whether every pointer is aligned to vectors of `lanes` elements.
     bool is_aligned_to(int lanes) const {
         for (int k = 0; k < kernels.operands; ++k)
             if (!is_aligned(pointer[k], static_cast<size_t>(kernels.size[k] * lanes))) return false;
@@ -49,7 +48,7 @@ struct PointwiseCall {
     }
 };
 
-// Any collapsed layout (core/pointwise/strided_plan.cuh).
+// Runs any collapsed layout (core/pointwise/strided_plan.cuh).
 template <int Operands, int MaxRank>
 Status run_strided(const PointwiseCall& call, const Layout<Operands, MaxRank>& layout);
 
@@ -64,10 +63,10 @@ BK_COLD Status run_dense(const PointwiseCall& call, int64_t numel) {
         return run_strided(call, flat);
     }
     const int64_t vectors = numel / kernels.vector;
-    const int each = vectors < kManyVectors ? 1 : kernels.unroll;
-    const int64_t blocks = ceil_div<int64_t>(vectors > 0 ? vectors : 1, kPointwiseThreads * each);
+    const int per_thread = vectors < kManyVectors ? 1 : kernels.unroll;
+    const int64_t blocks = ceil_div<int64_t>(vectors > 0 ? vectors : 1, kPointwiseThreads * per_thread);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "numel is %lld, too many for one launch", (long long)numel);
-    return kernels.dense(call, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)}, numel, each);
+    return kernels.dense(call, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kPointwiseThreads)}, numel, per_thread);
 }
 
 template <int Operands, int MaxRank>
@@ -78,24 +77,24 @@ BK_COLD Status run_layout(const PointwiseCall& call, const Layout<Operands, MaxR
     return dense ? run_dense<Operands>(call, layout.numel()) : run_strided(call, layout);
 }
 
-// --- between typed operands and pointers ------------------------------------------------------------------------------
+// --- type erasure -----------------------------------------------------------------------------------------------
 
 template <class... T, size_t... I>
-void forget([[maybe_unused]] char** pointers, const Pack<T*...>& operands, std::index_sequence<I...>) {
+void erase_types([[maybe_unused]] char** pointers, const Pack<T*...>& operands, std::index_sequence<I...>) {
     ((pointers[I] = reinterpret_cast<char*>(const_cast<std::remove_const_t<T>*>(get<I>(operands)))), ...);
 }
 
 template <class Operands>
-struct Remember;
+struct TypedOperands;
 template <class... T>
-struct Remember<Outputs<T...>> {
+struct TypedOperands<Outputs<T...>> {
     template <size_t... I>
     static Outputs<T...> from([[maybe_unused]] char* const* pointers, std::index_sequence<I...>) {
         return outputs(reinterpret_cast<T*>(pointers[I])...);
     }
 };
 template <class... T>
-struct Remember<Inputs<T...>> {
+struct TypedOperands<Inputs<T...>> {
     template <size_t... I>
     static Inputs<T...> from([[maybe_unused]] char* const* pointers, std::index_sequence<I...>) {
         return inputs(reinterpret_cast<const T*>(pointers[I])...);
@@ -103,12 +102,12 @@ struct Remember<Inputs<T...>> {
 };
 
 template <class Out, class In>
-Out remember_outputs(char* const* pointers) {
-    return Remember<Out>::from(pointers, typename Out::Indices{});
+Out typed_outputs(char* const* pointers) {
+    return TypedOperands<Out>::from(pointers, typename Out::Indices{});
 }
 template <class Out, class In>
-In remember_inputs(char* const* pointers) {
-    return Remember<In>::from(pointers + Out::count, typename In::Indices{});
+In typed_inputs(char* const* pointers) {
+    return TypedOperands<In>::from(pointers + Out::count, typename In::Indices{});
 }
 
 }  // namespace bk

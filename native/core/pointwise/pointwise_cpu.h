@@ -1,6 +1,6 @@
-// Pointwise loops: blocks of a constant length, which the compiler turns into vector code without a scalar remainder, so
-// that an element's result does not depend on its place. Operands that do not lie dense along the last axis pass through
-// small buffers. Only the dense loop knows the functor; what brings operands to it is compiled once.
+// Pointwise loops on the CPU: blocks of a constant length compile to vector code without a scalar tail, so that a
+// result does not depend on its index. Operands that are not dense along the last axis pass through small stack
+// buffers. Only the dense loop knows the functor; the code around it is compiled once.
 #pragma once
 
 #include <algorithm>
@@ -17,12 +17,12 @@
 
 namespace bk {
 
-// Sizes of buffers: a call takes at most 16 KiB of stack.
-constexpr int kBlock = 64;          // elements of a block; a multiple of every vector
-constexpr int kBuffer = 1024;       // elements that are gathered at a time, if they fit
-constexpr int kBufferBytes = 4608;  // for those of all operands
+// Buffer sizes: a call takes at most 16 KiB of stack.
+constexpr int kBlock = 64;          // elements; a multiple of every vector width
+constexpr int kBuffer = 1024;       // elements gathered at a time, if they fit
+constexpr int kBufferBytes = 4608;  // of all operands together
 
-// Shorter where many wide operands would take much of the stack.
+// Shorter blocks limit the stack for many wide operands.
 template <class... Operands>
 constexpr int kBlockOf = (0 + ... + static_cast<int>(sizeof(Operands))) * kBlock > 2560 ? kBlock / 2 : kBlock;
 
@@ -46,36 +46,36 @@ BK_HD void put_at(const Pack<T*...>& out, int64_t i, const Pack<C...>& result) {
     put_each_at(out, i, result, std::index_sequence_for<T...>{});
 }
 
-// One block; `k` is the distance of its first element from the piece's. `of_rare` agrees with the operator where both serve, so
-// that a result does not depend on its neighbours.
-template <int kLength, class Piece, class... Out, class... In, size_t... I>
-BK_HD void compute_block(const Piece& piece, int64_t k, const Pack<Out*...>& out, const Pack<const In*...>& in,
+// Computes one block that begins k elements after the segment. If one input is rare the whole block uses `of_rare`,
+// which agrees with the operator on other inputs, so that a result does not depend on its neighbours.
+template <int kLength, class Segment, class... Out, class... In, size_t... I>
+BK_HD void compute_block(const Segment& segment, int64_t k, const Pack<Out*...>& out, const Pack<const In*...>& in,
                          std::index_sequence<I...>) {
-    if constexpr (kHasRare<Piece>) {
+    if constexpr (kHasRare<Segment>) {
         uint32_t rare = 0;
 #pragma GCC unroll 1
-        for (int lane = 0; lane < kLength; ++lane) rare |= piece.fn.is_rare(widen(get<I>(in)[lane])...) ? 1u : 0u;
+        for (int lane = 0; lane < kLength; ++lane) rare |= segment.fn.is_rare(widen(get<I>(in)[lane])...) ? 1u : 0u;
         if (__builtin_expect(rare != 0, 0)) {
 #pragma GCC unroll 1
-            for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, piece.fn.of_rare(widen(get<I>(in)[lane])...));
+            for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, segment.fn.of_rare(widen(get<I>(in)[lane])...));
             return;
         }
     }
     BK_VECTOR_LOOP
-    for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, piece(k + lane, widen(get<I>(in)[lane])...));
+    for (int lane = 0; lane < kLength; ++lane) put_at(out, lane, segment(k + lane, widen(get<I>(in)[lane])...));
 }
 
-// A block of `count` elements, and of the first one again where there are no more. Filled as a whole and then written over:
-// whole vectors and a copy take less time than a choice for every element.
+// Loads `count` elements and pads the block with the first one. Filling it whole and then copying is faster than a
+// choice per element.
 template <class T, int kLength>
-BK_HD void load_rest(Block<T, kLength>& block, const T* from, int64_t count) {
+BK_HD void load_tail(Block<T, kLength>& block, const T* from, int64_t count) {
     const T first = from[0];
     for (int lane = 0; lane < kLength; ++lane) block.cell[lane] = first;
     memcpy(block.cell, from, static_cast<size_t>(count) * sizeof(T));
 }
 
-// Elements element, ..., element + count - 1, dense in every operand. What is left after the last block is computed as a
-// block of its own, in buffers.
+// Computes elements element, ..., element + count - 1, dense in every operand. The tail is computed as a block in
+// buffers.
 template <class Fn, class... Out, class... In, size_t... O, size_t... I>
 BK_HD void compute_dense(const Fn& fn, int64_t element, int64_t count, const Pack<Out*...>& out, const Pack<const In*...>& in,
                          std::index_sequence<O...>, std::index_sequence<I...> ins) {
@@ -83,34 +83,34 @@ BK_HD void compute_dense(const Fn& fn, int64_t element, int64_t count, const Pac
     Pack<Block<Out, kLength>...> y;
     [[maybe_unused]] Pack<Block<In, kLength>...> x;
     for (int64_t done = 0; done < count;) {
-        const auto piece = piece_at(fn, element + done, 0);
-        const int64_t length = piece.count < count - done ? piece.count : count - done;
+        const auto segment = piece_at(fn, element + done, 0);
+        const int64_t length = segment.count < count - done ? segment.count : count - done;
         for (int64_t k = 0; k < length; k += kLength) {
-            const int64_t at = done + k, rest = length - k;
-            const bool whole = rest >= kLength;
-            if (!whole) (load_rest(get<I>(x), get<I>(in) + at, rest), ...);
-            compute_block<kLength>(piece, k, pack((whole ? get<O>(out) + at : &get<O>(y).cell[0])...),
-                                   pack((whole ? get<I>(in) + at : &get<I>(x).cell[0])...), ins);
-            if (!whole) ((void)memcpy(get<O>(out) + at, get<O>(y).cell, static_cast<size_t>(rest) * sizeof(Out)), ...);
+            const int64_t at = done + k, remaining = length - k;
+            const bool is_full = remaining >= kLength;
+            if (!is_full) (load_tail(get<I>(x), get<I>(in) + at, remaining), ...);
+            compute_block<kLength>(segment, k, pack((is_full ? get<O>(out) + at : &get<O>(y).cell[0])...),
+                                   pack((is_full ? get<I>(in) + at : &get<I>(x).cell[0])...), ins);
+            if (!is_full) ((void)memcpy(get<O>(out) + at, get<O>(y).cell, static_cast<size_t>(remaining) * sizeof(Out)), ...);
         }
         done += length;
     }
 }
 
-// The loops know f16 as f32: spans are converted in buffers, by instructions that compilers do not use by themselves.
+// Loops see f16 as f32: spans are converted in buffers with F16C, which compilers do not use for this by themselves.
 template <class T>
 using Buffered = std::conditional_t<std::is_same_v<T, f16>, float, T>;
 
 void widen_span(float* to, const f16* from, int64_t count);
 void narrow_span(f16* to, const float* from, int64_t count);
 
-// A functor and the types of its operands behind plain pointers, outputs first.
+// A type-erased functor and its operands, outputs first.
 struct DenseLoop {
     void (*run)(const void* fn, int64_t element, int64_t count, char* const* operands);
     const void* fn;
     int outputs;
     const int* size;        // bytes of an element in memory, by operand
-    const bool* converted;  // of f16, which `run` knows as f32
+    const bool* converted;  // f16 operands, which `run` sees as f32
 };
 
 template <class Fn, class... Out, class... In, size_t... O, size_t... I>
@@ -124,8 +124,8 @@ DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...
     const auto run = [](const void* functor, int64_t element, int64_t count, char* const* operands) {
         [[maybe_unused]] const auto out = pack(reinterpret_cast<Buffered<Out>*>(operands[O])...);
         [[maybe_unused]] const auto in = pack(reinterpret_cast<const Buffered<In>*>(operands[sizeof...(Out) + I])...);
-        if constexpr (kCopies)  // the C library has better stores for long spans
-            memmove(operands[0], operands[1], static_cast<size_t>(kSizes[0] * count));  // y may be x
+        if constexpr (kCopies)  // memmove has better stores for long spans
+            memmove(operands[0], operands[1], static_cast<size_t>(kSizes[0] * count));  // y may alias x
         else if constexpr (kWidens)
             widen_span(get<0>(out), reinterpret_cast<const f16*>(operands[1]), count);
         else if constexpr (kNarrows)
@@ -143,29 +143,28 @@ DenseLoop dense_loop(const Fn& fn, const Pack<Out*...>&, const Pack<const In*...
     return {run, &fn, sizeof...(Out), kSizes, kConverted};
 }
 
-// A span: `count` elements along one axis, those of operand k step[k] apart. Outputs may be null.
+// Computes `count` elements along one axis; operand k has stride step[k]. Outputs may be null.
 void compute_span(const DenseLoop& loop, int operands, int64_t element, int64_t count, char* const* pointers,
                   const int64_t* step);
 
-// Lines of `length` elements along the last axis, `step` apart, that follow one another along the axis before it. A short line
-// alone would be one block, most of it empty, and a walk to where it begins.
-constexpr int kMostShortLine = 256;
-struct LineAxes {
+// Short rows along the last axis (stride `step`) that follow one another along the next axis (`row_step`). Computed one
+// at a time they would be mostly empty blocks, each with its own walk.
+constexpr int kMaxShortRow = 256;
+struct ShortRows {
     int64_t length;
-    const int64_t *step, *line_step;
-    bool is_dense(int k) const { return step[k] == 1 && line_step[k] == length; }
+    const int64_t *step, *row_step;
+    bool is_dense(int k) const { return step[k] == 1 && row_step[k] == length; }
 };
 
-// How many lines are computed as one span, through buffers where they are not dense; 1 where each is better alone.
-int64_t lines_together(const DenseLoop& loop, int operands, char* const* pointers, const LineAxes& axes);
-// `lines` lines, of which lines_together() are more than one.
-void compute_lines(const DenseLoop& loop, int operands, int64_t element, int64_t lines, char* const* pointers,
-                   const LineAxes& axes);
+// Rows to compute as one span, through buffers if not dense; 1 if rows are better computed one by one.
+int64_t rows_per_span(const DenseLoop& loop, int operands, char* const* pointers, const ShortRows& axes);
+// Computes `rows` rows, for rows_per_span() > 1.
+void compute_rows(const DenseLoop& loop, int operands, int64_t element, int64_t rows, char* const* pointers,
+                  const ShortRows& axes);
 
-// The loop over all lines of a collapsed layout, which are its elements along the last axis. Operands are the outputs, then the
-// inputs.
+// Loops over the rows of a layout, collapsed here. Operands are the outputs, then the inputs.
 template <int Operands, int MaxRank>
-BK_COLD void run_lines(const DenseLoop& loop, const Layout<Operands, MaxRank>& given, char* const* pointers) {
+BK_COLD void loop_over_rows(const DenseLoop& loop, const Layout<Operands, MaxRank>& given, char* const* pointers) {
     auto layout = collapse(given);
     if (layout.rank == 0) {
         layout.rank = 1;
@@ -174,47 +173,47 @@ BK_COLD void run_lines(const DenseLoop& loop, const Layout<Operands, MaxRank>& g
     }
     const int last = layout.rank - 1;
     const int64_t length = layout.extent[last];
-    Layout<Operands, MaxRank> lines = layout;
-    lines.rank = last;
-    const Walk<Operands, uint64_t, MaxRank> walk(lines);
+    Layout<Operands, MaxRank> rows = layout;
+    rows.rank = last;
+    const Walk<Operands, uint64_t, MaxRank> walk(rows);
     int64_t step[Operands], bytes = 0;
     for (int k = 0; k < Operands; ++k) {
         step[k] = layout.stride[k][last];
         bytes += loop.size[k];
     }
     if (last > 0) {
-        int64_t line_step[Operands];
-        for (int k = 0; k < Operands; ++k) line_step[k] = layout.stride[k][last - 1];
-        const LineAxes axes{length, step, line_step};
+        int64_t row_step[Operands];
+        for (int k = 0; k < Operands; ++k) row_step[k] = layout.stride[k][last - 1];
+        const ShortRows axes{length, step, row_step};
         const int64_t extent = layout.extent[last - 1];
-        if (std::min(lines_together(loop, Operands, pointers, axes), extent) > 1)
-            return split_ranges(lines.numel(), grain_for(bytes * length), [&](int64_t begin, int64_t end) {
-                for (int64_t line = begin, count = 0; line < end; line += count) {
-                    count = std::min(extent - line % extent, end - line);
-                    const auto offset = walk(static_cast<uint64_t>(line));
+        if (std::min(rows_per_span(loop, Operands, pointers, axes), extent) > 1)
+            return split_ranges(rows.numel(), grain_for(bytes * length), [&](int64_t begin, int64_t end) {
+                for (int64_t row = begin, count = 0; row < end; row += count) {
+                    count = std::min(extent - row % extent, end - row);
+                    const auto offset = walk(static_cast<uint64_t>(row));
                     char* start[Operands];
                     for (int k = 0; k < Operands; ++k)
                         start[k] = pointers[k] == nullptr ? nullptr : pointers[k] + signed_offset(offset.of[k]) * loop.size[k];
-                    compute_lines(loop, Operands, line * length, count, start, axes);
+                    compute_rows(loop, Operands, row * length, count, start, axes);
                 }
             });
     }
-    // Long lines are cut, so that threads may share one.
-    const int64_t cut = length < 16384 ? length : 16384;
-    const int64_t cuts = ceil_div(length, cut);
-    split_ranges(lines.numel() * cuts, grain_for(bytes * cut), [&](int64_t begin, int64_t end) {
+    // Long rows are split into chunks, so that threads may share one.
+    const int64_t chunk = length < 16384 ? length : 16384;
+    const int64_t chunks = ceil_div(length, chunk);
+    split_ranges(rows.numel() * chunks, grain_for(bytes * chunk), [&](int64_t begin, int64_t end) {
         for (int64_t at = begin; at < end;) {
-            const int64_t line = cuts == 1 ? at : at / cuts, first = (at - line * cuts) * cut;
-            const int64_t until = end - line * cuts < cuts ? end - line * cuts : cuts;  // the cuts of this line that are ours
-            const int64_t stop = until * cut < length ? until * cut : length;
-            const auto offset = walk(static_cast<uint64_t>(line));
+            const int64_t row = chunks == 1 ? at : at / chunks, first = (at - row * chunks) * chunk;
+            const int64_t until = end - row * chunks < chunks ? end - row * chunks : chunks;  // of our chunks
+            const int64_t stop = until * chunk < length ? until * chunk : length;
+            const auto offset = walk(static_cast<uint64_t>(row));
             char* start[Operands];
             for (int k = 0; k < Operands; ++k)
                 start[k] = pointers[k] == nullptr
                                ? nullptr
                                : pointers[k] + (signed_offset(offset.of[k]) + first * step[k]) * loop.size[k];
-            compute_span(loop, Operands, line * length + first, stop - first, start, step);
-            at = line * cuts + until;
+            compute_span(loop, Operands, row * length + first, stop - first, start, step);
+            at = row * chunks + until;
         }
     });
 }
@@ -233,8 +232,8 @@ Status run_pointwise_strided(const Launch&, const Layout<sizeof...(Out) + sizeof
     constexpr std::index_sequence_for<Out...> outs{};
     constexpr std::index_sequence_for<In...> ins{};
     char* pointers[sizeof...(Out) + sizeof...(In)];
-    run_lines(erase(dense_loop(fn, out.pointer, in.pointer, outs, ins), pointers, out.pointer, in.pointer, outs, ins), layout,
-              pointers);
+    loop_over_rows(erase(dense_loop(fn, out.pointer, in.pointer, outs, ins), pointers, out.pointer, in.pointer, outs, ins),
+                   layout, pointers);
     return Status::kOk;
 }
 

@@ -1,4 +1,4 @@
-// Pointwise kernels for dense operands. Other layouts: core/pointwise/strided_kernels.cuh.
+// Pointwise kernel for dense operands. Other layouts: core/pointwise/strided_kernels.cuh.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@ BK_DEVICE Pack<Vec<T, N>...> load_all(const Pack<const T*...>& pointers, int64_t
     return pack(load<N>(get<I>(pointers) + element)...);
 }
 
-// One of several outputs may be absent.
+// With several outputs, any may be null.
 template <int N, class... T, size_t... O>
 BK_DEVICE void store_all(const Pack<T*...>& pointers, int64_t element, const Pack<Vec<T, N>...>& y, std::index_sequence<O...>) {
     ((sizeof...(T) == 1 || get<O>(pointers) != nullptr ? store<N>(get<O>(pointers) + element, get<O>(y)) : void()), ...);
 }
 
-// Vectors as words, in which branches that load them differently meet without taking them apart.
+// Vectors are passed as words through branches that load them differently, so that the compiler does not split them.
 template <class V>
 using Word = typename WordOf<sizeof(V)>::type;
 
@@ -58,12 +58,12 @@ BK_DEVICE void compute_and_store(const Fn& fn, const Outputs<Out...>& out, const
 }
 
 #if defined(__CUDA_ARCH__) && ((__CUDA_ARCH__ > 800 && __CUDA_ARCH__ < 900) || __CUDA_ARCH__ >= 1100)
-constexpr int kResidentThreads = 1536;  // of a multiprocessor: CUDA C++ Programming Guide, compute capabilities
+constexpr int kResidentThreads = 1536;  // per SM: CUDA C++ Programming Guide, compute capabilities
 #else
 constexpr int kResidentThreads = 2048;
 #endif
 
-// Blocks that a multiprocessor is to hold: with 32 registers a thread, as many as it can.
+// Minimum resident blocks per SM for __launch_bounds__; with 32 registers a thread this is full occupancy.
 constexpr int resident_blocks(int registers) {
     const int by_registers = 65536 / (registers * kPointwiseThreads), most = kResidentThreads / kPointwiseThreads;
     return by_registers < most ? by_registers : most;
@@ -72,37 +72,37 @@ constexpr int resident_blocks(int registers) {
 template <class Fn, class Out, class In>
 struct PointwiseShape {
     static constexpr int lanes = kVectorBytes / (Out::widest > In::widest ? Out::widest : In::widest);
-    // Vectors a thread, and the registers it may use; a functor can have its own (core/pointwise/tuning.h). Measured on an H200
-    // with 60 functors: resident threads matter more than registers until these spill, one input has room for a third vector,
-    // and f64 for one alone, as the constants of its functions stay in registers between vectors; of long polynomials in f64
-    // the elements of a vector share more constants than 32 registers hold.
+    // Vectors and registers per thread; a functor can override both (core/pointwise/tuning.h). Measured on an H200 with
+    // 60 functors: occupancy matters more than registers until they spill; one input leaves registers for a third
+    // vector; f64 takes one, since constants of its functions stay in registers between vectors, and long f64
+    // polynomials share more constants between lanes than 32 registers hold.
     static constexpr int operands = In::count + Out::count;
     static constexpr bool f64 = Out::has_f64 || In::has_f64;
-    static constexpr int usual_unroll = f64 || kIsPositional<Fn> ? 1 : operands > 2 ? 2 : 3;
-    static constexpr int unroll = kTuning<Fn>.vectors > 0 ? kTuning<Fn>.vectors : usual_unroll;
-    static constexpr int fewest = operands <= 2 ? 32 : operands == 3 ? 40 : 64;
-    static constexpr int usual = f64 && operands > 2 ? fewest + 8 : fewest;
-    static constexpr int registers = kTuning<Fn>.registers > 0 ? kTuning<Fn>.registers : usual;
+    static constexpr int default_unroll = f64 || kIsPositional<Fn> ? 1 : operands > 2 ? 2 : 3;
+    static constexpr int unroll = kTuning<Fn>.vectors > 0 ? kTuning<Fn>.vectors : default_unroll;
+    static constexpr int min_registers = operands <= 2 ? 32 : operands == 3 ? 40 : 64;
+    static constexpr int default_registers = f64 && operands > 2 ? min_registers + 8 : min_registers;
+    static constexpr int registers = kTuning<Fn>.registers > 0 ? kTuning<Fn>.registers : default_registers;
 };
 
-// A block owns kPointwiseThreads * each vectors of N elements, each <= Unroll; the last one also the elements after the last
-// whole vector. The vectors of a thread are loaded together but computed one after another.
+// A block owns kPointwiseThreads * per_thread vectors of N elements, per_thread <= Unroll; the last block also owns the
+// tail. A thread loads its vectors together and computes them one after another.
 template <int N, int Unroll, int Registers, class Fn, class Out, class In>
 __global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
-    pointwise_kernel(Fn fn, Out out, In in, int64_t numel, int each) {
+    pointwise_kernel(Fn fn, Out out, In in, int64_t numel, int per_thread) {
     constexpr typename In::Indices kInputs{};
-    const int64_t first = int64_t{blockIdx.x} * (kPointwiseThreads * each) + threadIdx.x;
+    const int64_t first = int64_t{blockIdx.x} * (kPointwiseThreads * per_thread) + threadIdx.x;
     const bool last = blockIdx.x + 1 == gridDim.x;
     Words<typename In::template Vectors<N>> x[Unroll];
     int count = Unroll;
-    if (each == Unroll && !last) {
+    if (per_thread == Unroll && !last) {
 #pragma unroll
         for (int u = 0; u < Unroll; ++u)
             x[u] = to_words(load_all<N>(in.pointer, (first + u * kPointwiseThreads) * N, kInputs), kInputs);
     } else {
         const int64_t vectors = numel / N;
-        const int64_t left = vectors > first ? (vectors - first + kPointwiseThreads - 1) / kPointwiseThreads : 0;
-        count = left < each ? static_cast<int>(left) : each;
+        const int64_t remaining = vectors > first ? (vectors - first + kPointwiseThreads - 1) / kPointwiseThreads : 0;
+        count = remaining < per_thread ? static_cast<int>(remaining) : per_thread;
 #pragma unroll
         for (int u = 0; u < Unroll; ++u)
             if (u < count) x[u] = to_words(load_all<N>(in.pointer, (first + u * kPointwiseThreads) * N, kInputs), kInputs);
@@ -124,8 +124,8 @@ __global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
 
 namespace bk {
 
-// What the strided kernel of a functor runs: itself or, where it has one, a functor `ByCode` of the bits of its operands, which
-// many functors share and which knows at run time what they are.
+// Functor that the strided kernel runs: Fn itself or, if it has one, Fn::ByCode, which works on the operands' bits,
+// knows their types at run time and is shared by many functors.
 template <class Fn, class Operands, class = void>
 struct StridedForm {
     using Function = Fn;
@@ -143,7 +143,7 @@ struct StridedForm<Fn, Inputs<T...>, std::void_t<typename Fn::ByCode>> {
     using type = Inputs<bits_t<T>...>;
 };
 
-// A functor may say that its operands are `never_dense` together, or are `always_dense` and aligned to vectors.
+// A functor may declare that its operands are never all dense, or always dense and aligned to vectors.
 template <class Fn, class = void>
 constexpr bool kNeverDense = false;
 template <class Fn>
@@ -166,18 +166,18 @@ struct KernelsOf<Fn, Outputs<O...>, Inputs<I...>> {
     using StridedShape = PointwiseShape<typename Strided::Function, StridedOut, StridedIn>;
     static constexpr int group = group_of(Shape::lanes);
     static constexpr int vector_registers = StridedShape::registers > 40 ? StridedShape::registers : 40;
-    // Tiles of up to three operands want all threads of a multiprocessor: 15 % of the time of f32, measured on an H200.
+    // Full occupancy for up to three operands: tiles of f32 then take 15 % less time on an H200.
     static constexpr int strided_registers = StridedShape::f64 || StridedShape::operands > 3 ? StridedShape::registers : 32;
 
-    static Status dense(const PointwiseCall& call, const Grid& grid, int64_t numel, int each) {
+    static Status dense(const PointwiseCall& call, const Grid& grid, int64_t numel, int per_thread) {
         return launch_kernel(call.launch, grid, pointwise_kernel<Shape::lanes, Shape::unroll, Shape::registers, Fn, Out, In>,
-                             *static_cast<const Fn*>(call.fn), remember_outputs<Out, In>(call.pointer),
-                             remember_inputs<Out, In>(call.pointer), numel, each);
+                             *static_cast<const Fn*>(call.fn), typed_outputs<Out, In>(call.pointer),
+                             typed_inputs<Out, In>(call.pointer), numel, per_thread);
     }
     template <class Kernel>
     static Status start(Kernel* kernel, const PointwiseCall& call, const Grid& grid, const void* plan, char* const* pointers) {
-        return launch_kernel(call.launch, grid, kernel, Strided::of(call.fn), remember_outputs<StridedOut, StridedIn>(pointers),
-                             remember_inputs<StridedOut, StridedIn>(pointers),
+        return launch_kernel(call.launch, grid, kernel, Strided::of(call.fn), typed_outputs<StridedOut, StridedIn>(pointers),
+                             typed_inputs<StridedOut, StridedIn>(pointers),
                              *static_cast<const StridedPlan<Out::count + In::count>*>(plan));
     }
     static Status vectors(const PointwiseCall& call, const Grid& grid, const void* plan, char* const* pointers) {
@@ -217,8 +217,8 @@ struct KernelsOf<Fn, Outputs<O...>, Inputs<I...>> {
 template <class Fn, class... Out, class... In>
 PointwiseCall call_of(const Launch& launch, const Fn& fn, const Outputs<Out...>& out, const Inputs<In...>& in) {
     PointwiseCall call{launch, KernelsOf<Fn, Outputs<Out...>, Inputs<In...>>::value, &fn, {}};
-    forget(call.pointer, out.pointer, std::index_sequence_for<Out...>{});
-    forget(call.pointer + sizeof...(Out), in.pointer, std::index_sequence_for<In...>{});
+    erase_types(call.pointer, out.pointer, std::index_sequence_for<Out...>{});
+    erase_types(call.pointer + sizeof...(Out), in.pointer, std::index_sequence_for<In...>{});
     return call;
 }
 

@@ -1,8 +1,8 @@
-// Entry points of regular pointwise ops: a functor, and operands that all have the problem's elements.
+// Entry points of regular pointwise ops: a functor, and operands that all have the problem's extents.
 //
-// Such an op has no struct. Of each form, on contiguous operands or on strided ones, tools/gen_abi.py writes a PointwiseOp,
-// which says what its row says of the operands, and calls of the functions below. Operands stand in C's order everywhere but
-// in a functor's arguments, which Places put in theirs.
+// Such an op has no struct. For each form, contiguous or strided, tools/gen_abi.py writes a PointwiseOp that describes
+// the operands and a call of run_flat or run_strided. Operands are in the order of the C function; Places list the
+// functor's results and arguments in its own order.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct PointwiseOperand {
     Role role;
     int64_t size;                            // bytes of an element
     unsigned readers = Operand::kAnyReader;  // of an input: a bit for each operand that reads it
-    unsigned may_be = 0;                     // of an output: a bit for each input whose memory it may have
+    unsigned may_be = 0;                     // of an output: a bit for each input that it may alias
 };
 
 struct PointwiseOp {
@@ -30,11 +30,11 @@ struct PointwiseOp {
     const PointwiseOperand* operands;  // the inputs, then the outputs
     int inputs, outputs;
     bool is_strided;
-    bool is_summed;  // outputs may stand still along an axis
+    bool is_summed;  // outputs may have stride 0 along an axis, which is then summed
 };
 
-// The arguments of one call but for workspace, stream and the function's parameters. Of contiguous operands numel alone
-// describes them, and without pointers the problem is looked at only.
+// Arguments of one call except workspace, stream and parameters. numel alone describes contiguous operands; a query of
+// `_can_implement` has no pointers.
 struct PointwiseArguments {
     int64_t numel;
     int32_t rank;
@@ -43,13 +43,13 @@ struct PointwiseArguments {
     const void** pointers;
 };
 
-// Everything that can be said without pointers, and where the operands lie.
+// Checks everything that needs no pointers and computes the operands' byte ranges.
 BK_COLD inline Status locate(const PointwiseOp& op, const PointwiseArguments& given, Operand* operands) {
     const int count = op.inputs + op.outputs;
     if (op.is_strided) {
         NamedStrides strides[kMostStrided] = {};
         for (int k = 0; k < count; ++k) strides[k] = {op.operands[k].strides_name, given.strides[k]};
-        const int outputs = op.is_summed ? 0 : op.outputs;  // that need a place for each index
+        const int outputs = op.is_summed ? 0 : op.outputs;  // that must be distinct for each index
         BK_TRY(check_shape("numel", given.numel, given.rank, "shape", given.shape, strides, strides + count - outputs,
                            strides + count));
     } else {
@@ -69,8 +69,8 @@ BK_COLD inline int32_t can_implement(const PointwiseOp& op, const PointwiseArgum
     return leave(op.name, locate(op, given, operands));
 }
 
-// The pointers of a problem that `locate` has found right. An input that no wanted output reads may be null: the first one,
-// of the same extents, stands in for it.
+// Checks the pointers of a problem that `locate` accepted. An input that no wanted output reads may be null; the first
+// input, which has the same extents, stands in for it.
 BK_COLD inline Status admit(const PointwiseOp& op, const PointwiseArguments& given, Operand* operands, Work work) {
     const int count = op.inputs + op.outputs;
     for (int k = 0; k < count; ++k) {
@@ -87,7 +87,7 @@ BK_COLD inline Status admit(const PointwiseOp& op, const PointwiseArguments& giv
     return Status::kOk;
 }
 
-// Whether a problem without sums is right and has an output to write; `status` is the call's where it has none.
+// Whether a problem without sums is valid and has an output to write; if not, `status` is the result of the call.
 BK_COLD inline bool has_work(const PointwiseOp& op, const PointwiseArguments& given, Status* status) {
     Operand operands[kMostStrided];
     *status = locate(op, given, operands);
@@ -99,7 +99,7 @@ BK_COLD inline bool has_work(const PointwiseOp& op, const PointwiseArguments& gi
     return false;
 }
 
-// Operand number `index`, as a functor's argument or result; T is const where it is an argument.
+// Operand slot `index` as a functor's argument (const T) or result.
 template <class T, int index>
 struct Place {
     using Element = T;
@@ -115,7 +115,7 @@ constexpr bool kTakesBits = false;
 template <class Fn>
 constexpr bool kTakesBits<Fn, std::enable_if_t<Fn::takes_bits>> = true;
 
-// The elements as the functor sees them: themselves, or as unsigned integers of their bits.
+// Operand pointers as the functor sees them: typed or, if it takes bits, as unsigned integers.
 template <class Fn, class T>
 auto* elements(T* p) {
     if constexpr (!kTakesBits<Fn>)
@@ -131,7 +131,7 @@ constexpr bool kIsMadeFrom = false;
 template <class Fn, class... P>
 constexpr bool kIsMadeFrom<std::void_t<decltype(Fn::from(std::declval<P>()...))>, Fn, P...> = true;
 
-// The functor of an op: its numbers are the parameters in the compute type C, unless it says how it is made `from` them.
+// Makes the functor: its members are the parameters in the compute type C, unless it defines `from`.
 template <class Fn, class C, class... P>
 auto functor_of(P... parameters) {
     if constexpr (sizeof...(P) == 0)

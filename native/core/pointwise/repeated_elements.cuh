@@ -1,5 +1,5 @@
-// Copies whose innermost axis is one along which x stands still: each element of a row of x some times before the next. A
-// thread takes vectors of 16 bytes of y, and of x the few elements that they hold.
+// Repeat-interleave copies: the innermost axis has stride 0 in x and stride 1 in y. A thread writes 16-byte vectors of
+// y and loads the few elements of x that they contain.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@
 namespace bk {
 
 constexpr int kRepeatThreads = 256;
-constexpr int kRepeatUnroll = 4;  // vectors of a thread that are in flight together
+constexpr int kRepeatUnroll = 4;  // vectors of a thread in flight together
 
 struct RepeatedElements {
     FastDiv<uint32_t> row_vectors, repeats;
     uint32_t length = 0;   // of a row of y
-    uint32_t vectors = 0;  // of all rows, of each of which the last one may be short
+    uint32_t vectors = 0;  // of all rows; the last vector of a row may be partial
     int64_t pitch_x = 0, pitch_y = 0;
-    bool whole_loads = false;  // the elements of x that a vector holds are a vector themselves
+    bool whole_loads = false;  // the elements of x in a vector of y can be loaded as one vector
 
-    // False where the copy is none of these, or its numbers do not fit 32 bits.
+    // Returns false for other copies, or if counts do not fit 32 bits.
     static bool of(const CopyLayout& given, int bytes, const void* x, const void* y, RepeatedElements* repeated) {
-        constexpr int64_t kMost = INT32_MAX - kRepeatThreads * kRepeatUnroll * kVectorBytes, kMostRepeats = 256;
+        constexpr int64_t kMost = INT32_MAX - kRepeatThreads * kRepeatUnroll * kVectorBytes, kMaxRepeats = 256;
         const CopyLayout layout = collapse(given);
         const int last = layout.rank - 1, lanes = kVectorBytes / bytes;
         if (last < 1 || last > 2 || layout.stride[0][last] != 1 || layout.stride[1][last] != 0) return false;
         const int64_t repeats = layout.extent[last], count = layout.extent[last - 1];
-        if (repeats > kMostRepeats || layout.stride[0][last - 1] != repeats || layout.stride[1][last - 1] != 1) return false;
+        if (repeats > kMaxRepeats || layout.stride[0][last - 1] != repeats || layout.stride[1][last - 1] != 1) return false;
         const int64_t rows = last == 2 ? layout.extent[0] : 1;
         RepeatedElements r;
         if (last == 2) r.pitch_y = layout.stride[0][0], r.pitch_x = layout.stride[1][0];
@@ -36,17 +36,17 @@ struct RepeatedElements {
         if (!is_aligned(y, kVectorBytes) || r.pitch_y % lanes != 0) return false;
         const int64_t row_vectors = ceil_div<int64_t>(count * repeats, lanes);
         if (rows > kMost / row_vectors) return false;
-        const int64_t held = lanes / repeats;
+        const int64_t sources = lanes / repeats;
         r.row_vectors = FastDiv<uint32_t>(row_vectors), r.repeats = FastDiv<uint32_t>(repeats);
         r.length = static_cast<uint32_t>(count * repeats), r.vectors = static_cast<uint32_t>(rows * row_vectors);
-        r.whole_loads =
-            held > 0 && lanes % repeats == 0 && r.pitch_x % held == 0 && is_aligned(x, static_cast<size_t>(held * bytes));
+        r.whole_loads = sources > 0 && lanes % repeats == 0 && r.pitch_x % sources == 0 &&
+                        is_aligned(x, static_cast<size_t>(sources * bytes));
         *repeated = r;
         return true;
     }
 };
 
-// Where a vector of y is and the first element of x that it holds, and how many of its lanes before are that one's.
+// Offsets of a vector of y and of the first element of x in it; `phase` copies of that one precede the vector.
 template <int N>
 struct RepeatedVector {
     int64_t x, y;
@@ -62,21 +62,21 @@ struct RepeatedVector {
     }
 };
 
-// `Repeats` of each element, which divide a vector; or 0, which is at least a vector of each.
+// Repeats > 0: that many copies of each element, which divides a vector. 0: at least a vector of each.
 template <int Repeats, class Bits>
 BK_DEVICE void repeat_vectors(const RepeatedElements& plan, const Bits* x, Bits* y) {
-    constexpr int N = kVectorLanes<Bits>, kHeld = Repeats > 0 ? N / (Repeats > 0 ? Repeats : 1) : 2;
+    constexpr int N = kVectorLanes<Bits>, kSources = Repeats > 0 ? N / (Repeats > 0 ? Repeats : 1) : 2;
     const uint32_t first = blockIdx.x * (kRepeatThreads * kRepeatUnroll) + threadIdx.x, repeats = plan.repeats.divisor();
-    Vec<Bits, kHeld> held[kRepeatUnroll];
+    Vec<Bits, kSources> sources[kRepeatUnroll];
 #pragma unroll
     for (int u = 0; u < kRepeatUnroll; ++u) {
         if (first + u * kRepeatThreads >= plan.vectors) break;
         const RepeatedVector<N> vector(plan, first + u * kRepeatThreads);
         if constexpr (Repeats > 0) {
-            if (vector.elements == N) held[u] = load<kHeld>(x + vector.x);
+            if (vector.elements == N) sources[u] = load<kSources>(x + vector.x);
         } else {
-            held[u].lane[0] = held[u].lane[1] = x[vector.x];
-            if (vector.phase + vector.elements > repeats) held[u].lane[1] = x[vector.x + 1];
+            sources[u].lane[0] = sources[u].lane[1] = x[vector.x];
+            if (vector.phase + vector.elements > repeats) sources[u].lane[1] = x[vector.x + 1];
         }
     }
 #pragma unroll
@@ -87,9 +87,9 @@ BK_DEVICE void repeat_vectors(const RepeatedElements& plan, const Bits* x, Bits*
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
             if constexpr (Repeats > 0)
-                result.lane[lane] = held[u].lane[lane / Repeats];
+                result.lane[lane] = sources[u].lane[lane / Repeats];
             else
-                result.lane[lane] = vector.phase + lane < repeats ? held[u].lane[0] : held[u].lane[1];
+                result.lane[lane] = vector.phase + lane < repeats ? sources[u].lane[0] : sources[u].lane[1];
         }
         if (vector.elements == N) {
             store<N>(y + vector.y, result);
@@ -101,7 +101,7 @@ BK_DEVICE void repeat_vectors(const RepeatedElements& plan, const Bits* x, Bits*
     }
 }
 
-// Element by element of vectors that hold more.
+// Any number of repeats shorter than a vector, lane by lane.
 template <class Bits>
 BK_DEVICE void repeat_elements(const RepeatedElements& plan, const Bits* x, Bits* y) {
     constexpr int N = kVectorLanes<Bits>;

@@ -1,4 +1,4 @@
-// Many copies of rows of bytes in one launch: what joins tensors and takes them apart.
+// Batched copies of rows of bytes, up to kMaxRowCopies in one launch: concat, stack and split.
 #pragma once
 
 #include <algorithm>
@@ -10,20 +10,20 @@
 
 namespace bk {
 
-// Rows of `bytes` bytes each, at least one; pitches count bytes and have any sign.
+// rows >= 1; pitches are in bytes and have any sign.
 struct RowCopy {
     const char* from;
     char* to;
     int64_t rows, bytes, from_pitch, to_pitch;
 };
 
-constexpr int kMostRowCopies = 64;  // of a launch, whose arguments hold them by value
+constexpr int kMaxRowCopies = 64;  // per launch; kernel arguments hold them by value
 
-// Copies of which none writes what another one reads or writes; `count` is at most kMostRowCopies.
+// Destinations overlap no other copy's source or destination; `count` is at most kMaxRowCopies.
 Status copy_rows(const Launch& launch, const RowCopy* copies, int count);
 
-// Strided copies of elements of `bytes` bytes: those that are rows of neighbours, or one element after another, go together
-// in launches of kMostRowCopies, others have one each.
+// Collects strided copies of elements of `bytes` bytes. Copies that are rows of adjacent or of single elements are
+// batched, kMaxRowCopies a launch; others get a launch each.
 class CopyBatch {
 public:
     CopyBatch(const Launch& launch, int bytes) : launch_(launch), bytes_(bytes) {}
@@ -42,7 +42,7 @@ public:
             copy.to_pitch = layout.stride[0][rows] * bytes_;
             copy.from_pitch = layout.stride[1][rows] * bytes_;
         }
-        return add_part(copy);
+        return add_tiles(copy);
     }
 
     Status flush() {
@@ -52,17 +52,17 @@ public:
     }
 
 private:
-    // In pieces whose bytes can be numbered in 31 bits.
-    Status add_part(RowCopy copy) {
+    // Splits a copy into tiles whose bytes can be counted in 31 bits.
+    Status add_tiles(RowCopy copy) {
         constexpr int64_t kMost = int64_t{1} << 30;
-        const int64_t piece_bytes = std::min(copy.bytes, kMost), piece_rows = std::max<int64_t>(kMost / piece_bytes, 1);
-        for (int64_t row = 0; row < copy.rows; row += piece_rows)
-            for (int64_t byte = 0; byte < copy.bytes; byte += piece_bytes) {
-                if (count_ == kMostRowCopies) BK_TRY(flush());
+        const int64_t tile_bytes = std::min(copy.bytes, kMost), tile_rows = std::max<int64_t>(kMost / tile_bytes, 1);
+        for (int64_t row = 0; row < copy.rows; row += tile_rows)
+            for (int64_t byte = 0; byte < copy.bytes; byte += tile_bytes) {
+                if (count_ == kMaxRowCopies) BK_TRY(flush());
                 copies_[count_++] = {copy.from + row * copy.from_pitch + byte,
                                      copy.to + row * copy.to_pitch + byte,
-                                     std::min(piece_rows, copy.rows - row),
-                                     std::min(piece_bytes, copy.bytes - byte),
+                                     std::min(tile_rows, copy.rows - row),
+                                     std::min(tile_bytes, copy.bytes - byte),
                                      copy.from_pitch,
                                      copy.to_pitch};
             }
@@ -71,7 +71,7 @@ private:
 
     Launch launch_;
     int bytes_, count_ = 0;
-    RowCopy copies_[kMostRowCopies];
+    RowCopy copies_[kMaxRowCopies];
 };
 
 }  // namespace bk

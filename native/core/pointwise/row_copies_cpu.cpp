@@ -9,7 +9,7 @@ namespace bk {
 namespace {
 
 constexpr int64_t kShortRow = 256;         // bytes
-constexpr int64_t kBlockBytes = 64 << 10;  // of rows that several copies write in turn while they lie in the cache
+constexpr int64_t kBlockBytes = 64 << 10;  // rows that several copies write alternately while they stay in cache
 
 template <int64_t Bytes>
 void copy_words(const RowCopy& copy, int64_t begin, int64_t end) {
@@ -31,31 +31,31 @@ void copy_rows(const RowCopy& copy, int64_t begin, int64_t end) {
         copy_row(copy.to + row * copy.to_pitch, copy.from + row * copy.from_pitch, static_cast<size_t>(copy.bytes));
 }
 
-// The bytes [begin, end) of all its rows, one behind another.
+// Copies bytes [begin, end) of the concatenated rows.
 void copy_bytes(const RowCopy& copy, int64_t begin, int64_t end) {
     int64_t row = begin / copy.bytes, byte = begin % copy.bytes;
-    const int64_t last = end / copy.bytes, rest = end % copy.bytes;
-    const auto part = [&](int64_t r, int64_t low, int64_t high) {
+    const int64_t last = end / copy.bytes, tail = end % copy.bytes;
+    const auto copy_range = [&](int64_t r, int64_t low, int64_t high) {
         copy_row(copy.to + r * copy.to_pitch + low, copy.from + r * copy.from_pitch + low, static_cast<size_t>(high - low));
     };
-    if (row == last) return part(row, byte, rest);
-    if (byte > 0) part(row++, byte, copy.bytes);
+    if (row == last) return copy_range(row, byte, tail);
+    if (byte > 0) copy_range(row++, byte, copy.bytes);
     copy_rows(copy, row, last);
-    if (rest > 0) part(last, 0, rest);
+    if (tail > 0) copy_range(last, 0, tail);
 }
 
 }  // namespace
 
 Status copy_rows(const Launch&, const RowCopy* copies, int count) {
-    int64_t ends[kMostRowCopies], total = 0, row_bytes = 0;
-    bool in_turn = count > 1;
+    int64_t ends[kMaxRowCopies], total = 0, row_bytes = 0;
+    bool alternates = count > 1;
     for (int k = 0; k < count; ++k) {
         total += copies[k].rows * copies[k].bytes;
         row_bytes += copies[k].bytes;
         ends[k] = total;
-        in_turn = in_turn && copies[k].rows == copies[0].rows && copies[k].rows > 1 && copies[k].bytes < kShortRow;
+        alternates = alternates && copies[k].rows == copies[0].rows && copies[k].rows > 1 && copies[k].bytes < kShortRow;
     }
-    if (in_turn) {
+    if (alternates) {
         const int64_t block = std::max<int64_t>(kBlockBytes / row_bytes, 1);
         split_ranges(copies[0].rows, grain_for(2 * row_bytes), [&](int64_t begin, int64_t end) {
             for (int64_t row = begin; row < end; row += block)

@@ -1,6 +1,6 @@
-// Pointwise kernels for any strides: by vectors along the last axis; and by tiles for operands that lie across each other, or
-// else element by element. The last two are one kernel: what differs is how a thread loads and stores the few elements that it
-// computes together, its group, and skeletons cost more to compile than most functors.
+// Pointwise kernels for any strides. vector_kernel: 16-byte vectors along the last axis. strided_kernel: transposing
+// tiles through shared memory, or single elements; both in one kernel, which differs only in how a thread's group of
+// elements is loaded and stored, because each skeleton costs more compile time than most functors.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace bk {
 
-// Elements of a group, where `lanes` fill 16 bytes.
+// Elements that a thread of strided_kernel computes together; `lanes` fill 16 bytes.
 constexpr int group_of(int lanes) { return lanes < 4 ? lanes : 4; }
 
 template <int Operands>
@@ -48,11 +48,11 @@ struct Lanes {
     BK_DEVICE bool has(int lane) const { return first <= lane && lane < last; }
 };
 
-// N neighbours along the last axis, of which `lanes` exist: one element for all where the operand stands still there, one
-// vector where it is aligned, else one by one.
+// Loads N adjacent elements, of which `lanes` exist: one value if broadcast (stride 0), one vector if aligned, else
+// single elements.
 template <int N, class T>
-BK_DEVICE Word<Vec<T, N>> load_lanes(const T* pointer, bool broadcast, bool single = false, Lanes lanes = {0, N}) {
-    if (!broadcast && !single && lanes.all<N>()) return to_word(load<N>(pointer));
+BK_DEVICE Word<Vec<T, N>> load_lanes(const T* pointer, bool broadcast, bool scalar = false, Lanes lanes = {0, N}) {
+    if (!broadcast && !scalar && lanes.all<N>()) return to_word(load<N>(pointer));
     Vec<T, N> x{};
     if (broadcast) {
         const T value = *pointer;
@@ -67,8 +67,8 @@ BK_DEVICE Word<Vec<T, N>> load_lanes(const T* pointer, bool broadcast, bool sing
 }
 
 template <int N, class T>
-BK_DEVICE void store_lanes(T* pointer, const Vec<T, N>& y, bool single, Lanes lanes) {
-    if (!single && lanes.all<N>()) {
+BK_DEVICE void store_lanes(T* pointer, const Vec<T, N>& y, bool scalar, Lanes lanes) {
+    if (!scalar && lanes.all<N>()) {
         store<N>(pointer, y);
     } else {
 #pragma unroll
@@ -79,19 +79,19 @@ BK_DEVICE void store_lanes(T* pointer, const Vec<T, N>& y, bool single, Lanes la
 
 template <int N, int Operands, class... Out, size_t... O>
 BK_DEVICE void store_strided(const Pack<Out*...>& out, const Offsets<Operands, uint32_t>& offset, const Pack<Vec<Out, N>...>& y,
-                             unsigned single, Lanes lanes, std::index_sequence<O...>) {
+                             unsigned scalar, Lanes lanes, std::index_sequence<O...>) {
     ((sizeof...(Out) == 1 || get<O>(out) != nullptr
-          ? store_lanes<N>(get<O>(out) + signed_offset(offset.of[O]), get<O>(y), single >> O & 1, lanes)
+          ? store_lanes<N>(get<O>(out) + signed_offset(offset.of[O]), get<O>(y), scalar >> O & 1, lanes)
           : void()),
      ...);
 }
 
-// Stores `lanes` of each result, and its copies.
+// Stores `lanes` of each result and its copies.
 template <int N, class... Out, int Operands>
 BK_DEVICE void store_copies(const Outputs<Out...>& out, const Pack<Vec<Out, N>...>& y, Offsets<Operands, uint32_t> offset,
                             const StridedPlan<Operands>& plan, Lanes lanes) {
     for (int c = 0; c < plan.copies; ++c) {
-        store_strided<N>(out.pointer, offset, y, plan.single, lanes, std::index_sequence_for<Out...>{});
+        store_strided<N>(out.pointer, offset, y, plan.scalar, lanes, std::index_sequence_for<Out...>{});
 #pragma unroll
         for (int o = 0; o < static_cast<int>(sizeof...(Out)); ++o) offset.of[o] += plan.copy_step[o];
     }
@@ -102,10 +102,11 @@ BK_DEVICE Words<Pack<Vec<In, N>...>> load_strided(const Pack<const In*...>& in, 
                                                   const StridedPlan<Operands>& plan, Lanes lanes, std::index_sequence<I...>) {
     constexpr int kOut = Operands - sizeof...(In);
     return {pack(load_lanes<N>(get<I>(in) + signed_offset(offset.of[kOut + I]), plan.broadcast >> (kOut + I) & 1,
-                               plan.single >> (kOut + I) & 1, lanes)...)};
+                               plan.scalar >> (kOut + I) & 1, lanes)...)};
 }
 
-// Operands of the plan: the outputs, then the inputs. The walk's last axis counts vectors of N elements, one a thread.
+// Plan operands are the outputs, then the inputs. The last axis of the walk counts vectors of N elements, one per
+// thread.
 template <int N, int Registers, class Fn, class Out, class In>
 __global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
     vector_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
@@ -128,14 +129,14 @@ __global__ void __launch_bounds__(kPointwiseThreads, resident_blocks(Registers))
 
 // --- tiles ----------------------------------------------------------------------------------------------------------
 
-// Of inputs whose neighbours in memory lie along the rows of a tile, which is of the last axis (columns) and another one
-// (rows): these are read in their own order, W neighbours at once, into shared memory, and from there in the output's.
+// Stages an input whose fastest axis is the tile's row axis: reads W adjacent elements along it into shared memory,
+// from which the block then reads in the output's order.
 template <int W, int Side, int Pitch, class T>
 BK_DEVICE void stage_tile(T* tile, const T* x, uint32_t row_step, uint32_t column_step, int rows, int columns) {
     static_assert(Side % W == 0, "a warp reads kTile * W rows at once");
 #pragma unroll
-    for (int u = 0; u < Side * kTile / kRowsApart; ++u) {
-        const int c = threadIdx.x / kTile + u * kRowsApart;
+    for (int u = 0; u < Side * kTile / kRowsPerPass; ++u) {
+        const int c = threadIdx.x / kTile + u * kRowsPerPass;
 #pragma unroll
         for (int square = 0; square < Side / W; ++square) {
             const int r = (threadIdx.x % kTile + square * kTile) * W;
@@ -169,11 +170,11 @@ BK_DEVICE Pack<In*...> tile_pointers(char* memory, const Inputs<In...>&, std::in
     return Pack<In*...>{{{reinterpret_cast<In*>(take(Tile::side * kTile * Tile::template pitch<In> * sizeof(In)))}...}};
 }
 
-// G elements of a tile: W neighbours in each of G / W rows, which lie `apart`. Where W is 1, `count` of them exist.
+// G elements of a tile: W adjacent ones in each of G / W rows, `row_spacing` apart. If W is 1, only `count` exist.
 template <int W, int G>
 struct TileGroup {
     static constexpr int rows = G / W;
-    static constexpr int apart = W == 1 ? kRowsApart : 1;
+    static constexpr int row_spacing = W == 1 ? kRowsPerPass : 1;
     int count;
 };
 
@@ -193,8 +194,8 @@ BK_DEVICE Vec<T, G> load_group(TileGroup<W, G> group, bool staged, const T* tile
 #pragma unroll
     for (int r = 0; r < TileGroup<W, G>::rows; ++r) {
         if (W == 1 && r >= group.count) continue;
-        const auto row = staged ? load<W>(tile + r * TileGroup<W, G>::apart)
-                                : load<W>(x + signed_offset(offset + r * TileGroup<W, G>::apart * row_step));
+        const auto row = staged ? load<W>(tile + r * TileGroup<W, G>::row_spacing)
+                                : load<W>(x + signed_offset(offset + r * TileGroup<W, G>::row_spacing * row_step));
 #pragma unroll
         for (int c = 0; c < W; ++c) result.lane[r * W + c] = row.lane[c];
     }
@@ -209,7 +210,7 @@ BK_DEVICE void store_group(TileGroup<W, G> group, T* y, const Vec<T, G>& value, 
         Vec<T, W> row;
 #pragma unroll
         for (int c = 0; c < W; ++c) row.lane[c] = value.lane[r * W + c];
-        store<W>(y + signed_offset(offset + r * TileGroup<W, G>::apart * row_step), row);
+        store<W>(y + signed_offset(offset + r * TileGroup<W, G>::row_spacing * row_step), row);
     }
 }
 
@@ -234,15 +235,15 @@ BK_DEVICE void store_groups(TileGroup<W, G> group, const Pack<Out*...>& out, con
      ...);
 }
 
-// Where a block's tile of side * side squares begins, and how much of it there is.
+// Offsets of the block's tile, and the rows and columns left from there.
 template <int Operands>
-struct TilePlace {
+struct TileOrigin {
     Offsets<Operands, uint32_t> base;
     int rows, columns;
 };
 
 template <int Side, int Operands>
-BK_DEVICE TilePlace<Operands> tile_place(const StridedPlan<Operands>& plan) {
+BK_DEVICE TileOrigin<Operands> tile_origin(const StridedPlan<Operands>& plan) {
     const auto by_column = plan.column_tiles(blockIdx.x);
     const auto by_row = plan.row_tiles(by_column.quotient);
     const uint32_t row = by_row.remainder * (Side * kTile), column = by_column.remainder * (Side * kTile);
@@ -254,7 +255,7 @@ BK_DEVICE TilePlace<Operands> tile_place(const StridedPlan<Operands>& plan) {
 
 // --- elements -------------------------------------------------------------------------------------------------------
 
-// Lane `lane` of each input, from where `offset` says.
+// Loads lane `lane` of every input at `offset`.
 template <int G, class... In, int Operands, size_t... I>
 BK_DEVICE void load_lane(Pack<Vec<In, G>...>& x, int lane, const Pack<const In*...>& in,
                          const Offsets<Operands, uint32_t>& offset, std::index_sequence<I...>) {
@@ -269,25 +270,25 @@ BK_DEVICE void store_lane(const Outputs<Out...>& out, const Pack<Vec<Out, G>...>
     store_copies<1>(out, pack(Vec<Out, 1>{{get<O>(y).lane[lane]}}...), offset, plan, Lanes{0, 1});
 }
 
-// A number that the compiler takes for an unknown one, so that it makes no copy of what follows for each of its values.
-BK_DEVICE int unknown(int value) {
+// Hides a value from the optimiser, which would otherwise specialise the following code for each of its values.
+BK_DEVICE int opaque_int(int value) {
     asm volatile("" : "+r"(value));
     return value;
 }
 
 // --- the kernel -----------------------------------------------------------------------------------------------------
 
-// Operands of the plan: the outputs, then the inputs. Elements of a group that are taken one by one lie a block's threads
-// apart or, for a functor of the position, which wants a run of them, next to each other.
+// Plan operands are the outputs, then the inputs. The elements of a group are kTileThreads apart; for a positional
+// functor they are adjacent, since it computes consecutive elements together.
 template <int G, int Registers, class Fn, class Out, class In>
 __global__ void __launch_bounds__(kTileThreads, resident_blocks(Registers) * kPointwiseThreads / kTileThreads)
     strided_kernel(Fn fn, Out out, In in, const __grid_constant__ StridedPlan<Out::count + In::count> plan) {
     constexpr int kOperands = Out::count + In::count;
     constexpr bool kHasTiles = In::count > 0 && !kIsPositional<Fn>;
     constexpr int kWidth = G > 1 && kByPairs<Out, In> ? 2 : 1;
-    constexpr int kSlabRows = kRowsApart * G;  // rows of one column of squares that the block takes in a step
+    constexpr int kSlabRows = kRowsPerPass * G;  // rows of one column of squares that a block covers in a step
     constexpr int kSlabs = TileOf<In>::side * kTile / kSlabRows;
-    constexpr uint32_t kApart = kIsPositional<Fn> ? 1 : kTileThreads;
+    constexpr uint32_t kLaneSpacing = kIsPositional<Fn> ? 1 : kTileThreads;
     constexpr typename In::Indices kInputs{};
     constexpr typename Out::Indices kOutputs{};
     BK_LAUNCH_SHARED(uint4, shared_memory);
@@ -295,10 +296,10 @@ __global__ void __launch_bounds__(kTileThreads, resident_blocks(Registers) * kPo
     const bool tiled = kHasTiles && plan.kind == kByTiles, wide = kWidth > 1 && plan.pairs;
     const uint32_t first = blockIdx.x * (kTileThreads * G) + threadIdx.x * (kIsPositional<Fn> ? G : 1);
     Offsets<kOperands, uint32_t> base;
-    int steps = 1, rows = 0, columns = 0, exist = G;
+    int steps = 1, rows = 0, columns = 0, valid = G;
     if (tiled) {
-        const auto place = tile_place<TileOf<In>::side>(plan);
-        base = place.base, rows = place.rows, columns = place.columns;
+        const auto origin = tile_origin<TileOf<In>::side>(plan);
+        base = origin.base, rows = origin.rows, columns = origin.columns;
         if (wide)
             stage_tiles<kWidth>(in, tile, plan, base, rows, columns, kInputs);
         else
@@ -308,44 +309,44 @@ __global__ void __launch_bounds__(kTileThreads, resident_blocks(Registers) * kPo
     } else {
         if (first >= plan.count) return;
         base = outer_offsets(plan, blockIdx.y);
-        exist = static_cast<int>(min(uint32_t{G}, (plan.count - first + kApart - 1) / kApart));
+        valid = static_cast<int>(min(uint32_t{G}, (plan.count - first + kLaneSpacing - 1) / kLaneSpacing));
     }
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
         const int lane = threadIdx.x % kTile, warp = threadIdx.x / kTile;
-        const int r = wide ? (step * kRowsApart + warp) * (G / kWidth) : step % kSlabs * kSlabRows + warp;
+        const int r = wide ? (step * kRowsPerPass + warp) * (G / kWidth) : step % kSlabs * kSlabRows + warp;
         const int c = wide ? lane * kWidth : step / kSlabs * kTile + lane;
-        const TileGroup<kWidth, G> square{G};
-        const TileGroup<1, G> line{(rows - r + kRowsApart - 1) / kRowsApart};
+        const TileGroup<kWidth, G> pair_rows{G};
+        const TileGroup<1, G> single_rows{(rows - r + kRowsPerPass - 1) / kRowsPerPass};
         Offsets<kOperands, uint32_t> at = base;
         Words<typename In::template Vectors<G>> x;
-        int by_tiles = unknown(tiled);
+        int by_tiles = opaque_int(tiled);
         if (kHasTiles && by_tiles) {
             if (c >= columns || r >= rows) continue;
 #pragma unroll
             for (int k = 0; k < kOperands; ++k) at.of[k] += r * plan.row_step[k] + c * plan.column_step[k];
-            x = wide ? to_words(load_groups(square, in, tile, r, c, plan, at, kInputs), kInputs)
-                     : to_words(load_groups(line, in, tile, r, c, plan, at, kInputs), kInputs);
+            x = wide ? to_words(load_groups(pair_rows, in, tile, r, c, plan, at, kInputs), kInputs)
+                     : to_words(load_groups(single_rows, in, tile, r, c, plan, at, kInputs), kInputs);
         } else {
             typename In::template Vectors<G> loaded{};
 #pragma unroll
             for (int k = 0; k < G; ++k)
-                if (k < exist) load_lane<G>(loaded, k, in.pointer, sum_of(plan.walk(first + k * kApart), base), kInputs);
+                if (k < valid) load_lane<G>(loaded, k, in.pointer, sum_of(plan.walk(first + k * kLaneSpacing), base), kInputs);
             x = to_words(loaded, kInputs);
         }
-        by_tiles = unknown(by_tiles);
+        by_tiles = opaque_int(by_tiles);
         typename Out::template Vectors<G> y;
-        compute<G>(fn, int64_t{blockIdx.y} * plan.count + first, from_words(x, kInputs), y, kInputs, exist);
+        compute<G>(fn, int64_t{blockIdx.y} * plan.count + first, from_words(x, kInputs), y, kInputs, valid);
         if (kHasTiles && by_tiles) {
             if (wide)
-                store_groups(square, out.pointer, y, plan, at, kOutputs);
+                store_groups(pair_rows, out.pointer, y, plan, at, kOutputs);
             else
-                store_groups(line, out.pointer, y, plan, at, kOutputs);
+                store_groups(single_rows, out.pointer, y, plan, at, kOutputs);
         } else {
-            // The walk is gone through a second time, as offsets of all lanes would take registers from the tiles.
+            // Offsets are walked a second time: keeping those of all lanes would take registers from the tiles.
 #pragma unroll
             for (int k = 0; k < G; ++k)
-                if (k < exist) store_lane<G>(out, y, k, sum_of(plan.walk(first + k * kApart), base), plan, kOutputs);
+                if (k < valid) store_lane<G>(out, y, k, sum_of(plan.walk(first + k * kLaneSpacing), base), plan, kOutputs);
         }
     }
 }

@@ -1,4 +1,5 @@
-// How pointwise kernels cross strided operands: decided on the host, for any functor.
+// Launch plan of a pointwise kernel over strided operands, made on the host and independent of the functor: vectors
+// along the last axis, transposing tiles through shared memory, or single elements.
 #pragma once
 
 #include <cstdint>
@@ -11,63 +12,63 @@
 
 namespace bk {
 
-// What a strided kernel is told: up to kWalkedAxes axes that every thread walks, and slower ones that blocks walk.
+// Every thread walks up to kWalkedAxes axes; slower ones are decoded from the block index.
 constexpr int kWalkedAxes = 4;
-constexpr int kMostAxes = 16;  // of a repeat of rank 8
-constexpr int kMostOutputs = 3;
+constexpr int kMaxAxes = 16;  // rank 8 doubled by a repeat
+constexpr int kMaxOutputs = 3;
 
 constexpr int kTileThreads = 256;
-constexpr int kRowsApart = kTileThreads / kTile;
+constexpr int kRowsPerPass = kTileThreads / kTile;
 
 enum StridedKind { kByVectors, kByTiles, kByElements };
 
 template <int Operands>
 struct StridedPlan {
     StridedKind kind = kByElements;
-    Walk<Operands, uint32_t, kWalkedAxes> walk;  // of elements or vectors; outside the tile where there are tiles
-    FastDiv<uint32_t> row_blocks;                // of the walk, where blocks along x also count the slower axes
+    Walk<Operands, uint32_t, kWalkedAxes> walk;  // over elements or vectors; over the axes outside the tile if kByTiles
+    FastDiv<uint32_t> row_blocks;                // blocks of one walk; blockIdx.x also counts the slower axes
     int outer_rank = 0;
-    FastDiv<uint32_t> outer_extent[kMostAxes - kWalkedAxes];
-    uint32_t outer_step[kMostAxes - kWalkedAxes][Operands] = {};
+    FastDiv<uint32_t> outer_extent[kMaxAxes - kWalkedAxes];
+    uint32_t outer_step[kMaxAxes - kWalkedAxes][Operands] = {};
     uint32_t count = 0;         // elements or vectors of the walk
-    unsigned broadcast = 0;     // vectors: a bit for each operand that stands still along them
-    unsigned single = 0;        // vectors: a bit for each operand whose elements are accessed one by one
-    uint32_t inner = 0;         // elements along the vectors, where these do not cover them exactly; else 0
+    unsigned broadcast = 0;     // vectors: bit k is set if operand k has stride 0 along them
+    unsigned scalar = 0;        // vectors: bit k is set if operand k is accessed element by element
+    uint32_t inner = 0;         // elements of a row if vectors do not cover it exactly; else 0
     int shift = 0;              // elements by which the first vector begins before the row
     FastDiv<uint32_t> per_row;  // vectors of a row
-    unsigned staged = 0;        // tiles: a bit for each input that goes through shared memory; 0: none
+    unsigned staged = 0;        // tiles: bit k is set if input k goes through shared memory; 0: no tiles
     FastDiv<uint32_t> row_tiles, column_tiles;
-    bool pairs = false;  // tiles of 16-bit operands are accessed by pairs of neighbours
+    bool pairs = false;  // 16-bit operands of tiles are accessed two elements at a time
     uint32_t rows = 0, columns = 0;
     uint32_t row_step[Operands] = {}, column_step[Operands] = {};
-    // Copies of each result, an axis along which every input stands still.
+    // Each result is stored `copies` times along an axis on which every input is broadcast.
     int copies = 1;
-    uint32_t copy_step[kMostOutputs] = {};
+    uint32_t copy_step[kMaxOutputs] = {};
 };
 
-// Takes up to 8 steps of the first axis along which every input stands still out of a large layout, so that what is
-// computed once is stored that often. The last axis, which `splits_last` allows, is taken apart into as many runs of whole
-// vectors, enough for a warp in each.
+// Removes up to 8 steps of the first axis on which every input is broadcast from a large layout: a thread computes such
+// a result once and stores it that often. The last axis, allowed by `splits_last`, is split into segments of whole
+// vectors, at least a warp's worth each.
 template <int Operands, int MaxRank>
-void take_copies(Layout<Operands, MaxRank>* layout, int outputs, int lanes, bool splits_last, StridedPlan<Operands>* plan) {
-    constexpr int64_t kEnough = int64_t{1} << 20;  // elements that still fill the chip
+void choose_copies(Layout<Operands, MaxRank>* layout, int outputs, int lanes, bool splits_last, StridedPlan<Operands>* plan) {
+    constexpr int64_t kMinElements = int64_t{1} << 20;  // elements that still fill a 132-SM chip
     const int last = layout->rank - 1;
     for (int d = 0; d <= last; ++d) {
         if (d == last && !splits_last) return;
-        bool still = Operands > outputs;
-        for (int k = outputs; k < Operands; ++k) still = still && layout->stride[k][d] == 0;
-        if (!still) continue;
+        bool all_broadcast = Operands > outputs;
+        for (int k = outputs; k < Operands; ++k) all_broadcast = all_broadcast && layout->stride[k][d] == 0;
+        if (!all_broadcast) continue;
         const int64_t extent = layout->extent[d];
         const auto splits = [&](int64_t count) {
             return extent % count == 0 && (d < last || (extent / count % lanes == 0 && extent / count >= 32 * lanes));
         };
         int count = 8;
         while (count > 1 && !splits(count)) --count;
-        if (layout->numel() / count < kEnough) return;
-        // Copies lie side by side or, of the last axis, a run apart.
-        const int64_t apart = d < last ? 1 : extent / count;
+        if (layout->numel() / count < kMinElements) return;
+        // Copies are adjacent or, along the last axis, a segment apart.
+        const int64_t distance = d < last ? 1 : extent / count;
         plan->copies = count;
-        for (int k = 0; k < outputs; ++k) plan->copy_step[k] = static_cast<uint32_t>(apart * layout->stride[k][d]);
+        for (int k = 0; k < outputs; ++k) plan->copy_step[k] = static_cast<uint32_t>(distance * layout->stride[k][d]);
         layout->extent[d] /= count;
         if (d < last)
             for (int k = 0; k < Operands; ++k) layout->stride[k][d] *= count;
@@ -75,19 +76,19 @@ void take_copies(Layout<Operands, MaxRank>* layout, int outputs, int lanes, bool
     }
 }
 
-// Turns the last axis into one of vectors where every operand is dense or, an input, stands still along it. `residue` says
-// how many elements past an aligned address each operand begins. If those of the first output are not aligned, the vectors
-// begin before the row, where its are; an operand that is out of step with it is accessed element by element.
+// Makes the last axis count vectors if every operand is dense or, for inputs, broadcast along it. `residue` is how many
+// elements past an aligned address each operand begins. A misaligned first output makes the vectors begin before the
+// row, where it is aligned; operands with another residue are accessed element by element.
 template <int Operands, int MaxRank>
-bool take_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, bool positional, const int (&residue)[Operands],
-                  StridedPlan<Operands>* plan) {
+bool choose_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, bool positional, const int (&residue)[Operands],
+                    StridedPlan<Operands>* plan) {
     const int last = layout->rank - 1;
     if (last < 0) return false;
     const int64_t inner = layout->extent[last];
     const int shift = positional || inner < 8 * lanes ? 0 : residue[0];
     const bool ragged = shift != 0 || inner % lanes != 0;
     if (ragged && (positional || inner < 4 * lanes)) return false;
-    unsigned broadcast = 0, single = 0;
+    unsigned broadcast = 0, scalar = 0;
     for (int k = 0; k < Operands; ++k) {
         const int64_t step = layout->stride[k][last];
         if (step != 1 && (step != 0 || k < outputs)) return false;
@@ -95,10 +96,10 @@ bool take_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, boo
         for (int d = 0; step == 1 && d < last; ++d) aligned = aligned && layout->stride[k][d] % lanes == 0;
         if (k < outputs) aligned = aligned && plan->copy_step[k] % static_cast<uint32_t>(lanes) == 0;
         if (step == 0) broadcast |= 1u << k;
-        if (step == 1 && !aligned) single |= 1u << k;
+        if (step == 1 && !aligned) scalar |= 1u << k;
     }
     plan->broadcast = broadcast;
-    plan->single = single;
+    plan->scalar = scalar;
     plan->inner = ragged ? static_cast<uint32_t>(inner) : 0;
     plan->shift = shift;
     layout->extent[last] = ceil_div<int64_t>(inner + shift, lanes);
@@ -107,11 +108,11 @@ bool take_vectors(Layout<Operands, MaxRank>* layout, int outputs, int lanes, boo
     return true;
 }
 
-// Chooses the axis whose tiles, with those of the last axis, let every input that is not dense along the last axis be read
-// along its own fastest one, and takes both out of the layout.
+// Picks the axis that forms tiles with the last one so that every input that is not dense along the last axis is read
+// along its own fastest axis; removes both from the layout.
 template <int Operands, int MaxRank>
-void take_tiles(Layout<Operands, MaxRank>* layout, int outputs, int side, StridedPlan<Operands>* plan) {
-    constexpr int64_t kLeast = kTile / 2;  // of both extents; narrower tiles would idle
+void choose_tiles(Layout<Operands, MaxRank>* layout, int outputs, int side, StridedPlan<Operands>* plan) {
+    constexpr int64_t kMinExtent = kTile / 2;  // of both extents; narrower tiles would idle
     const int last = layout->rank - 1;
     int row = -1;
     unsigned staged = 0;
@@ -121,11 +122,11 @@ void take_tiles(Layout<Operands, MaxRank>* layout, int outputs, int side, Stride
             const int64_t step = magnitude(layout->stride[k][d]);
             if (step != 0 && layout->stride[k][last] != 0 && step < magnitude(layout->stride[k][fastest])) fastest = d;
         }
-        if (fastest == last || (row >= 0 && fastest != row) || layout->extent[fastest] < kLeast) continue;
+        if (fastest == last || (row >= 0 && fastest != row) || layout->extent[fastest] < kMinExtent) continue;
         row = fastest;
         staged |= 1u << (k - outputs);
     }
-    if (staged == 0 || layout->extent[last] < kLeast) return;
+    if (staged == 0 || layout->extent[last] < kMinExtent) return;
     plan->staged = staged;
     plan->rows = static_cast<uint32_t>(layout->extent[row]);
     plan->columns = static_cast<uint32_t>(layout->extent[last]);
@@ -146,10 +147,10 @@ void take_tiles(Layout<Operands, MaxRank>* layout, int outputs, int side, Stride
     *layout = outer;
 }
 
-// Whether every operand of a tile has its neighbours by twos at addresses that one access takes.
+// Whether every operand of a tile can be accessed by aligned pairs of elements.
 template <int Operands, int MaxRank>
-bool tiles_by_pairs(const Layout<Operands, MaxRank>& outer, const StridedPlan<Operands>& plan, int outputs,
-                    const int (&residue)[Operands]) {
+bool tiles_allow_pairs(const Layout<Operands, MaxRank>& outer, const StridedPlan<Operands>& plan, int outputs,
+                       const int (&residue)[Operands]) {
     if (plan.rows % 2 != 0 || plan.columns % 2 != 0) return false;
     for (int k = 0; k < Operands; ++k) {
         const bool staged = k >= outputs && (plan.staged >> (k - outputs) & 1);
@@ -162,7 +163,7 @@ bool tiles_by_pairs(const Layout<Operands, MaxRank>& outer, const StridedPlan<Op
     return true;
 }
 
-// The last `walked_axes` axes go to the walk; the product of the slower ones' extents is returned.
+// Gives the last `walked_axes` axes to the walk; returns the product of the slower extents.
 template <int Operands, int MaxRank>
 int64_t split_axes(const Layout<Operands, MaxRank>& layout, int walked_axes, StridedPlan<Operands>* plan) {
     const int slower = layout.rank > walked_axes ? layout.rank - walked_axes : 0;
@@ -184,7 +185,7 @@ int64_t split_axes(const Layout<Operands, MaxRank>& layout, int walked_axes, Str
     return count;
 }
 
-// Operands begin `offset` elements after the call's pointers.
+// `offset` counts elements from the call's pointers.
 template <int Operands, int MaxRank>
 BK_COLD Status run_strided_from(const PointwiseCall& call, const Layout<Operands, MaxRank>& given, const int64_t* offset) {
     const PointwiseKernels& kernels = call.kernels;
@@ -192,7 +193,7 @@ BK_COLD Status run_strided_from(const PointwiseCall& call, const Layout<Operands
     int64_t slower = 1;
     for (int d = 0; d + kWalkedAxes < layout.rank; ++d) slower *= layout.extent[d];
     if (!layout.fits_32bit() || slower > kMaxGridY) {
-        // Halves: of a slow axis, or of the one over which an operand reaches farthest.
+        // A layout beyond 32-bit offsets or kMaxGridY is halved along a slow axis, or the one with the farthest reach.
         int axis = 0;
         int64_t farthest = -1;
         for (int d = 0; d < layout.rank; ++d)
@@ -210,26 +211,26 @@ BK_COLD Status run_strided_from(const PointwiseCall& call, const Layout<Operands
         return run_strided_from(call, layout, second);
     }
     StridedPlan<Operands> plan;
-    take_copies(&layout, kernels.outputs, kernels.vector, !kernels.positional, &plan);
+    choose_copies(&layout, kernels.outputs, kernels.vector, !kernels.positional, &plan);
     int residue[Operands];  // elements past an aligned address
     for (int k = 0; k < Operands; ++k) {
         const int64_t first = static_cast<int64_t>(reinterpret_cast<uintptr_t>(call.pointer[k]) / kernels.size[k]) + offset[k];
         residue[k] = static_cast<int>((first % kernels.vector + kernels.vector) % kernels.vector);
     }
     const bool vectors =
-        kernels.vector > 1 && take_vectors(&layout, kernels.outputs, kernels.vector, kernels.positional, residue, &plan);
+        kernels.vector > 1 && choose_vectors(&layout, kernels.outputs, kernels.vector, kernels.positional, residue, &plan);
     char* start[Operands];
     for (int k = 0; k < Operands; ++k) {
         const int64_t first = offset[k] - (plan.broadcast >> k & 1 ? 0 : plan.shift);
         start[k] = call.pointer[k] == nullptr ? nullptr : call.pointer[k] + first * kernels.size[k];
     }
-    if (!vectors && !kernels.positional && plan.copies == 1) take_tiles(&layout, kernels.outputs, kernels.side, &plan);
-    if (kernels.pairs && plan.staged != 0) plan.pairs = tiles_by_pairs(layout, plan, kernels.outputs, residue);
-    // Blocks of vectors stay within a row where that leaves few threads without one.
+    if (!vectors && !kernels.positional && plan.copies == 1) choose_tiles(&layout, kernels.outputs, kernels.side, &plan);
+    if (kernels.pairs && plan.staged != 0) plan.pairs = tiles_allow_pairs(layout, plan, kernels.outputs, residue);
+    // Blocks stay within a row of vectors if at most a fifth of their threads idle then.
     const int64_t row = vectors ? layout.extent[layout.rank - 1] : 0;
     const int64_t row_blocks = ceil_div<int64_t>(row, kPointwiseThreads);
     const bool by_row =
-        vectors && layout.rank > 1 && layout.rank <= kMostAxes - kWalkedAxes && 4 * row_blocks * kPointwiseThreads <= 5 * row;
+        vectors && layout.rank > 1 && layout.rank <= kMaxAxes - kWalkedAxes && 4 * row_blocks * kPointwiseThreads <= 5 * row;
     const int64_t slow = split_axes(layout, by_row ? 1 : kWalkedAxes, &plan);
     int64_t x = ceil_div<int64_t>(plan.count, vectors ? kPointwiseThreads : kTileThreads * kernels.group);
     if (plan.staged != 0) x = int64_t{plan.count} * plan.row_tiles.divisor() * plan.column_tiles.divisor();

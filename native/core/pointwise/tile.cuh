@@ -1,15 +1,16 @@
-// Shared memory of the strided kernels' tiles.
+// Shared-memory layout of the strided kernels' tiles.
 #pragma once
 
 #include "core/pointwise/pointwise.h"
 
 namespace bk {
 
-// Tiles consist of squares of kTile rows and columns.
+// A tile consists of squares of kTile x kTile elements.
 constexpr int kTile = 32;
 
-// A tile's columns lie one after another in shared memory, an odd number of 32-bit words apart against bank conflicts; it has
-// 2 * 2 squares for operands of 16 bits or fewer, and where 8 blocks with those of all inputs fit a multiprocessor, else 1.
+// Tiles are column-major in shared memory with a pitch of an odd number of 32-bit words, which avoids bank conflicts. A
+// tile has 2 x 2 squares if all inputs' tiles fit 48 KiB (16-bit or narrower) or 27 KiB (eight blocks per SM), else
+// one.
 template <class In>
 struct TileOf;
 template <class... T>
@@ -26,14 +27,14 @@ struct TileOf<Inputs<T...>> {
 };
 
 template <class Operands>
-constexpr bool kAreHalves = false;
+constexpr bool kAre16Bit = false;
 template <class... T>
-constexpr bool kAreHalves<Outputs<T...>> = ((sizeof(T) == 2) && ...);
+constexpr bool kAre16Bit<Outputs<T...>> = ((sizeof(T) == 2) && ...);
 template <class... T>
-constexpr bool kAreHalves<Inputs<T...>> = ((sizeof(T) == 2) && ...);
+constexpr bool kAre16Bit<Inputs<T...>> = ((sizeof(T) == 2) && ...);
 
-// Whether tiles can be accessed by pairs of 16-bit neighbours.
+// Whether tiles can be accessed by pairs of 16-bit elements.
 template <class Out, class In>
-constexpr bool kByPairs = kAreHalves<Out> && kAreHalves<In> && TileOf<In>::side % 2 == 0;
+constexpr bool kByPairs = kAre16Bit<Out> && kAre16Bit<In> && TileOf<In>::side % 2 == 0;
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-// Squares of as many vectors as a vector has elements stay in registers.
+// Block transposition by vector shuffles: a square of as many vectors as a vector has lanes stays in registers.
 #include "core/pointwise/transpose_cpu.h"
 
 #include <algorithm>
@@ -22,18 +22,18 @@ struct Block {
 template <class Bits, int kSide>
 struct Square {
     typedef Bits Vector __attribute__((vector_size(kSide * sizeof(Bits))));
-    Vector line[kSide];
+    Vector row_vector[kSide];
 
     BK_HD void load(const Bits* from, int64_t step) {
-        for (int i = 0; i < kSide; ++i) memcpy(&line[i], from + i * step, sizeof(Vector));
+        for (int i = 0; i < kSide; ++i) memcpy(&row_vector[i], from + i * step, sizeof(Vector));
     }
     BK_HD void store(Bits* to, int64_t step) const {
-        for (int i = 0; i < kSide; ++i) memcpy(to + i * step, &line[i], sizeof(Vector));
+        for (int i = 0; i < kSide; ++i) memcpy(to + i * step, &row_vector[i], sizeof(Vector));
     }
 
-    // Elements of `a` and `b` in turns: those from number `first` of each on.
+    // Interleaves the lanes of `a` and `b` from `first` on.
     template <int first, int... I>
-    static BK_HD Vector in_turns(const Vector& a, const Vector& b, std::integer_sequence<int, I...>) {
+    static BK_HD Vector interleave(const Vector& a, const Vector& b, std::integer_sequence<int, I...>) {
 #if defined(__clang__)
         return __builtin_shufflevector(a, b, (first + I / 2 + I % 2 * kSide)...);
 #else
@@ -42,15 +42,15 @@ struct Square {
 #endif
     }
 
-    // Each step moves a bit of the number of the line to that of the place in it.
+    // Each step exchanges one bit of the row index for one of the column index.
     template <int kSteps = kSide>
     BK_HD void transpose() {
         if constexpr (kSteps > 1) {
             constexpr std::make_integer_sequence<int, kSide> all{};
             Square next;
             for (int i = 0; i < kSide / 2; ++i) {
-                next.line[2 * i] = in_turns<0>(line[i], line[i + kSide / 2], all);
-                next.line[2 * i + 1] = in_turns<kSide / 2>(line[i], line[i + kSide / 2], all);
+                next.row_vector[2 * i] = interleave<0>(row_vector[i], row_vector[i + kSide / 2], all);
+                next.row_vector[2 * i + 1] = interleave<kSide / 2>(row_vector[i], row_vector[i + kSide / 2], all);
             }
             *this = next;
             transpose<kSteps / 2>();
@@ -64,7 +64,7 @@ BK_HD void transpose_elements(const Block<Bits>& b) {
         for (int64_t c = 0; c < b.columns; ++c) b.to[r * b.to_step + c] = b.from[c * b.from_step + r];
 }
 
-// The last squares of a line lie over those before them, whose elements they write once more.
+// The last squares of a row or column overlap those before them and rewrite the same elements.
 template <int kBytes, class Bits>
 void transpose_block(const Block<Bits>& b) {
     constexpr int kSide = std::min<int>(16, kBytes / static_cast<int>(sizeof(Bits)));
@@ -75,7 +75,8 @@ void transpose_block(const Block<Bits>& b) {
                 const int64_t r = std::min(row, b.rows - kSide), c = std::min(column, b.columns - kSide);
                 Square<Bits, kSide> square;
                 square.load(b.from + c * b.from_step + r, b.from_step);
-                // Lines of the next square; hardware does not look ahead beyond a page, and more may have one place in a cache.
+                // Prefetches the next square: hardware prefetchers stop at page ends, and large pitches map rows to the
+                // same cache set.
                 for (int i = 0; i < kSide; ++i) __builtin_prefetch(b.from + (c + kSide + i) * b.from_step + r);
                 square.transpose();
                 square.store(b.to + r * b.to_step + c, b.to_step);

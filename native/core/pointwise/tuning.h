@@ -1,12 +1,12 @@
-// What a functor's GPU kernels want in place of the usual numbers (core/pointwise/pointwise_cuda.cuh), with 0 for the usual
-// one. The tune.h of a family specialises it for the functors that were measured to be faster so.
+// Per-functor overrides of the pointwise kernels' defaults (core/pointwise/pointwise_cuda.cuh); 0 keeps the default.
+// The tune.h of a family specialises kTuning for functors that measured faster with other values.
 #pragma once
 
 namespace bk {
 
 struct Tuning {
-    int vectors = 0;    // that a thread of the dense kernel takes
-    int registers = 0;  // that a thread may use
+    int vectors = 0;    // per thread of the dense kernel
+    int registers = 0;  // per thread, at most
 };
 
 template <class Fn>

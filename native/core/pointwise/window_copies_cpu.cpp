@@ -6,7 +6,7 @@ Status copy_windows(const Launch& launch, const WindowCopy& copy, int bytes, con
     return copy_windows_by_axes(launch, copy, bytes, x, y);
 }
 
-Status join_windows(const Launch&, const WindowCopy&, int, const void*, void*, bool* is_done) {
+Status windows_to_image(const Launch&, const WindowCopy&, int, const void*, void*, bool* is_done) {
     *is_done = false;
     return Status::kOk;
 }

@@ -1,5 +1,5 @@
-// Philox 4x32-10, a generator that is a function of a counter and a key (Salmon, Moraes, Dror and Shaw 2011): any number of a
-// stream is found without those before it, and is the same on every target.
+// Philox 4x32-10, a counter-based generator (Salmon, Moraes, Dror and Shaw 2011): any number of a stream is computed
+// without those before it and is the same on every target.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ BK_HD uint32_t high_of_product(uint32_t a, uint32_t b) {
 
 }  // namespace philox
 
-// The block of a 128-bit counter, `low` being its first two words.
+// The block of a 128-bit counter whose first two words are `low`.
 BK_HD PhiloxBlock philox_block(uint64_t key, uint64_t low, uint64_t high) {
     using namespace philox;
     uint32_t c[4] = {static_cast<uint32_t>(low), static_cast<uint32_t>(low >> 32), static_cast<uint32_t>(high),
@@ -45,8 +45,7 @@ BK_HD PhiloxBlock philox_block(uint64_t key, uint64_t low, uint64_t high) {
     return {{c[0], c[1], c[2], c[3]}};
 }
 
-// Uniform in (0, 1), of a number's words. f32: (word + 1/2) / 2^32, as f32 rounds it, and at most 1 - 2^-24; f64: the midpoints
-// of 2^52 intervals.
+// Uniform in (0, 1). f32: (word + 1/2) / 2^32 rounded to f32, at most 1 - 2^-24; f64: midpoints of 2^52 intervals.
 template <class C>
 struct UniformOf;
 
@@ -68,13 +67,13 @@ struct UniformOf<double> {
     }
 };
 
-// Number i of the stream of a seed: kNumbers of them are a block, whose counter is i / kNumbers.
+// Number i of a seed's stream; a Philox block holds kNumbers of them, at counter i / kNumbers.
 template <class C>
 struct RandomStream {
     static constexpr int kWords = UniformOf<C>::kWords, kNumbers = 4 / kWords;
     uint64_t seed, offset;
 
-    // The words of `Count` numbers from number `offset + i` on, a multiple of kNumbers.
+    // Words of `Count` numbers from index `offset + i` on, a multiple of kNumbers.
     template <int Count>
     BK_HD void block_words(uint64_t i, uint32_t* words) const {
         constexpr int kBlocks = Count / kNumbers;
@@ -84,15 +83,15 @@ struct RandomStream {
             for (int k = 0; k < 4; ++k) words[4 * b + k] = block.word[k];
         }
     }
-    // The words of one number.
+    // Words of one number.
     BK_HD void words(uint64_t i, uint32_t* words) const {
         const uint64_t number = offset + i;
         const PhiloxBlock block = philox_block(seed, number / kNumbers, 0);
-        const unsigned place = static_cast<unsigned>(number % kNumbers) * kWords;
+        const unsigned lane = static_cast<unsigned>(number % kNumbers) * kWords;
         for (int w = 0; w < kWords; ++w) {
-            uint32_t found = block.word[w];
-            for (int k = kWords; k < 4; k += kWords) found = place == static_cast<unsigned>(k) ? block.word[k + w] : found;
-            words[w] = found;
+            uint32_t selected = block.word[w];
+            for (int k = kWords; k < 4; k += kWords) selected = lane == static_cast<unsigned>(k) ? block.word[k + w] : selected;
+            words[w] = selected;
         }
     }
 };

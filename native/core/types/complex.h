@@ -1,4 +1,4 @@
-// Complex numbers, real part first, of two f32 and of two f64: as what is moved, by their bytes.
+// Complex numbers of two f32 (c32) or two f64 (c64), real part first; kernels only move their bytes.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct alignas(16) c64 {
     uint64_t half[2];
 };
 
-// Elements of 16 bytes that are accessed at once.
+// A 16-byte element accessed as a whole.
 struct alignas(16) Word16 {
     uint64_t half[2];
 };
@@ -35,7 +35,7 @@ BK_HD bool has_bit(const Bits& x, const Bits& mask) {
         return ((x.half[0] & mask.half[0]) | (x.half[1] & mask.half[1])) != 0;
 }
 
-// Of kernels that take rows of any length an element of 16 bytes is two words of 8, so that it needs none of its own.
+// Kernels for rows of any length treat a 16-byte element as two 8-byte words, which saves an instantiation.
 template <class T>
 using word_t = typename BitsOfSize<(sizeof(T) < 8 ? sizeof(T) : 8)>::type;
 template <class T>

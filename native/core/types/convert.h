@@ -1,8 +1,8 @@
 // Conversions between any two element types.
 //
-// Floats are rounded once: what is too long for f32 on its way to a shorter type is rounded to odd there, which keeps what
-// the last rounding needs to know (Boldo and Melquiond 2008). Floats to integers truncate and saturate, NaN gives 0.
-// On the CPU all of it is free of branches and of the conversions that vectors lack.
+// Floats are rounded once: on the way to a narrower type, values too long for f32 are rounded to odd there, so that the
+// second rounding is exact (Boldo and Melquiond 2008). Float to integer truncates and saturates, NaN gives 0. The CPU
+// code has no branches and no conversions that lack vector instructions.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ BK_HD double to_double(int64_t x) {
 #endif
 }
 
-// x with its last `kBits` bits folded into the one above them, if |x| >= 2^kFrom: rounded to odd.
+// Rounds to odd: ORs the last `kBits` bits into the bit above them if |x| >= 2^kFrom.
 template <int kBits, int kFrom, class Int>
 BK_HD Int fold_low_bits(Int x) {
     using Bits = std::make_unsigned_t<Int>;
@@ -72,7 +72,7 @@ BK_HD float to_float_odd(double x) {
     return bit_cast<float>((bit_cast<uint32_t>(nearest) - above) | inexact);
 }
 
-// x in f32, rounded to odd: a further rounding to 22 bits or fewer gives what one rounding of x would.
+// x in f32 rounded to odd: rounding it to 22 bits or fewer equals one rounding of x.
 template <class C>
 BK_HD float to_float_odd(C x) {
     if constexpr (kIsFp8<C>)
@@ -112,7 +112,7 @@ BK_HD C to_real(X x) {
 
 // --- floats to integers ---
 
-// Of x in [0, 2^32).
+// For x in [0, 2^32).
 template <class C>
 BK_HD uint32_t truncate_to_u32(C x) {
 #if BK_ON_GPU
@@ -164,7 +164,7 @@ BK_HD U to_integer(C x) {
     }
 }
 
-// x, as `widen` gives it, in the form that `narrow<U>` takes.
+// Converts x, a result of `widen`, to the argument of `narrow<U>`.
 template <class U, class X>
 BK_HD auto convert(X x) {
     if constexpr (std::is_same_v<U, boolean>) {

@@ -1,4 +1,4 @@
-// Storage types and their conversions. `widen` gives the type in which arithmetic is done, `narrow` rounds to nearest even.
+// Storage types and their conversions: `widen` to the compute type, `narrow` back with round to nearest even.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct bf16 {
     uint16_t bits;
 };
 
-// A byte: 0 is false, every other value true; results are 0 or 1.
+// One byte: 0 is false, any other value true; results are 0 or 1.
 struct boolean {
     uint8_t bits;
 };
@@ -31,7 +31,7 @@ struct e5m2 {
     uint8_t bits;
 };
 
-// Two 4-bit integers, the first in the low half: two's complement, and unsigned.
+// Two 4-bit integers, the first in the low half: two's complement (s4x2) or unsigned (u4x2).
 struct s4x2 {
     uint8_t bits;
 };
@@ -40,7 +40,7 @@ struct u4x2 {
     uint8_t bits;
 };
 
-// Eight bits, the first the lowest.
+// Eight bits, the first in the lowest.
 struct b1x8 {
     uint8_t bits;
 };
@@ -62,11 +62,11 @@ struct ComputeType<boolean> {
     using type = bool;
 };
 
-// f32 for the 16-bit floats, bool for boolean, T itself for the rest.
+// f32 for 16-bit floats, bool for boolean, otherwise T.
 template <class T>
 using compute_t = typename ComputeType<T>::type;
 
-// Unsigned integer of the size of T, for operations that move elements without looking at them.
+// Unsigned integer of the size of T, for ops that only move elements.
 template <int Bytes>
 struct BitsOfSize;
 template <>
@@ -109,7 +109,7 @@ BK_HD float widen(f16 x) {
 #if BK_ON_GPU
     return __half2float(__ushort_as_half(x.bits));
 #else
-    // Exponent and mantissa moved into place, then rescaled by 2^112, which is exact for subnormals too.
+    // Shifts exponent and mantissa, then rescales by 2^112, which is exact for subnormals too.
     const uint32_t shifted = static_cast<uint32_t>(x.bits & 0x7fff) << 13;
     const uint32_t scaled = bit_cast<uint32_t>(bit_cast<float>(shifted) * 0x1p112f);
     const uint32_t special = (x.bits & 0x7c00) == 0x7c00 ? 0x7f800000u : 0u;

@@ -1,4 +1,4 @@
-// The 8-bit floats to and from f32. Widening is exact; narrowing rounds to nearest even and saturates, infinities too, and
+// 8-bit floats to and from f32. Widening is exact; narrowing rounds to nearest even and saturates, infinities included;
 // NaN becomes 0x7f.
 #pragma once
 
@@ -23,7 +23,7 @@ BK_HD float fp8_to_float(e4m3 x) {
     asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"(static_cast<uint16_t>(x.bits)));
     return widen(f16{static_cast<uint16_t>(halves)});
 #else
-    // Exponent and mantissa moved into place, then rescaled by 2^120, which is exact for subnormals too.
+    // Shifts exponent and mantissa, then rescales by 2^120, which is exact for subnormals too.
     const uint32_t magnitude = x.bits & 0x7fu;
     const uint32_t scaled = bit_cast<uint32_t>(bit_cast<float>(magnitude << 20) * 0x1p120f);
     const uint32_t value = magnitude == 0x7f ? 0x7fc00000u : scaled;
@@ -31,13 +31,13 @@ BK_HD float fp8_to_float(e4m3 x) {
 #endif
 }
 
-// An f32 rounded to `kMantissa` bits behind the point and exponents from 1 - kBias on; magnitudes end at `kLargest`.
+// Rounds f32 to a `kMantissa`-bit mantissa with exponent bias kBias; magnitudes saturate at `kLargest`.
 template <int kMantissa, int kBias, uint32_t kLargest>
 BK_HD uint8_t fp8_bits(float x) {
     constexpr int shift = 23 - kMantissa;
     constexpr uint32_t rebias = static_cast<uint32_t>(127 - kBias) << 23;
     constexpr uint32_t least_normal = rebias + 0x800000u;
-    // Added to a subnormal, this leaves its last place in the last place of the sum, which rounds.
+    // Added to a subnormal, this aligns its last mantissa bit with that of the sum, so that the addition rounds.
     constexpr uint32_t magic = static_cast<uint32_t>(127 + 24 - kBias - kMantissa) << 23;
     const uint32_t sign = (bit_cast<uint32_t>(x) >> 24) & 0x80u;
     const uint32_t u = bit_cast<uint32_t>(x) & 0x7fffffffu;

@@ -1,4 +1,4 @@
-// Elements that share bytes: 4-bit integers, two to a byte, and bits.
+// Sub-byte elements: two 4-bit integers or eight bits a byte.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// Elements to a byte of E.
+// Elements per byte of E.
 template <class E>
 constexpr int kInByte = 1;
 template <>
@@ -21,7 +21,7 @@ constexpr int kInByte<u4x2> = 2;
 template <>
 constexpr int kInByte<b1x8> = 8;
 
-// Two's complement, or unsigned.
+// int8_t for two's complement, else uint8_t.
 template <class P>
 using nibble_t = std::conditional_t<std::is_same_v<P, s4x2>, int8_t, uint8_t>;
 
@@ -38,7 +38,7 @@ BK_HD nibble_t<P> high_nibble(P x) {
     return low_nibble(P{static_cast<uint8_t>(x.bits >> 4)});
 }
 
-// x bounded by the range of P's elements: floats rounded to nearest even, NaN as 0.
+// Clamps x to the range of P's elements: floats round to nearest even, NaN gives 0.
 template <class P, class X>
 BK_HD uint32_t to_nibble(X x) {
     constexpr int lowest = std::is_same_v<P, s4x2> ? -8 : 0, highest = lowest + 15;
@@ -50,7 +50,7 @@ BK_HD uint32_t to_nibble(X x) {
         const X raised = std::is_signed_v<X> && x < X(lowest) ? X(lowest) : x;
         return static_cast<uint32_t>(raised > X(highest) ? X(highest) : raised) & 15u;
     } else {
-        // The sum's last place is 1, so it rounds to an integer, whose bits are its last ones.
+        // At this magnitude the last mantissa bit is 1, so the sum rounds to an integer, in its low bits.
         constexpr X magic = sizeof(X) == 8 ? X(0x1.8p52) : X(0x1.8p23);
         const X number = math::select(math::isnan(x), X(0), x);
         const X bounded = math::min(math::max(number, X(lowest)), X(highest));

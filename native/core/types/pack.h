@@ -1,4 +1,4 @@
-// A heterogeneous tuple that device code can use. std::tuple cannot be indexed there without a compiler extension.
+// A tuple for device code. std::tuple cannot be indexed there without a compiler extension.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ struct alignas(sizeof(T) * N) Vec {
     T lane[N];
 };
 
-// Elements of T in the widest access of every GPU we build for.
+// Widest access that every supported GPU has, in bytes and in elements of T.
 constexpr int kVectorBytes = 16;
 template <class T>
 constexpr int kVectorLanes = kVectorBytes / static_cast<int>(sizeof(T));
@@ -32,7 +32,7 @@ BK_HD void store(T* pointer, const Vec<T, N>& value) {
     *reinterpret_cast<Vec<T, N>*>(pointer) = value;
 }
 
-// widen() of an element. On a GPU two of bf16 come from a word by an instruction each.
+// widen() of one lane. On a GPU bf16 lanes are extracted from their 32-bit word, one instruction each.
 template <class T, int N>
 BK_HD auto widen_lane(const Vec<T, N>& cell, int lane) {
 #if BK_ON_GPU
@@ -69,7 +69,7 @@ struct WordOf<1> {
     using type = unsigned char;
 };
 
-// load() where `there`, else zeros: in words, which a predicate loads into registers that hold 0.
+// load() if `there`, else zeros; by words, which predicated loads place in zeroed registers.
 template <int N, class T>
 BK_DEVICE Vec<T, N> load_if(bool there, const T* pointer) {
     constexpr int kBytes = sizeof(Vec<T, N>), kWord = kBytes < kVectorBytes ? kBytes : kVectorBytes;
@@ -84,7 +84,7 @@ BK_DEVICE Vec<T, N> load_if(bool there, const T* pointer) {
     return bit_cast<Vec<T, N>>(words);
 }
 
-// Data that is touched once: first to leave the caches (ld.global.cs, st.global.cs).
+// Streaming accesses, evicted first from the caches (ld.global.cs, st.global.cs).
 template <int N, class T>
 BK_DEVICE Vec<T, N> load_once(const T* pointer) {
     using Word = typename WordOf<sizeof(Vec<T, N>)>::type;

@@ -1,4 +1,4 @@
-// Stands in for native/core/async_copy.cuh: copies that arrive as late as they may.
+// Replaces native/core/async_copy.cuh: asynchronous copies that complete as late as the waits allow.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// What copies may read, where a test says.
+// Memory that copies may read, if a test restricts it.
 struct Readable {
     const char *low, *high;
 };
@@ -22,7 +22,7 @@ struct Copy {
     const void* from;
     int bytes, all;
 };
-// Copies that a thread has under way; another block's are forgotten.
+// Outstanding copies of a thread; those of an earlier block are dropped.
 struct OwnCopies {
     unsigned block = 0;
     std::vector<Copy> open;
@@ -30,7 +30,7 @@ struct OwnCopies {
 };
 
 inline OwnCopies& own_copies() {
-    static OwnCopies of[fibers::kMostThreads];
+    static OwnCopies of[fibers::kMaxThreads];
     OwnCopies& own = of[fibers::current];
     if (own.block != fibers::blocks_run) own = OwnCopies{};
     own.block = fibers::blocks_run;
@@ -69,7 +69,7 @@ inline void end_copy_group() {
     own_copies().open.clear();
 }
 
-// As late as may be, so that a kernel that waits for too few finds what was there before.
+// Completes copies only here, so that a kernel that waits for too few reads stale data.
 template <int kPending>
 void wait_for_copies() {
     auto& groups = own_copies().groups;

@@ -1,5 +1,5 @@
-// The device as functions of C, to which the Python modules in ../device give CUDA's names. Stream 1 is the legacy default
-// one, 2 each thread's own.
+// C interface of the fiber device, to which the Python modules in ../device give CUDA's names. Stream 1 is the legacy
+// default stream, 2 the per-thread one.
 #include "core/device.h"
 
 #include <cstring>

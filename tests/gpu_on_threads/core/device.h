@@ -1,5 +1,5 @@
-// A device for the kernels on fibers: memory that the host cannot read, streams whose work waits until somebody waits for it,
-// graphs. Without memory of its own (programs that test one skeleton) work is done at once.
+// A device for kernels on fibers: memory that the host cannot read, streams that run only when waited for, graphs.
+// Without device memory (programs that test one skeleton) work runs at once.
 #pragma once
 
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ using Graph = std::vector<Task>;
 
 enum Error { kOk = 0, kInvalidHandle = 400, kNotReady = 600, kNotInCapture = 900 };
 
-// Open to the host while a task runs, so that host code that looks into the device's memory ends the program where it does.
+// Accessible only while a task runs, so that host code that dereferences device memory crashes there.
 struct Memory {
     char* begin = nullptr;
     size_t bytes = 0;
@@ -45,14 +45,14 @@ inline Memory memory;
 
 struct Step {
     Task task;
-    const volatile uint32_t* word = nullptr;  // the step is behind it as soon as it has this value
+    const volatile uint32_t* word = nullptr;  // the stream waits until the word has this value
     uint32_t value = 0;
 };
 
 struct Stream {
-    bool is_blocking;    // waits for the legacy stream, and that for it
-    std::mutex access;   // to the steps
-    std::mutex running;  // one thread does them
+    bool is_blocking;    // synchronises with the legacy stream
+    std::mutex access;   // protects steps
+    std::mutex running;  // held by the thread that runs steps
     std::deque<Step> steps;
     std::unique_ptr<Graph> capture;
 };
@@ -91,7 +91,7 @@ inline Step* first_step(Stream& stream) {
     return stream.steps.empty() ? nullptr : &stream.steps.front();
 }
 
-// All that a stream has to do, waiting where it waits; or what it can do without.
+// Runs all steps of a stream, waiting where it waits; without `waits`, stops there and returns false.
 inline bool finish(Stream& stream, bool waits = true) {
     std::unique_lock<std::mutex> alone(stream.running, std::defer_lock);
     if (waits)
@@ -118,7 +118,7 @@ inline void finish_all(bool blocking_alone) {
     for (const auto& stream : all) finish(*stream);
 }
 
-// What a stream has to await before it may take more: the legacy stream all that block, and they it.
+// Appends a step. The legacy stream first finishes all blocking streams, and those finish it.
 inline Error enqueue(uintptr_t handle, Step step) {
     const std::shared_ptr<Stream> stream = find(handle);
     if (stream == nullptr) return kInvalidHandle;
@@ -135,7 +135,7 @@ inline Error enqueue(uintptr_t handle, Step step) {
     return kOk;
 }
 
-// Work in the order of `stream` (NULL is the thread's own), at once where there is no device's memory.
+// Runs a task in stream order (NULL: the per-thread stream), or at once without device memory.
 inline Error submit(void* stream, Task task) {
     if (memory.bytes == 0) {
         task();

@@ -1,5 +1,5 @@
-// Threads of a GPU's block as fibers of one thread of the CPU: each runs until it waits for others, so that results do not
-// depend on luck, and a barrier that some never reach ends the program instead of hanging it.
+// Threads of a GPU block as fibers of one CPU thread. A fiber runs until it waits, so that results are reproducible,
+// and a barrier that some threads never reach aborts the program instead of hanging it.
 #pragma once
 
 #include <sys/mman.h>
@@ -13,20 +13,20 @@
 
 namespace fibers {
 
-constexpr unsigned kMostThreads = 1024;
+constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kWarp = 32;
 constexpr size_t kStackBytes = size_t{1} << 18;
-constexpr size_t kMostShared = size_t{99} << 10;  // bytes of a launch, what a block may have on every chip
+constexpr size_t kMaxShared = size_t{99} << 10;  // dynamic shared memory that every chip allows a block, in bytes
 
 enum class State { kReady, kAtBlock, kAtWarp, kDone };
 
-// Where a fiber, or the scheduler, goes on.
+// Saved state of a fiber or of the scheduler.
 #if defined(__x86_64__)
 struct Context {
     void* stack;
 };
 
-// swapcontext asks the system about signals, which takes longer than most of what runs between two switches.
+// swapcontext makes a system call for signals, which costs more than most of what runs between switches.
 __attribute__((noinline)) inline void switch_to(Context* from, Context* to) {
     void **save = &from->stack, *stack = to->stack;
     asm volatile(
@@ -41,7 +41,7 @@ __attribute__((noinline)) inline void switch_to(Context* from, Context* to) {
 
 inline void prepare(Context* context, char* stack, void (*entry)()) {
     void** const top = reinterpret_cast<void**>(stack + kStackBytes) - 1;
-    top[0] = nullptr;  // where a function's return address lies, so that the stack is aligned as after a call
+    top[0] = nullptr;  // return address slot: the stack is then aligned as after a call
     top[-1] = reinterpret_cast<void*>(entry);
     context->stack = top - 1;
 }
@@ -61,17 +61,17 @@ inline void prepare(Context* context, char* stack, void (*entry)()) {
 
 struct Fiber {
     Context context;
-    bool is_begun;
+    bool has_started;
     State state;
-    unsigned mask;  // of the lanes that it waits for
-    uint32_t word;  // what it has for them
+    unsigned mask;  // lanes that it waits for
+    uint32_t word;  // word that it exchanges with them
 };
 
-inline Fiber fiber[kMostThreads];
-inline uint32_t heard[kMostThreads];  // words of the last exchange of each thread's warp
+inline Fiber fiber[kMaxThreads];
+inline uint32_t exchanged[kMaxThreads];  // words of the last exchange, by thread
 inline Context scheduler;
 inline unsigned current, threads, alive, at_block, blocks_run;
-inline unsigned cluster;  // blocks of one
+inline unsigned cluster;  // blocks per cluster
 inline void (*body)(void*);
 inline void* body_argument;
 inline void (*on_switch)(unsigned thread);
@@ -82,19 +82,19 @@ inline std::mutex one_launch;
     abort();
 }
 
-inline void leave() { switch_to(&fiber[current].context, &scheduler); }
+inline void yield_to_scheduler() { switch_to(&fiber[current].context, &scheduler); }
 
 inline void begin() {
     for (;;) {
         body(body_argument);
         fiber[current].state = State::kDone;
-        leave();
+        yield_to_scheduler();
     }
 }
 
 inline char* stacks() {
     static char* const memory = [] {
-        void* const p = mmap(nullptr, kStackBytes * kMostThreads, PROT_READ | PROT_WRITE,
+        void* const p = mmap(nullptr, kStackBytes * kMaxThreads, PROT_READ | PROT_WRITE,
                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         return p == MAP_FAILED ? nullptr : static_cast<char*>(p);
     }();
@@ -106,12 +106,12 @@ inline void resume(unsigned t) {
     current = t;
     on_switch(t);
     Fiber& f = fiber[t];
-    if (!f.is_begun) prepare(&f.context, stacks() + t * kStackBytes, begin);
-    f.is_begun = true;
+    if (!f.has_started) prepare(&f.context, stacks() + t * kStackBytes, begin);
+    f.has_started = true;
     switch_to(&scheduler, &f.context);
 }
 
-// Lanes of `mask` that are alive have all come, with the same mask: they go on.
+// Releases the lanes of `mask` if all that are alive have arrived with the same mask.
 inline bool release_warp(unsigned warp, unsigned mask) {
     const unsigned first = warp * kWarp;
     for (unsigned lane = 0; lane < kWarp && first + lane < threads; ++lane) {
@@ -122,35 +122,35 @@ inline bool release_warp(unsigned warp, unsigned mask) {
     for (unsigned lane = 0; lane < kWarp && first + lane < threads; ++lane) {
         Fiber& f = fiber[first + lane];
         if (!(mask >> lane & 1) || f.state == State::kDone) continue;
-        heard[first + lane] = f.word;
+        exchanged[first + lane] = f.word;
         f.state = State::kReady;
     }
     return true;
 }
 
-// After it, heard[] of the lanes in `mask` is what each of them gave here.
-inline void meet_warp(unsigned mask, uint32_t word) {
+// Exchanges words: afterwards exchanged[] holds the word of each lane in `mask`.
+inline void sync_warp(unsigned mask, uint32_t word) {
     Fiber& f = fiber[current];
     if (!(mask >> (current % kWarp) & 1)) die("a lane is not in its own mask");
     f.state = State::kAtWarp;
     f.mask = mask;
     f.word = word;
-    if (!release_warp(current / kWarp, mask)) leave();
+    if (!release_warp(current / kWarp, mask)) yield_to_scheduler();
 }
 
-inline void meet_block() {
+inline void sync_block() {
     fiber[current].state = State::kAtBlock;
     ++at_block;
-    leave();
+    yield_to_scheduler();
 }
 
-// One block: warps in turn, of each all lanes until none can go on.
+// Runs one block: warp after warp, each until none of its lanes can go on.
 inline void run_block(bool reversed) {
     for (unsigned t = 0; t < threads; ++t) fiber[t].state = State::kReady;
     alive = threads, at_block = 0, ++blocks_run;
     const unsigned warps = (threads + kWarp - 1) / kWarp;
     while (alive > 0) {
-        bool moved = false;
+        bool progressed = false;
         for (unsigned w = 0; w < warps; ++w) {
             const unsigned first = (reversed ? warps - 1 - w : w) * kWarp;
             const unsigned lanes = threads - first < kWarp ? threads - first : kWarp;
@@ -160,7 +160,7 @@ inline void run_block(bool reversed) {
                     const unsigned t = first + (reversed ? lanes - 1 - l : l);
                     if (fiber[t].state != State::kReady) continue;
                     resume(t);
-                    again = moved = true;
+                    again = progressed = true;
                     if (fiber[t].state == State::kDone) {
                         --alive;
                         for (unsigned k = 0; k < lanes; ++k)
@@ -173,7 +173,7 @@ inline void run_block(bool reversed) {
             at_block = 0;
             for (unsigned t = 0; t < threads; ++t)
                 if (fiber[t].state == State::kAtBlock) fiber[t].state = State::kReady;
-        } else if (!moved) {
+        } else if (!progressed) {
             die("waits for threads that wait for something else");
         }
     }

@@ -1,5 +1,5 @@
-// What of the CUDA library is no template, for the library whose kernels run on fibers: copies as they are, and stand-ins for
-// what NVIDIA's own code does.
+// Non-template parts of the CUDA library for kernels on fibers: copies as they are, and replacements for NVIDIA's own
+// code.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -12,14 +12,14 @@
 #include "core/vendor/vendor_cpu.cpp"
 #include "gemm/cublaslt.h"
 
-// Newton's steps from Winitzki's approximation, by erfc where 1 - |x| is exact.
+// Newton's method from Winitzki's approximation, on erfc where 1 - |x| is exact.
 double erfinv(double x) {
-    const double left = 1 - std::fabs(x);
-    if (!(left > 0) || x == 0) return left == 0 ? std::copysign(INFINITY, x) : left < 0 ? NAN : x;
+    const double complement = 1 - std::fabs(x);
+    if (!(complement > 0) || x == 0) return complement == 0 ? std::copysign(INFINITY, x) : complement < 0 ? NAN : x;
     const double a = 0.147, log = std::log1p(-x * x), t = 2 / (M_PI * a) + log / 2;
     double y = std::sqrt(std::sqrt(t * t - log / a) - t);
     for (int step = 0; step < 6; ++step) {
-        const double miss = left < 0.5 ? left - std::erfc(y) : std::erf(y) - std::fabs(x);
+        const double miss = complement < 0.5 ? complement - std::erfc(y) : std::erf(y) - std::fabs(x);
         y -= miss * std::sqrt(M_PI) / 2 * std::exp(y * y);
     }
     return std::copysign(y, x);

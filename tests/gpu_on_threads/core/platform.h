@@ -1,4 +1,4 @@
-// Stands in for native/core/platform.h: CUDA kernels as functions that fibers run, a block after another.
+// Replaces native/core/platform.h: CUDA kernels as functions that fibers run, block after block.
 #pragma once
 
 #include <cmath>
@@ -24,14 +24,14 @@
 #define __shared__ static
 #define __launch_bounds__(...)
 #define __grid_constant__
-// Blocks take turns, so that there are clusters of them only where a program asks for these, whose kernels then run twice: in
-// the second round a block is told what the others said in the first.
+// Blocks run one after another, so clusters exist only in programs that define BK_FIBER_CLUSTERS. Their kernels run
+// twice: the second run reads what the other blocks published in the first.
 #if defined(BK_FIBER_CLUSTERS)
 #define __CUDA_ARCH_LIST__ 900
 #else
 #define __CUDA_ARCH_LIST__ 800
 #endif
-#define BK_LAUNCH_SHARED(type, name) static type name[fibers::kMostShared / sizeof(type)]
+#define BK_LAUNCH_SHARED(type, name) static type name[fibers::kMaxShared / sizeof(type)]
 
 struct uint2 {
     unsigned int x, y;
@@ -50,12 +50,12 @@ struct dim3 {
 inline uint3 threadIdx, blockIdx;
 inline dim3 gridDim, blockDim;
 
-inline void __syncthreads() { fibers::meet_block(); }
-inline void __syncwarp(unsigned mask = ~0u) { fibers::meet_warp(mask, 0); }
+inline void __syncthreads() { fibers::sync_block(); }
+inline void __syncwarp(unsigned mask = ~0u) { fibers::sync_warp(mask, 0); }
 inline void __threadfence() {}
 
-// What `word` of a lane is for the calling one.
-inline uint32_t heard_of(int lane) { return fibers::heard[fibers::current / 32 * 32 + static_cast<unsigned>(lane)]; }
+// Word that `lane` of the calling warp exchanged last.
+inline uint32_t lane_word(int lane) { return fibers::exchanged[fibers::current / 32 * 32 + static_cast<unsigned>(lane)]; }
 inline int own_lane() { return static_cast<int>(fibers::current % 32); }
 
 template <class T>
@@ -64,9 +64,9 @@ T from_lane(unsigned mask, const T& mine, int lane) {
     uint32_t word[kWords] = {};
     memcpy(word, &mine, sizeof(T));
     for (uint32_t& w : word) {
-        fibers::meet_warp(mask, w);
+        fibers::sync_warp(mask, w);
         if (!(mask >> lane & 1)) fibers::die("reads a lane that is not in the mask");
-        w = heard_of(lane);
+        w = lane_word(lane);
     }
     T other;
     memcpy(&other, word, sizeof(T));
@@ -93,10 +93,10 @@ T __shfl_xor_sync(unsigned mask, T mine, int distance) {
 }
 
 inline unsigned __ballot_sync(unsigned mask, int mine) {
-    fibers::meet_warp(mask, mine != 0);
+    fibers::sync_warp(mask, mine != 0);
     unsigned set = 0;
     for (int lane = 0; lane < 32; ++lane)
-        if (mask >> lane & 1 && fibers::current / 32 * 32 + lane < fibers::threads && heard_of(lane)) set |= 1u << lane;
+        if (mask >> lane & 1 && fibers::current / 32 * 32 + lane < fibers::threads && lane_word(lane)) set |= 1u << lane;
     return set;
 }
 inline int __any_sync(unsigned mask, int mine) { return __ballot_sync(mask, mine) != 0; }
@@ -107,9 +107,9 @@ unsigned __match_any_sync(unsigned mask, T mine) {
     for (size_t i = 0; i < sizeof(T); i += 4) {
         uint32_t word = 0;
         memcpy(&word, reinterpret_cast<const char*>(&mine) + i, sizeof(T) < 4 ? sizeof(T) : 4);
-        fibers::meet_warp(mask, word);
+        fibers::sync_warp(mask, word);
         for (int lane = 0; lane < 32; ++lane)
-            if (heard_of(lane) != word) equal &= ~(1u << lane);
+            if (lane_word(lane) != word) equal &= ~(1u << lane);
     }
     return equal;
 }
@@ -125,48 +125,48 @@ inline int __syncthreads_or(int mine) {
     return result;
 }
 
-// Fibers are not interrupted, so that any read and write is one.
+// Fibers are not preempted, so plain reads and writes are atomic.
 template <class T>
 T atomicAdd(T* p, std::common_type_t<T> value) {
-    const T seen = *p;
-    *p = static_cast<T>(seen + value);
-    return seen;
+    const T old = *p;
+    *p = static_cast<T>(old + value);
+    return old;
 }
 template <class T>
 T atomicMax(T* p, std::common_type_t<T> value) {
-    const T seen = *p;
-    *p = seen < value ? value : seen;
-    return seen;
+    const T old = *p;
+    *p = old < value ? value : old;
+    return old;
 }
 template <class T>
 T atomicMin(T* p, std::common_type_t<T> value) {
-    const T seen = *p;
-    *p = value < seen ? value : seen;
-    return seen;
+    const T old = *p;
+    *p = value < old ? value : old;
+    return old;
 }
 template <class T>
 T atomicCAS(T* p, std::common_type_t<T> expected, std::common_type_t<T> wanted) {
-    const T seen = *p;
-    if (seen == expected) *p = wanted;
-    return seen;
+    const T old = *p;
+    if (old == expected) *p = wanted;
+    return old;
 }
 
 inline uint32_t atomicOr(uint32_t* p, uint32_t bits) {
-    const uint32_t seen = *p;
+    const uint32_t old = *p;
     *p |= bits;
-    return seen;
+    return old;
 }
 
 inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, unsigned bits) {
     return static_cast<uint32_t>((static_cast<uint64_t>(high) << 32 | low) >> (bits & 31));
 }
 inline int __popc(unsigned int bits) { return __builtin_popcount(bits); }
-// Of the eight bytes of two words those that the nibbles of `chosen` number.
-inline unsigned int __byte_perm(unsigned int low, unsigned int high, unsigned int chosen) {
+// Selects bytes of two words by the nibbles of `selector`.
+inline unsigned int __byte_perm(unsigned int low, unsigned int high, unsigned int selector) {
     const unsigned long long bytes = static_cast<unsigned long long>(high) << 32 | low;
-    unsigned int made = 0;
-    for (int i = 0; i < 4; ++i) made |= static_cast<unsigned int>(bytes >> (chosen >> 4 * i & 7) * 8 & 255) << 8 * i;
-    return made;
+    unsigned int result = 0;
+    for (int i = 0; i < 4; ++i) result |= static_cast<unsigned int>(bytes >> (selector >> 4 * i & 7) * 8 & 255) << 8 * i;
+    return result;
 }
 inline int __ffs(int bits) { return __builtin_ffs(bits); }
 inline int __clz(int bits) { return bits == 0 ? 32 : __builtin_clz(static_cast<unsigned>(bits)); }

@@ -1,4 +1,4 @@
-// Stands in for native/core/abi/launch_cuda.h: a kernel's blocks run one after another, a fiber each for their threads.
+// Replaces native/core/abi/launch_cuda.h: blocks run one after another, their threads as fibers.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ struct Grid {
     unsigned shared = 0;
 };
 
-// The blocks of a grid, one after another; of clusters twice.
+// Runs the blocks of a grid in order; twice if they are in clusters.
 inline void run_grid(const Grid& grid, const std::function<void()>& kernel) {
     const std::lock_guard<std::mutex> alone(fibers::one_launch);
-    static unsigned launches = 0;  // what does not depend on the order of threads has the same results from launch to launch
+    static unsigned launches = 0;  // odd launches run in reverse order: results must not depend on the order of threads
     const bool reversed = launches++ & 1;
     fibers::body = [](void* p) { (*static_cast<const std::function<void()>*>(p))(); };
     fibers::body_argument = const_cast<std::function<void()>*>(&kernel);
@@ -45,8 +45,8 @@ inline Status submitted(device::Error error, const char* what) {
 template <class... P, class... A>
 Status launch_kernel(const Launch& launch, const Grid& grid, void (*kernel)(P...), const A&... arguments) {
     const unsigned threads = grid.threads.x * grid.threads.y;
-    if (threads == 0 || threads > fibers::kMostThreads || grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.y > 65535 ||
-        grid.blocks.z == 0 || grid.blocks.z > 65535 || grid.shared > fibers::kMostShared)
+    if (threads == 0 || threads > fibers::kMaxThreads || grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.y > 65535 ||
+        grid.blocks.z == 0 || grid.blocks.z > 65535 || grid.shared > fibers::kMaxShared)
         return fail(Status::kInternal, "kernel launch failed: no such grid: %u, %u, %u blocks of %u threads", grid.blocks.x,
                     grid.blocks.y, grid.blocks.z, threads);
     std::tuple<P...> values{static_cast<P>(arguments)...};

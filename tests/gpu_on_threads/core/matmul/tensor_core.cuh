@@ -1,4 +1,4 @@
-// Stands in for native/core/matmul/tensor_core.cuh: what the threads of a warp do together, by memory that all see.
+// Replaces native/core/matmul/tensor_core.cuh: warp-wide instructions by memory that all lanes see.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ inline uint32_t round_to_tf32(uint32_t bits) {
     return (bits & 0x7f800000u) == 0x7f800000u ? bits : (bits + 0x1000u) & 0xffffe000u;
 }
 
-// 16 x 8 sums of products, each of 32 bytes of a row of A and a column of B.
+// 16 x 8 dot products of 32 bytes of a row of A and a column of B.
 template <class T>
 struct TensorStep {
     using Sum =

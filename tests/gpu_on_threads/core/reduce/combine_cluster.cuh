@@ -1,5 +1,4 @@
-// Stands in for native/core/reduce/combine_cluster.cuh: what a block hears from the others they said in this round or the one
-// before.
+// Replaces native/core/reduce/combine_cluster.cuh: blocks read what the others published in this run or the one before.
 #pragma once
 
 #include <map>
@@ -10,11 +9,11 @@ namespace bk {
 
 template <class R>
 typename R::Acc combine_cluster(const R& reducer, typename R::Acc acc) {
-    static std::map<unsigned, typename R::Acc> said;
+    static std::map<unsigned, typename R::Acc> published;
     if (fibers::cluster == 1 || threadIdx.x != 0) return acc;
-    said[blockIdx.x] = acc;
+    published[blockIdx.x] = acc;
     if (blockIdx.x % fibers::cluster == 0)
-        for (unsigned rank = 1; rank < fibers::cluster; ++rank) acc = reducer.combine(acc, said[blockIdx.x + rank]);
+        for (unsigned rank = 1; rank < fibers::cluster; ++rank) acc = reducer.combine(acc, published[blockIdx.x + rank]);
     return acc;
 }
 

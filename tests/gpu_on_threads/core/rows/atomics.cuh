@@ -1,4 +1,4 @@
-// Stands in for native/core/rows/atomics.cuh: fibers are not interrupted, so that a plain addition is one.
+// Replaces native/core/rows/atomics.cuh: fibers are not preempted, so plain additions are atomic.
 #pragma once
 
 #include "core/platform.h"

@@ -1,5 +1,4 @@
-// Stands in for native/core/rows/block_exchange.cuh: what a block hears from the others they said in this round or the one
-// before.
+// Replaces native/core/rows/block_exchange.cuh: blocks read what the others published in this run or the one before.
 #pragma once
 
 #include <map>
@@ -14,11 +13,11 @@ constexpr int kMostRowCluster = 8;
 template <class Acc>
 struct BlockExchange {
     void open() {}
-    Acc share(const Acc& mine, int blocks, int turn) {
-        static std::map<std::pair<unsigned, int>, Acc> said;
+    Acc share(const Acc& mine, int blocks, int phase) {
+        static std::map<std::pair<unsigned, int>, Acc> published;
         const unsigned cluster = static_cast<unsigned>(blocks), first = blockIdx.x / cluster * cluster;
-        said[{blockIdx.x, turn}] = mine;
-        return said[{first + threadIdx.x % cluster, turn}];
+        published[{blockIdx.x, phase}] = mine;
+        return published[{first + threadIdx.x % cluster, phase}];
     }
 };
 

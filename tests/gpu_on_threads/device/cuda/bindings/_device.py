@@ -6,10 +6,10 @@ import mmap
 import os
 import threading
 
-_SIZE = 1 << 34  # address space, of which only what is written takes memory
+_SIZE = 1 << 34  # address space; only written pages take memory
 _ALIGNMENT = 512
 _FREED = 0xDD
-_LONG = 1 << 16  # what is longer is given back to the system when it is freed
+_LONG = 1 << 16  # longer blocks are returned to the system when freed
 
 _P, _N, _I = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
 _FUNCTIONS = {
@@ -56,12 +56,12 @@ class Device:
         return self.begin <= address < self.begin + _SIZE
 
     def allocate(self, nbytes):
-        """An address, or 0 where there is no room."""
+        """An address, or 0 if no free block is large enough."""
         size = -(-max(nbytes, 1) // _ALIGNMENT) * _ALIGNMENT
         with self._lock:
-            for i, (address, room) in enumerate(self._free):
-                if room >= size:
-                    self._free[i : i + 1] = [(address + size, room - size)] if room > size else []
+            for i, (address, available) in enumerate(self._free):
+                if available >= size:
+                    self._free[i : i + 1] = [(address + size, available - size)] if available > size else []
                     self._taken[address] = size
                     break
             else:
@@ -69,7 +69,7 @@ class Device:
         return address
 
     def free(self, address):
-        """Whether the address was one; all work is done first."""
+        """Whether the address was allocated; finishes all work first."""
         self.synchronize_all_()
         with self._lock:
             size = self._taken.pop(address, 0)
@@ -84,18 +84,18 @@ class Device:
             self._give_back(first, last - first, 4)  # MADV_DONTNEED
         with self._lock:
             bisect.insort(self._free, (address, size))
-            self._join()
+            self._merge_free()
         return True
 
-    def _join(self):
-        joined = self._free[:1]
+    def _merge_free(self):
+        merged = self._free[:1]
         for address, size in self._free[1:]:
-            last, length = joined[-1]
+            last, length = merged[-1]
             if last + length == address:
-                joined[-1] = (last, length + size)
+                merged[-1] = (last, length + size)
             else:
-                joined.append((address, size))
-        self._free = joined
+                merged.append((address, size))
+        self._free = merged
 
 
 DEVICE = Device()
