@@ -1,4 +1,5 @@
-// The sum, over a divisor, of what a pointwise functor makes of dense inputs: one number, which no term is rounded for.
+// Transform and sum: what a pointwise functor computes from dense inputs, added and divided. Terms are not rounded to
+// the dtype.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@
 
 namespace bk {
 
-// Neither `numel` nor the divisor is 0. A workspace fills a large chip.
+// Requires numel and divisor not to be 0. A workspace lets it fill a large chip.
 template <class T, class Fn, class... In>
 Status sum_of_terms(const Launch& launch, int64_t numel, const Fn& fn, int64_t divisor, const Inputs<In...>& in, T* out);
 

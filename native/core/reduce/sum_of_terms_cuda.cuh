@@ -1,4 +1,4 @@
-// The reduction engine's kernels, with a functor that makes their terms.
+// CUDA transform and sum: the reduction engine's kernels with a functor that computes their terms.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// Partial sums of terms, whatever they are of.
+// Combines and divides partial sums, whatever their functor.
 template <class C>
 struct DividedTotal {
     using Acc = SumAcc<C>;
