@@ -25,9 +25,9 @@ template <int In, int Out>
 struct ReduceGrid {
     ReduceWalk<In + Out> kept;
     ReduceWalk<In + 1> reduced;
-    int64_t results, terms, split_terms;  // in vectors along the vectorised axis; the last of a blockIdx.y
+    int64_t results, terms, split_terms;  // in vectors along the vectorised axis
     int64_t count;                        // terms of a result
-    int64_t segment;                      // terms that share broadcast inputs; splits do not straddle it; 0: unused
+    int64_t segment;                      // terms that share broadcast inputs; 0: not hoisted
     int64_t kept_step[In + Out];          // between adjacent results of a vector
     int64_t index_step;                   // from lane to lane
     ReduceWalk<In + 1> tail;              // terms behind the last vector, one by one
