@@ -21,7 +21,7 @@ struct RunningMoments : GroupMoments<T> {
     const C* running_mean;
     const C* running_var;
 
-    BK_HD auto parts() const { return moment_parts(*this); }
+    BK_HD auto combiner() const { return moment_combiner(*this); }
     void finish(const Acc&, int64_t) const = delete;  // store() writes instead
     // Outputs are saved_mean, saved_rstd, new_running_mean and new_running_var, one element a channel each.
     BK_HD void store(const Pack<C*, C*, C*, C*>& out, const int64_t* offset, const Acc& acc, int64_t count) const {

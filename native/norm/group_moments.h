@@ -19,7 +19,7 @@ struct GroupMoments : Moments<T> {
     // The statistic is 1 / stddev if is_centered, else the root mean square.
     static GroupMoments of(double eps, bool is_centered = true) { return {{is_centered}, static_cast<C>(eps)}; }
 
-    BK_HD auto parts() const { return moment_parts(*this); }
+    BK_HD auto combiner() const { return moment_combiner(*this); }
     BK_HD C wanted(const Acc& acc) const { return Moments<T>::wanted(acc, eps); }
     BK_HD Pack<C, C, C, C> finish(const Acc& acc, int64_t count) const {
         const C unit = this->unit_of(acc), mean = this->unscaled(this->mean_of(acc), unit), stddev = stddev_of(acc, count);

@@ -24,7 +24,7 @@ struct PartialMoments : GroupMoments<T> {
 
     bool is_partial;
 
-    BK_HD auto parts() const { return moment_parts(*this); }
+    BK_HD auto combiner() const { return moment_combiner(*this); }
     BK_HD C wanted(const Acc& acc) const { return Moments<T>::wanted(acc, is_partial ? C(0) : this->eps); }
     BK_HD Pack<C, C, C> finish(const Acc& acc, int64_t count) const {
         const C unit = this->unit_of(acc), mean = this->unscaled(this->mean_of(acc), unit);
@@ -40,7 +40,7 @@ template <class C>
 struct MergedMoments : GroupMoments<C> {
     using typename GroupMoments<C>::Acc;
 
-    BK_HD auto parts() const { return moment_parts(*this); }
+    BK_HD auto combiner() const { return moment_combiner(*this); }
     BK_HD Acc start(C mean, C, C) const { return GroupMoments<C>::start(mean); }
     BK_HD void add(Acc& acc, int64_t, C mean, C deviation, C mean_error) const {
         const C difference = (mean * this->unit - acc.base) + mean_error * this->unit, within = deviation * this->unit;

@@ -359,7 +359,7 @@ struct VarianceReducer : Moments<T> {
     int64_t correction;
     bool is_root;
 
-    BK_HD auto parts() const { return moment_parts(*this); }
+    BK_HD auto combiner() const { return moment_combiner(*this); }
     BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {
         const int64_t divisor = count - correction;
         const C unit = this->unit_of(acc);

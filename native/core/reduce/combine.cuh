@@ -193,9 +193,9 @@ inline int power_of_two_for(int64_t n, int most) {
 // Fewest splits with which `blocks` fill whole waves, to 80 %. A wave is 132 SMs with `resident` blocks each, a
 // constant for the same reason as kReduceBlocks.
 inline int64_t splits_for_waves(int64_t blocks, int resident) {
-    constexpr int kMostWaves = 3;
+    constexpr int kMaxWaves = 3;
     int64_t splits = 1;
-    for (int waves = 1; waves <= kMostWaves; ++waves) {
+    for (int waves = 1; waves <= kMaxWaves; ++waves) {
         const int64_t capacity = int64_t{132} * resident * waves;
         splits = capacity / blocks;
         if (5 * splits * blocks >= 4 * capacity) break;
@@ -204,12 +204,12 @@ inline int64_t splits_for_waves(int64_t blocks, int resident) {
 }
 
 // Splits of each result for so many unsplit blocks, which read `bytes` each, in `rounds` steps a thread. A quarter of
-// most_blocks keeps memory busy, so that a split would only add a launch. If `resident` is known, blocks fill whole
+// max_blocks keeps memory busy, so that a split would only add a launch. If `resident` is known, blocks fill whole
 // waves, since later ones start late.
-inline int64_t reduce_splits(int64_t blocks, int64_t most_blocks, int64_t bytes, int64_t rounds, int resident = 0) {
-    if (4 * blocks >= most_blocks) return 1;
+inline int64_t reduce_splits(int64_t blocks, int64_t max_blocks, int64_t bytes, int64_t rounds, int resident = 0) {
+    if (4 * blocks >= max_blocks) return 1;
     blocks = std::max<int64_t>(blocks, 1);
-    const int64_t splits = resident > 0 ? splits_for_waves(blocks, resident) : most_blocks / blocks;
+    const int64_t splits = resident > 0 ? splits_for_waves(blocks, resident) : max_blocks / blocks;
     return std::max<int64_t>(1, std::min({splits, bytes / kReduceBlockBytes, kReduceMaxSplits, rounds}));
 }
 

@@ -41,8 +41,8 @@ BK_HD bool are_lost(const R& reducer, const Accs& accs, int64_t count) {
 
 // Recomputes those of `count` adjacent results that are lost; `again` is scratch for as many accumulators.
 template <class R, class Accs, class Reader, class Spans, class Values>
-BK_COLD void find_lost(const R& reducer, const Spans& spans, Accs& accs, Accs& again, int64_t count, Reader& reader,
-                       int64_t terms, Values each) {
+BK_COLD void recompute_lost(const R& reducer, const Spans& spans, Accs& accs, Accs& again, int64_t count, Reader& reader,
+                            int64_t terms, Values each) {
     each_term(
         spans, count, reader, terms,
         [&](int64_t to, int64_t, auto... x) {
@@ -67,11 +67,11 @@ BK_COLD void find_lost(const R& reducer, const Spans& spans, Accs& accs, Accs& a
 
 // Recomputes one lost result.
 template <class R, class Reader, class Spans, class Values>
-BK_COLD typename R::Acc find_lost(const R& reducer, const Spans& spans, const typename R::Acc& lost, Reader& reader,
-                                  int64_t terms, Values each) {
+BK_COLD typename R::Acc recompute_lost(const R& reducer, const Spans& spans, const typename R::Acc& lost, Reader& reader,
+                                       int64_t terms, Values each) {
     AccArrays<typename R::Acc, 1> accs, again;
     accs.store(0, lost);
-    find_lost(reducer, spans, accs, again, 1, reader, terms, each);
+    recompute_lost(reducer, spans, accs, again, 1, reader, terms, each);
     return accs.load(0);
 }
 

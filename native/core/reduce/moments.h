@@ -91,7 +91,7 @@ private:
 
 // R for partials whose units differ: it combines in the coarser one.
 template <class R>
-struct MomentParts : R {
+struct MomentCombiner : R {
     using typename R::Acc;
     using C = typename R::C;
     using Scale = typename R::Scale;
@@ -118,9 +118,9 @@ private:
 
 // Reducer that combines partials of R.
 template <class R>
-BK_HD auto moment_parts(const R& reducer) {
+BK_HD auto moment_combiner(const R& reducer) {
     if constexpr (R::kRepeats)
-        return MomentParts<R>{reducer};
+        return MomentCombiner<R>{reducer};
     else
         return reducer;
 }

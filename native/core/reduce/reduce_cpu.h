@@ -418,7 +418,7 @@ void reduce_short_rows(const R& reducer, const ReduceSpans<sizeof...(In)>& spans
             }
             if constexpr (kMayBeLost<R>)
                 if (reducer.is_lost(acc))
-                    acc = find_lost(reducer, spans, acc, reader, spans.inner_terms, std::index_sequence_for<In...>{});
+                    acc = recompute_lost(reducer, spans, acc, reader, spans.inner_terms, std::index_sequence_for<In...>{});
             store_result(reducer, out.pointer, base + kIn, acc, spans.inner_terms, 0);
         }
     });
@@ -566,7 +566,7 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
                     if (splits == 1) {
                         settle_span(reducer, accs, results, std::exchange(unsettled, 0));
                         if (are_lost(reducer, accs, results))
-                            find_lost(reducer, spans, accs, all, results, reader, plan.terms, typename Terms::Values{});
+                            recompute_lost(reducer, spans, accs, all, results, reader, plan.terms, typename Terms::Values{});
                     }
                 }
                 if (pass == 0) wanted = passes.find(known, accs, results, unsettled);
@@ -591,7 +591,7 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
             }
         }
     });
-    const auto combiner = parts_of(reducer, 0);
+    const auto combiner = combiner_of(reducer, 0);
     for (int64_t result = 0; splits > 1 && result < plan.results; ++result) {
         Acc acc = partial[result * splits];
         for (int64_t split = 1; split < splits; ++split) acc = combiner.combine(acc, partial[result * splits + split]);
@@ -602,7 +602,7 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
                 for (int k = 0; k < kIn; ++k) base[k] = signed_offset(at.of[k]) + result % width * step[k];
                 typename Terms::Reader reader(terms);
                 reader.move_to(base);
-                acc = find_lost(reducer, spans, acc, reader, plan.terms, typename Terms::Values{});
+                acc = recompute_lost(reducer, spans, acc, reader, plan.terms, typename Terms::Values{});
             }
         }
         int64_t offset[kOut];

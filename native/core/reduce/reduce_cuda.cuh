@@ -69,8 +69,8 @@ BK_DEVICE void store_results(const R& reducer, const typename R::Acc (&acc)[N], 
 
 // Recomputes those of a thread's accumulators that are lost (core/reduce/reducer.h). Rare, so it is a plain loop.
 template <int N, class R, class Grid, class... In, size_t... I>
-BK_DEVICE void collect_again(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const int64_t* base,
-                             const Grid& grid, int thread_rank, std::index_sequence<I...> inputs) {
+BK_DEVICE void recompute_lanes(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in, const int64_t* base,
+                               const Grid& grid, int thread_rank, std::index_sequence<I...> inputs) {
     constexpr int kIn = sizeof...(In);
     typename R::Acc again[N];
 #pragma unroll
@@ -79,14 +79,14 @@ BK_DEVICE void collect_again(const R& reducer, typename R::Acc (&acc)[N], const 
 #pragma unroll
     for (int k = 0; k <= kIn; ++k) from[k] = k < kIn ? base[k] : 0;
     const int64_t begin = int64_t{blockIdx.y} * grid.split_terms, end = min(begin + grid.split_terms, grid.terms);
-    find_lost<N>(reducer, acc, again, in, from, grid.reduced, begin + thread_rank, end, grid.result_threads,
-                 grid.along_terms ? grid.index_step : 0, grid.broadcast, inputs);
+    recompute_lost<N>(reducer, acc, again, in, from, grid.reduced, begin + thread_rank, end, grid.result_threads,
+                      grid.along_terms ? grid.index_step : 0, grid.broadcast, inputs);
     if (grid.tail_terms > 0 && blockIdx.y + 1 == gridDim.y) {
         typename R::Acc one[1] = {acc[0]}, one_again[1] = {again[0]};
 #pragma unroll
         for (int k = 0; k <= kIn; ++k) from[k] += grid.tail_offset[k];
-        find_lost<1>(reducer, one, one_again, in, from, grid.tail, thread_rank, grid.tail_terms, grid.result_threads, 0, 0,
-                     inputs);
+        recompute_lost<1>(reducer, one, one_again, in, from, grid.tail, thread_rank, grid.tail_terms, grid.result_threads, 0, 0,
+                          inputs);
         acc[0] = one[0];
         again[0] = one_again[0];
     }
@@ -158,7 +158,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
             bool are_lost = false;
 #pragma unroll
             for (int lane = 0; lane < N; ++lane) are_lost = are_lost || reducer.is_lost(acc[lane]);
-            if (are_lost && exists) collect_again<N>(reducer, acc, in.pointer, base, grid, thread_rank, kInputs);
+            if (are_lost && exists) recompute_lanes<N>(reducer, acc, in.pointer, base, grid, thread_rank, kInputs);
         }
         if (grid.along_terms) {
 #pragma unroll
@@ -217,7 +217,7 @@ struct ReduceLaunch {
 struct ReduceOperands {
     int lanes, inputs;
     unsigned present;
-    int64_t term_bytes, most_blocks;
+    int64_t term_bytes, max_blocks;
     int resident;  // blocks of an SM, 0 if unknown
 
     bool has(int operand) const { return operand < inputs || (present >> (operand - inputs) & 1) != 0; }
@@ -349,7 +349,7 @@ BK_COLD ReduceLaunch<Operands, Out> plan_reduce_launch(ReduceAxes<Operands, Out>
     const int64_t blocks = ceil_div<int64_t>(results, kReduceThreads / config.result_threads);
     const int64_t bytes = plan.terms * operands.term_bytes *
                           (plan.along_terms ? 1 : int64_t{config.lanes} * (kReduceThreads / config.result_threads));
-    config.splits = reduce_splits(blocks, operands.most_blocks, bytes, terms / (int64_t{config.result_threads} * kReduceRound),
+    config.splits = reduce_splits(blocks, operands.max_blocks, bytes, terms / (int64_t{config.result_threads} * kReduceRound),
                                   operands.resident);
     config.split_terms = std::max<int64_t>(ceil_div(terms, config.splits), 1);
     if (config.segment > 0 && plan.reduced.rank > 1)
@@ -455,7 +455,7 @@ Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof
     results.rank = config.single_kept.rank;
     std::copy_n(config.single_kept.extent, kMaxRank, results.extent);
     for (int o = 0; o < kOut; ++o) std::copy_n(config.single_kept.stride[kOperands + o], kMaxRank, results.stride[o]);
-    return combine_parts(launch, parts_of(reducer, 0), out, partials, results, config.splits, plan.terms);
+    return combine_parts(launch, combiner_of(reducer, 0), out, partials, results, config.splits, plan.terms);
 }
 
 template <class R, class... Out, class... In>

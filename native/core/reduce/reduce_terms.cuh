@@ -228,9 +228,9 @@ BK_DEVICE void add_walk(const R& reducer, typename R::Acc (&acc)[N], const Pack<
 
 // Adds terms [t, end), `step` apart, once more for the accumulators that are lost.
 template <int N, class R, class Walk, class... In, size_t... I>
-BK_DEVICE void find_lost(const R& reducer, typename R::Acc (&acc)[N], typename R::Acc (&again)[N], const Pack<const In*...>& in,
-                         const int64_t* base, const Walk& walk, int64_t t, int64_t end, int64_t step, int64_t lane_step,
-                         unsigned broadcast, std::index_sequence<I...> inputs) {
+BK_DEVICE void recompute_lost(const R& reducer, typename R::Acc (&acc)[N], typename R::Acc (&again)[N],
+                              const Pack<const In*...>& in, const int64_t* base, const Walk& walk, int64_t t, int64_t end,
+                              int64_t step, int64_t lane_step, unsigned broadcast, std::index_sequence<I...> inputs) {
     constexpr int kIn = sizeof...(In);
 #pragma unroll 1
     for (; t < end; t += step) {

@@ -32,13 +32,13 @@
 //                                                it
 //   void store(const Pack<Out*...>&, const int64_t* offset, const Acc&, int64_t count) const;
 //                                                replaces finish(): writes the outputs at their offsets, in elements
-//   P parts() const;                             a reducer of the same Acc that combines partials and finishes in place
+//   P combiner() const;                          a reducer of the same Acc that combines partials and finishes in place
 //                                                of this one, so that many reducers share its kernel
 //   static constexpr bool kRepeats = true;       results may require other passes over their terms, in which a member
 //                                                `unit` of the reducer multiplies the inputs. It comes with C
 //                                                wanted(const Acc&) const: the unit that a result of the first pass
 //                                                requires, 1, SquareScale::kDown or kUp, and with stamp(Acc&) const,
-//                                                which marks what a pass combined; parts() then reconciles marked Accs
+//                                                which marks what a pass combined; combiner() then reconciles marked Accs
 #pragma once
 
 #include <cstdint>
@@ -117,11 +117,11 @@ constexpr bool kFinishes<R, std::void_t<decltype(std::declval<const R&>().finish
     true;
 
 template <class R>
-BK_HD auto parts_of(const R& reducer, int) -> decltype(reducer.parts()) {
-    return reducer.parts();
+BK_HD auto combiner_of(const R& reducer, int) -> decltype(reducer.combiner()) {
+    return reducer.combiner();
 }
 template <class R>
-BK_HD R parts_of(const R& reducer, long) {
+BK_HD R combiner_of(const R& reducer, long) {
     return reducer;
 }
 

@@ -13,7 +13,7 @@
 namespace bk {
 
 constexpr int kTermBlock = 512;
-constexpr int kMostTermSegments = 256;
+constexpr int kMaxTermSegments = 256;
 
 template <class T, class Fn, class... In>
 size_t sum_of_terms_workspace(int64_t) {
@@ -45,8 +45,8 @@ BK_COLD double sum_scaled(const C* terms, int64_t count, double scale) {
 // Operand 0 of the loop is the terms. A scale other than 1 serves sums that are out of range.
 template <class C, int Operands>
 BK_COLD double sum_segments(const DenseLoop& loop, int64_t numel, char* const* pointers, double scale) {
-    double part[kMostTermSegments];
-    const int64_t wanted = std::min<int64_t>(kMostTermSegments, ceil_div<int64_t>(numel, 16 * kTermBlock));
+    double part[kMaxTermSegments];
+    const int64_t wanted = std::min<int64_t>(kMaxTermSegments, ceil_div<int64_t>(numel, 16 * kTermBlock));
     const int64_t length = ceil_div<int64_t>(ceil_div(numel, wanted), kTermBlock) * kTermBlock,
                   segments = ceil_div(numel, length);
     split_ranges(segments, ceil_div<int64_t>(32768, length), [&](int64_t begin, int64_t end) {

@@ -142,8 +142,8 @@ struct TermSum {
     Fn fn;
     int output;
 
-    BK_HD PlainSum<C> parts() const { return {}; }
-    BK_HD Acc identity() const { return parts().identity(); }
+    BK_HD PlainSum<C> combiner() const { return {}; }
+    BK_HD Acc identity() const { return combiner().identity(); }
     template <class... X>
     BK_HD auto add(Acc& acc, int64_t index, X... x) const {
         return add_term(acc, terms_from(index), 0, x...);
@@ -154,9 +154,9 @@ struct TermSum {
     BK_HD auto add_term(Acc& acc, const Piece& piece, int64_t k, X... x) const {
         return add_selected(acc, as_pack(piece(k, x...)));
     }
-    BK_HD void settle(Acc& acc, int64_t terms) const { parts().settle(acc, terms); }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return parts().combine(a, b); }
-    BK_HD C finish(const Acc& acc, int64_t count) const { return parts().finish(acc, count); }
+    BK_HD void settle(Acc& acc, int64_t terms) const { combiner().settle(acc, terms); }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return combiner().combine(a, b); }
+    BK_HD C finish(const Acc& acc, int64_t count) const { return combiner().finish(acc, count); }
 
 private:
     template <class V>
