@@ -9,8 +9,8 @@
 
 namespace bk {
 
-// dx = residual_grad + scale * (g - mean(g) - x_hat * mean(g * x_hat)), g = dy * (gamma + gamma_offset) and x_hat = (x
-// - mean) * scale.
+// dx = residual_grad + scale * (g - mean_g - x_hat * mean_gx), g = dy * (gamma + gamma_offset) and
+// x_hat = (x - mean) * scale.
 template <class T>
 struct AddNormBackward : RowDefaults {
     static constexpr bool kOnePass = true;

@@ -26,8 +26,7 @@ struct BatchShape {
     int64_t channel_stride() const { return channels_last != 0 ? 1 : spatial; }
     int64_t position_stride() const { return channels_last != 0 ? channels : 1; }
 
-    // Axes of a reduction over each channel: the first `Full` inputs are full arrays, every other operand has one
-    // element a channel.
+    // Axes of a reduction over each channel: `Full` inputs are full arrays, other operands have one element a channel.
     template <int In, int Out, int Full = 1>
     ReduceAxes<In, Out> sums() const {
         ReduceAxes<In, Out> axes;

@@ -1,5 +1,4 @@
-// Shape of batch, group and instance norm: [N, C, S] in groups of whole channels. A slice is the contiguous elements
-// of one channel of one item.
+// Batch, group and instance norm: [N, C, S] in groups of whole channels. A slice is one channel of one item.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,7 @@
 
 namespace bk {
 
-// Values of group_kind. kOfBatch: a group is one channel of all items. kOfItem: a group is a range of an item's
-// channels.
+// group_kind: with kOfBatch a group is one channel of all items, with kOfItem it is a range of an item's channels.
 enum class ChannelGroups : int32_t { kOfBatch = 0, kOfItem = 1 };
 
 struct ChannelShape {

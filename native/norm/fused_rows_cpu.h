@@ -94,8 +94,7 @@ struct FusedRow {
         if (of.new_statistic != nullptr) of.new_statistic += row * rows.pitch_saved;
     }
 
-    // Writes dx of the row and adds its dgamma and dbeta to gamma and beta, which are padded to whole tiles. beta may
-    // be null.
+    // Writes dx of the row and adds its dgamma and dbeta to gamma and, if not null, beta: both padded to whole tiles.
     BK_HD void run(C* gamma, C* beta) const {
         Row row = start();
         Tile g{}, gx{};

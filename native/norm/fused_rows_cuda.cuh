@@ -66,8 +66,7 @@ BK_DEVICE Sums sum_adjacent_lanes(Sums mine, int count) {
     return mine;
 }
 
-// Sum over the `row_threads` threads of a row, a power of two; all get the same bits. Every thread of the block must
-// call it.
+// Sum over the `row_threads` threads of a row, a power of two; all get the same bits. The whole block must call it.
 template <class Sums>
 BK_DEVICE Sums sum_row_threads(Sums mine, int row_threads, Sums (&exchange)[32]) {
     mine = sum_adjacent_lanes(mine, min(row_threads, 32));
@@ -84,8 +83,7 @@ BK_DEVICE bool any_row_set(bool flag, int row_threads) {
     return row_threads < kFusedMinThreads ? __syncthreads_or(flag) : flag;
 }
 
-// A thread's columns of a row, as loaded. Words carry the prefetched row: a Vec would be unpacked, and so waited for,
-// at once.
+// A thread's columns of a row. Words carry the prefetched row: a Vec would be unpacked, so waited for, at once.
 template <class T, class S>
 struct FusedRow {
     static constexpr int N = kVectorLanes<T>, kVectors = kFusedColumns<T> / N;

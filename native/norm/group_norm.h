@@ -1,5 +1,4 @@
-// group_norm with channels last, [N, S, C]: y = (x - mean) * rstd * gamma + beta, with statistics over a group of
-// channels of an item.
+// group_norm with channels last, [N, S, C]: y = (x - mean) * rstd * gamma + beta, statistics over a group.
 #pragma once
 
 #include <algorithm>

@@ -74,8 +74,7 @@ struct ChannelBlocks {
 template <class T>
 Status run_channel_blocks(const ChannelBlocks<T>& of);
 
-// With a workspace, a first pass in the order of memory sums each channel of an item; the sums of groups and of
-// channels combine those.
+// With a workspace, a pass in the order of memory sums each channel of an item; further sums combine these.
 template <class T>
 struct GroupNormChannelsLastBackward {
     int32_t n_extent;
@@ -168,8 +167,7 @@ private:
                         outputs<C, C>(nullptr, nullptr));
     }
 
-    // Axes of the sums over each channel of an item: dy, x and the statistics, one a channel (with one channel a group
-    // these are the group's).
+    // Axes of the sums over each channel of an item: dy, x and the statistics, one a channel.
     ReduceAxes<4, 2> channel_axes() const {
         const Per of = Per::kItemChannel;
         return {shape().over({GroupShape::kItem, GroupShape::kGroup, GroupShape::kChannel},

@@ -45,8 +45,7 @@ bool may_stage_slices(const SliceGroups& groups);
 template <class T, class... P>
 bool can_stage_slices(const SliceGroups& groups, int arrays, const P*... pointers);
 
-// Requires can_stage_slices(): y = (x - mean) * rstd * gamma + beta, statistics by a reducer derived from
-// GroupMoments.
+// Requires can_stage_slices(): y = (x - mean) * rstd * gamma + beta, statistics by a GroupMoments reducer.
 template <class T, class R, class Out, class G>
 Status staged_norm(const Launch& launch, const SliceGroups& groups, const R& moments, const Out& saved, const T* x,
                    const G* gamma, const G* beta, T* y);

@@ -318,8 +318,8 @@ __global__ void __launch_bounds__(kStagedNormThreads)
         mean = widen(of.mean[staged.group]);
         rstd = widen(of.rstd[staged.group]);
     } else {
-        // The mean, then its rounding error and the squared deviations; once more with x scaled by a power of two if
-        // these overflow or vanish.
+        // The mean, then its rounding error and squared deviations; once more with x scaled if these overflow or
+        // vanish.
         using Scale = SquareScale<T>;
         C unit = 1, variance = 0;
         for (bool again = true; again;) {

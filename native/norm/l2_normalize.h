@@ -155,7 +155,7 @@ struct L2BackwardRows : RowDefaults {
         return {square_sums_t<T>::of(x), sum_of(product), row.unit};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.squares + b.squares, a.product + b.product, a.unit}; }
-    // Merges partials of a row whose units differ, in the coarser one; a partial with product 0 does not count.
+    // Merges partials with different units in the coarser one; one with product 0 does not count.
     BK_HD Acc combine_parts(const Acc& a, const Acc& b) const {
         const C unit = a.product == C(0) ? b.unit : b.product == C(0) ? a.unit : a.unit < b.unit ? a.unit : b.unit;
         return {a.squares + b.squares, a.product * (unit / a.unit) + b.product * (unit / b.unit), unit};

@@ -1,5 +1,4 @@
-// Sums of dy * (x - mean) * scale and of dy over rows or over a channel: dgamma and dbeta. Times gamma, over a group,
-// they are the sums that dx needs.
+// Sums of dy * (x - mean) * scale and of dy over rows or a channel: dgamma and dbeta; with gamma, what dx needs.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +8,7 @@
 
 namespace bk {
 
-// Accumulator of sum(g * x_hat) and sum(g), g = dy * gamma, in two levels: settle() adds the recent sums to the
-// totals.
+// Two-level accumulator of sum(g * x_hat) and sum(g), g = dy * gamma: settle() adds recent sums to the totals.
 template <class C>
 struct GradientSums {
     struct Acc {
@@ -114,8 +112,7 @@ struct CombinedGradientSums : GradientSums<C> {
     }
 };
 
-// Operands: sums of g * x_hat, sums of g, gamma, then both sums in compute_t<T> and both in T; any of the four may be
-// null.
+// Operands: sums of g * x_hat, sums of g, gamma, then both sums in compute_t<T> and in T, each of which may be null.
 using CombinedSumAxes = ReduceAxes<3, 4>;
 
 template <class T>

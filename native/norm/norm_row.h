@@ -1,6 +1,6 @@
-// Row functions of the four norms (core/rows/row_map.h): y = (x - mean) * scale * gamma + beta over a row. RMS norm
-// has no mean. gamma and beta follow the position in the row (rms and layer norm), the row (batch and instance norm)
-// or its channels (group norm).
+// Row functions of the four norms (core/rows/row_map.h): y = (x - mean) * scale * gamma + beta over a row, without
+// mean in RMS norm. gamma and beta go by position (rms, layer norm), row (batch, instance norm) or channel (group
+// norm).
 #pragma once
 
 #include <cstdint>
@@ -135,8 +135,7 @@ struct NormForward : RowDefaults {
         row.scale = C(1) / row.stddev;
         row.shift = ((row.mean - acc.base) - acc.mean) * row.scale;
     }
-    // Merges partials of a row whose units differ, in the coarser one; a partial without elements or deviations does
-    // not count.
+    // Merges partials with different units in the coarser one; one without elements or deviations does not count.
     BK_HD Acc combine_parts(const Acc& a, const Acc& b) const {
         const C unit_a = is_empty(a) ? b.unit : a.unit, unit_b = is_empty(b) ? a.unit : b.unit;
         C unit = unit_a < unit_b ? unit_a : unit_b;

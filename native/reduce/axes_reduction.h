@@ -1,8 +1,7 @@
 // Reductions over any set of axes, the bits of reduce_axes_mask, by the kernels of reductions along one axis.
 //
 // x has the extents `shape`. Outputs have extent 1 along the reduced axes, where their strides are not used, so that
-// these may be those of an array without the axes, or with them. Indices of extremes are row-major along the reduced
-// axes.
+// these may be those of an array without the axes, or with them. Indices of extremes are row-major along them.
 #pragma once
 
 #include <algorithm>

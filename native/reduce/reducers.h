@@ -117,8 +117,7 @@ struct NumberOrder {
     }
 };
 
-// Order of unsigned integers, of which some bits are flipped first: the sign bit of signed values, all for the
-// minimum.
+// Order of unsigned integers after flipping bits: the sign bit of signed values, for the minimum all others.
 template <class T>
 struct BitOrder {
     using Key = T;
@@ -151,8 +150,7 @@ struct ExtremeReducer {
     BK_HD Key finish(const Acc& acc, int64_t) const { return order.value(acc.key); }
 };
 
-// The extreme and the index of its first occurrence. If no element exceeds the least key, all equal it, so the index
-// is 0.
+// The extreme and the index of its first occurrence; 0 if no element exceeds the least key, as all equal it then.
 template <class Order>
 struct ArgReducer {
     using Key = typename Order::Key;
@@ -270,8 +268,7 @@ struct TruthReducer {
     }
 };
 
-// Root of the sum of squares (as in Blue 1978), with sums of squares scaled down, in case they overflow, and scaled
-// up, in case they vanish.
+// Root of the sum of squares (as in Blue 1978), also summed scaled down, against overflow, and up, against underflow.
 template <class T>
 struct Norm2Reducer {
     using C = compute_t<T>;

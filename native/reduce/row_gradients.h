@@ -128,8 +128,7 @@ private:
 };
 
 // dy 2 (x - mean) / m, or dy (x - mean) / (m std), with m = n - correction; 0 if std is 0. The mean is that of
-// distances from the first element, which are 0 in a row of equal ones. dy is one a row or, with kDyVaries, one an
-// element.
+// distances from the first element, 0 in a row of equal ones. With kDyVaries, dy is one an element, else one a row.
 template <class T, bool kDyVaries = false>
 struct VarianceGradientRows : RowDefaults {
     using C = compute_t<T>;

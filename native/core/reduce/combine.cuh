@@ -1,5 +1,4 @@
-// Shared by reduction kernels: tuning constants, offset computation, and the combination of what threads and splits
-// have accumulated.
+// Shared by reduction kernels: tuning constants, offsets, and the combination of accumulators of threads and splits.
 #pragma once
 
 #include <algorithm>
@@ -34,8 +33,7 @@ constexpr int kReduceMinBlocks = Each::count > 0 || kHoistsBroadcast<R, In, Each
                                  : In::count == 1 && In::widest == 2 && sizeof(typename R::Acc) >= 16 ? 3
                                                                                                       : 0;
 // Blocks that fill a large chip, and bytes that are worth a block: constants, so that the order of additions is the
-// same on every chip. 1024 are about eight an SM of an H200; kernels that store have fewer resident blocks and shorten
-// the last wave by more blocks.
+// same on every chip. 1024 are about eight an SM of an H200; more shorten the last wave of kernels that store.
 template <class Each>
 constexpr int64_t kReduceBlocks = Each::count > 0 ? 4096 : 1024;
 constexpr int kReduceMinThreads = 8;                      // a result with adjacent terms
@@ -118,8 +116,7 @@ constexpr int kLanesPerExchange = [] {
 }();
 
 // Combines the accumulators of `result_threads` threads that share N results and are `block_results` apart; the
-// threads of rank 0 get the results. Warps shuffle, then one thread a result combines the warps: three barriers for
-// many results.
+// threads of rank 0 get the results. Warps shuffle, then one thread a result combines the warps.
 template <int N, class R>
 BK_DEVICE void combine_strided(const R& reducer, typename R::Acc (&acc)[N], int result_threads, int block_results,
                                int thread_rank) {

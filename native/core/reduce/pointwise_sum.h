@@ -1,8 +1,7 @@
 // Pointwise ops some of whose outputs are summed: gradients of broadcast operands.
 //
 // An output with stride 0 along an axis is summed over it in the compute type, in an order that depends on the layout
-// alone, and rounded once. One of the sums shares its pass over the inputs with the outputs that are not summed; each
-// further one costs a pass.
+// alone, and rounded once. One sum shares its pass with the outputs that are not summed; each other costs a pass.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +26,7 @@ bool is_summed(const Layout<Operands>& layout, int operand) {
     return false;
 }
 
-// Axes of the reduction that sums operand `output` of a layout of inputs, then outputs. The reduction can store all
-// outputs of a term.
+// Axes of the reduction that sums operand `output` of a layout of inputs, then outputs; it may store all outputs.
 template <int Operands>
 BK_COLD ReduceAxes<Operands, 1> axes_of_sum(const Layout<Operands>& layout, int output) {
     ReduceAxes<Operands, 1> axes;
@@ -79,8 +77,7 @@ void drop(Pack<T*...>* pointers, int index, std::index_sequence<I...>) {
     ((index == static_cast<int>(I) ? void(get<I>(*pointers) = nullptr) : void()), ...);
 }
 
-// Work left for gradients with these strides: without elements, a gradient that is broadcast along the empty axes is
-// an empty sum.
+// Work left for gradients with these strides: a gradient broadcast along an empty axis is an empty sum.
 inline Work work_of_sums(int64_t numel, int32_t rank, const int32_t* shape, std::initializer_list<const int64_t*> outputs) {
     if (numel != 0) return Work::kAll;
     for (const int64_t* const strides : outputs) {

@@ -1,5 +1,4 @@
-// CPU adjoint of a gather: y row by row, in tiles. Indices with a single term are copied; elsewhere rows of x are
-// added to a tile of compute_t<T>.
+// CPU adjoint of a gather, row by row of y, in tiles: single terms are copied, others added to a tile of compute_t<T>.
 #pragma once
 
 #include <algorithm>

@@ -35,8 +35,7 @@ struct AdjointPlan {
     ShiftedRows copied;    // single terms, if they are most of a dense y
 };
 
-// A row of y. `several` has the terms of one outer axis with more than one; the other axes have `combinations` of
-// terms.
+// A row of y. `several` are the terms of one outer axis with more than one; the others have `combinations` of terms.
 struct AdjointRow {
     int64_t y = 0, x = 0;
     AdjointTerms several;
@@ -217,8 +216,7 @@ BK_DEVICE bool sum_to_vector(const AdjointPlan<Index>& plan, const T* x, T* y, I
 
 using VectorList = LeftVectors<kShiftedVectors>;
 
-// Copies the block's vectors of single terms. `summed` gets the others in rows with several outer terms, `left` those
-// in rows with one.
+// Copies the block's vectors of single terms; rows with several outer terms go to `summed`, other vectors to `left`.
 template <class T, class Index>
 BK_DEVICE void copy_singles(const AdjointPlan<Index>& plan, const T* x, T* y, uint32_t first, uint32_t elements,
                             BlockRows* rows, VectorList* summed, VectorList* left) {

@@ -3,8 +3,7 @@
 //
 // The terms of a result go to several interleaved accumulators, in an order that depends on layout and alignment
 // alone, so results are reproducible. Stride 0 broadcasts an input; the first input that is not broadcast decides the
-// order of traversal. An output may be null. Long reductions with few results are split to fill a large chip; partials
-// go to a workspace.
+// order of traversal. An output may be null. Long reductions with few results are split, by way of a workspace.
 #pragma once
 
 #include <algorithm>

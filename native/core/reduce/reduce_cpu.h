@@ -467,8 +467,7 @@ inline int64_t accs_along(int64_t most, int64_t inner_terms, bool is_dense) {
     return most;
 }
 
-// Reduces `n` contiguous terms, for loops over rows that do more with each; inputs from kVaryingInputs of the reducer
-// on are broadcast along them.
+// Reduces `n` contiguous terms; inputs from kVaryingInputs on are broadcast. For loops that do more with each row.
 template <class R, class... In>
 BK_HD typename R::Acc reduce_contiguous(const R& reducer, int64_t n, const In*... in) {
     constexpr int kIn = sizeof...(In);

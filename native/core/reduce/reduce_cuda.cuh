@@ -19,8 +19,7 @@
 
 namespace bk {
 
-// A block is `block_results` results (or vectors of them) by `result_threads` threads that share each, both powers of
-// two.
+// A block is `block_results` results (or vectors of them) by `result_threads` threads each, both powers of two.
 template <int In, int Out>
 struct ReduceGrid {
     ReduceWalk<In + Out> kept;
@@ -199,8 +198,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
     }
 }
 
-// Launch configuration of a plan: its vectors, if any, and its splits. Operands are the inputs, then what is stored of
-// each term.
+// Launch configuration: vectors, if any, and splits. Operands are the inputs, then what is stored of each term.
 template <int Operands, int Out>
 struct ReduceLaunch {
     ReducePlan<Operands, Out> plan;      // the vectorised axis counts vectors

@@ -1,5 +1,4 @@
-// How a thread of a reduction accumulates its terms: vectors of each input, lane by lane, along one axis or over
-// several.
+// How a thread accumulates its terms: vectors of each input, lane by lane, along one axis or over several.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +12,7 @@
 
 namespace bk {
 
-// Whether a reducer of contiguous terms has no scalar kernel: unaligned inputs are loaded element by element in the
-// vector kernel.
+// Whether a reducer of contiguous terms has no scalar kernel: the vector kernel loads unaligned inputs by elements.
 template <class R, class = void>
 constexpr bool kAlwaysVectors = false;
 template <class R>

@@ -17,14 +17,13 @@ struct SquareScale {
     static constexpr bool kIsNeeded = !std::is_same_v<T, f16>;  // squares of f16 fit f32
     static constexpr C kDown = kIsDouble ? C(0x1p-600) : C(0x1p-80f), kUp = kIsDouble ? C(0x1p+800) : C(0x1p+100f);
     static constexpr C kLeast = kIsDouble ? C(0x1p-980) : C(0x1p-90f);  // larger sums of squares lost nothing
-    // If squared deviations sum to less than kLeast but not 0, values are below this: an ulp of larger ones is too
-    // large.
+    // If squared deviations sum to less than kLeast but not 0, values are below this: larger ones have too large an
+    // ulp.
     static constexpr C kNearZero = C(0x1p-10f);
 
     static BK_HD bool is_finite(C x) { return math::fabs<C>(x) <= kGreatest<C>; }
 
-    // The unit that moments require: 1 if the mean and the sum of squared deviations, `squares`, are in range. `floor`
-    // is added to the squares later.
+    // The unit that moments require: 1 if mean and `squares` are in range. `floor` is added to the squares later.
     static BK_HD C unit_of(C mean, C squares, C floor) {
         if constexpr (!kIsNeeded) return C(1);
         const bool is_large = !(squares <= kGreatest<C>) || !is_finite(mean);

@@ -1,5 +1,4 @@
-// Transform and sum: what a pointwise functor computes from dense inputs, added and divided. Terms are not rounded to
-// the dtype.
+// Transform and sum: what a functor computes from dense inputs, added, over a divisor; terms are not rounded to T.
 #pragma once
 
 #include <cstddef>
