@@ -1,4 +1,4 @@
-// add_rms_norm and add_layer_norm: the norm of x + residual, which is stored, too.
+// add_rms_norm and add_layer_norm: s = x + residual and y = norm(s); s is an output, too.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +9,13 @@
 
 namespace bk {
 
-// The norm is that of the sum as it is stored: what the gradient reads, and what an addition before a norm would give.
+// The norm reads the sum as rounded to T: so does the gradient, and so would a separate add before a norm.
 template <class T>
 struct AddNormForward : NormForward<T> {
     using typename NormForward<T>::C;
     using typename NormForward<T>::Row;
     using typename NormForward<T>::Held;
-    static constexpr int kHeldBytes = sizeof(T) < 4 ? 128 : 64;  // words of two inputs are under way before they are one
+    static constexpr int kHeldBytes = sizeof(T) < 4 ? 128 : 64;  // two inputs are in flight before they become one sum
 
     bool has_residual;
     C gamma_offset;
@@ -25,12 +25,12 @@ struct AddNormForward : NormForward<T> {
         return {math::select(has_residual, widen(narrow<T>(x + residual)), x)};
     }
     BK_HD Pack<C, C> map(const Row& row, const Nothing&, int64_t, const Held& held, C gamma, C beta) const {
-        const C factor = math::select(this->has_gamma, gamma + gamma_offset, C(1));
-        return pack(this->scaled(row, held, factor, beta), held.x);
+        const C scale = math::select(this->has_gamma, gamma + gamma_offset, C(1));
+        return pack(this->scaled(row, held, scale, beta), held.x);
     }
 };
 
-// Of both. mean is null in add_rms_norm.
+// Both ops share this; mean is null in add_rms_norm.
 template <class T>
 struct AddNorm {
     using C = compute_t<T>;
@@ -61,7 +61,7 @@ struct AddNorm {
         f.has_gamma = gamma != nullptr;
         f.has_residual = residual != nullptr;
         f.gamma_offset = static_cast<C>(gamma_offset);
-        // What stands in for a residual that is not there is read, and not used.
+        // An absent residual reads x in its place; the value is not used.
         return map_rows(launch, axes(residual != nullptr, sum != nullptr), f, inputs(x, residual == nullptr ? x : residual),
                         inputs(gamma, beta), inputs(), outputs(y, sum), outputs(mean, statistic));
     }

@@ -1,4 +1,4 @@
-// Gradients of add_rms_norm and add_layer_norm, and those that compute the statistics again.
+// Gradients of add_rms_norm and add_layer_norm, with saved or recomputed statistics.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace bk {
 
-// Of both. mean and dbeta are null in add_rms_norm.
+// Both ops share this; mean and dbeta are null in add_rms_norm.
 template <class T>
 struct AddNormGradient {
     using C = compute_t<T>;
@@ -29,7 +29,7 @@ struct AddNormGradient {
     double gamma_offset;
     bool is_centered;
 
-    // Without rows the gradients of gamma and beta are sums of nothing.
+    // Without elements dgamma and dbeta are empty sums: zeros.
     Work work() const { return shape.numel != 0 ? Work::kAll : shape.row_extent != 0 ? Work::kZeros : Work::kNone; }
 
     BK_COLD Status check(const char* name_sum = "stride_sum") const {
@@ -54,14 +54,14 @@ struct AddNormGradient {
         BK_TRY(run_fused(launch, operands(dy, dsum, sum, gamma, mean, statistic, dx, dgamma, dbeta), &is_done));
         if (is_done) return Status::kOk;
         const C* const center = mean == nullptr ? statistic : mean;
-        // Before dx, which may lie on dy or sum.
+        // dgamma and dbeta come before dx, which may alias dy or sum.
         if (dgamma != nullptr || dbeta != nullptr) BK_TRY(sum_columns(launch, dy, sum, center, statistic, dgamma, dbeta));
         Function f{};
         f.is_centered = is_centered;
         f.has_gamma = gamma != nullptr;
-        f.has_extra = dsum != nullptr;
+        f.has_residual_grad = dsum != nullptr;
         f.gamma_offset = static_cast<C>(gamma_offset);
-        // What stands in for an operand that is not there is read, and not used.
+        // Absent operands read another one in their place; the values are not used.
         return map_rows(launch, axes(dsum != nullptr, gamma != nullptr), f,
                         inputs(dy, dsum == nullptr ? dy : dsum, sum, gamma == nullptr ? sum : gamma), inputs(),
                         inputs(center, statistic), outputs(dx), outputs());
@@ -75,12 +75,12 @@ struct AddNormGradient {
                 dbeta};
     }
 
-    // All in one pass, where the workspace, the rows and the operands allow it.
+    // Computes all gradients in one pass if the workspace, the rows and the operands allow it.
     BK_COLD Status run_fused(const Launch& launch, const Fused& of, bool* is_done) const {
-        const bool found = workspace_holds(launch, workspace_size());
+        const bool has_workspace = workspace_holds(launch, workspace_size());
         FusedRows dense{};
-        *is_done = found && (of.dgamma != nullptr || of.dbeta != nullptr) && fused_workspace() > 0 &&
-                   is_dense(of.extra != nullptr, &dense) && can_fuse_rows(dense, of);
+        *is_done = has_workspace && (of.dgamma != nullptr || of.dbeta != nullptr) && fused_workspace() > 0 &&
+                   is_dense(of.residual_grad != nullptr, &dense) && can_fuse_rows(dense, of);
         return *is_done ? fused_rows(launch, dense, of) : Status::kOk;
     }
 
@@ -100,22 +100,22 @@ private:
             if (inner.stride[k][0] != 1) return false;
         *rows = {shape.rows(), shape.row_extent, 0, 0, 0, 0, 0};
         if (outer.rank == 0) return true;
-        rows->step_dy = outer.stride[0][0];
-        rows->step_extra = outer.stride[1][0];
-        rows->step_x = outer.stride[2][0];
-        rows->step_dx = outer.stride[4][0];
-        rows->step_saved = outer.stride[5][0];
+        rows->pitch_dy = outer.stride[0][0];
+        rows->pitch_residual_grad = outer.stride[1][0];
+        rows->pitch_x = outer.stride[2][0];
+        rows->pitch_dx = outer.stride[4][0];
+        rows->pitch_saved = outer.stride[5][0];
         return true;
     }
 
-    // Depends on the rows' numbers alone, whichever operands there are when it runs.
+    // The size depends on shape and strides alone, not on which operands are present when it runs.
     size_t fused_workspace() const {
         FusedRows rows{};
-        // Strides of a dsum that is not there may be anything.
+        // Strides of an absent dsum are arbitrary.
         return is_dense(true, &rows) || is_dense(false, &rows) ? fused_rows_workspace<T>(rows) : 0;
     }
 
-    // Apart, so that its buffers and those of the rows are not on the stack together.
+    // A separate function: its buffers and those of the row map are not on the stack together.
     BK_COLD Status sum_columns(const Launch& launch, const T* dy, const T* sum, const C* center, const C* statistic, T* dgamma,
                                T* dbeta) const {
         return reduce(launch, columns(), Columns{{{}, is_centered, false}}, outputs(dgamma, dbeta),
@@ -206,7 +206,7 @@ private:
     }
 };
 
-// Of both, without saved statistics: they are outputs, written first.
+// Gradients without saved statistics: the statistics are outputs, written first.
 template <class T>
 struct RecomputedNormGradient {
     using C = compute_t<T>;

@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// Writes the statistics of a channel, and moves its running ones towards them.
+// Moments of a channel. store() also updates its running ones: (1 - momentum) * running + momentum * batch.
 template <class T>
 struct RunningMoments : GroupMoments<T> {
     using C = compute_t<T>;
@@ -21,13 +21,13 @@ struct RunningMoments : GroupMoments<T> {
     const C* running_mean;
     const C* running_var;
 
-    BK_HD auto parts() const { return moment_parts(*this); }
-    void finish(const Acc&, int64_t) const = delete;  // it is store() that writes
-    // saved_mean, saved_rstd and the two running ones, all of one element a channel.
+    BK_HD auto combiner() const { return moment_combiner(*this); }
+    void finish(const Acc&, int64_t) const = delete;  // store() writes instead
+    // Outputs are saved_mean, saved_rstd, new_running_mean and new_running_var, one element a channel each.
     BK_HD void store(const Pack<C*, C*, C*, C*>& out, const int64_t* offset, const Acc& acc, int64_t count) const {
         const C unit = this->unit_of(acc), mean = this->unscaled(this->mean_of(acc), unit);
         get<0>(out)[offset[0]] = mean;
-        get<1>(out)[offset[1]] = unit / this->spread_of(acc, count);
+        get<1>(out)[offset[1]] = unit / this->stddev_of(acc, count);
         if (get<2>(out) != nullptr) {
             const C old = running_mean == nullptr ? C(0) : running_mean[offset[2]];
             get<2>(out)[offset[2]] = (C(1) - momentum) * old + momentum * mean;
@@ -40,19 +40,19 @@ struct RunningMoments : GroupMoments<T> {
     }
 };
 
-// The statistic is the variance, with eps, or the scale.
+// statistic is the variance if has_variance, else 1 / sqrt(variance + eps).
 template <class T>
 Status batch_apply(const Launch& launch, const BatchShape& shape, compute_t<T> eps, bool has_variance, const T* x,
                    const compute_t<T>* mean, const compute_t<T>* statistic, const compute_t<T>* gamma, const compute_t<T>* beta,
                    T* y) {
-    const Launch alone{nullptr, 0, launch.stream};
+    const Launch no_workspace{nullptr, 0, launch.stream};
     const bool has_gamma = gamma != nullptr;
-    const auto numbers = inputs(mean, statistic, gamma, beta);
+    const auto coefficients = inputs(mean, statistic, gamma, beta);
     if (shape.has_columns())
-        return map_rows(alone, shape.template rows<2, 0>(), NormMap<T, true>{{}, eps, has_variance, has_gamma}, inputs(x),
-                        numbers, inputs(), outputs(y), outputs());
-    return map_rows(alone, shape.template rows<2, 4>(), NormMap<T, false>{{}, eps, has_variance, has_gamma}, inputs(x),
-                    inputs(), numbers, outputs(y), outputs());
+        return map_rows(no_workspace, shape.template rows<2, 0>(), NormMap<T, true>{{}, eps, has_variance, has_gamma},
+                        inputs(x), coefficients, inputs(), outputs(y), outputs());
+    return map_rows(no_workspace, shape.template rows<2, 4>(), NormMap<T, false>{{}, eps, has_variance, has_gamma}, inputs(x),
+                    inputs(), coefficients, outputs(y), outputs());
 }
 
 // Number is the type of eps and momentum.
@@ -76,8 +76,8 @@ struct BatchNormTraining {
         const RunningMoments<T> moments{GroupMoments<T>::of(eps), static_cast<C>(momentum), running_mean, running_var};
         const auto saved = outputs(saved_mean, saved_rstd, new_running_mean, new_running_var);
         if constexpr (kRowsStayOnChip)
-            if (!shape().has_columns() && holds_lines<T>(shape().line_groups(), 1, x, y))
-                return norm_held_lines(launch, shape().line_groups(), moments, saved, x, gamma, beta, y);
+            if (!shape().has_columns() && can_stage_slices<T>(shape().slice_groups(), 1, x, y))
+                return staged_norm(launch, shape().slice_groups(), moments, saved, x, gamma, beta, y);
         BK_TRY(reduce(launch, shape().template sums<1, 4>(), moments, saved, inputs(x)));
         return batch_apply(launch, shape(), C(0), false, x, saved_mean, saved_rstd, gamma, beta, y);
     }

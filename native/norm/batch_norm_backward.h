@@ -19,7 +19,7 @@ struct BatchNormTrainingBackward {
     int32_t channels_last;
 
     using C = compute_t<T>;
-    // Without elements the gradients of gamma and beta are sums of nothing.
+    // Without elements dgamma and dbeta are empty sums: zeros.
     Work work() const { return !shape().is_empty() ? Work::kAll : c_extent > 0 ? Work::kZeros : Work::kNone; }
     Status check() const { return shape().check(); }
     int64_t statistic_count() const { return shape().statistic_count(); }
@@ -32,20 +32,22 @@ struct BatchNormTrainingBackward {
             return write_zeros(launch, c_extent, dbeta);
         }
         if constexpr (kRowsStayOnChip)
-            if (!shape().has_columns() && holds_lines<T>(shape().line_groups(), 2, dy, x, dx))
-                return held_gradient(launch, shape().line_groups(),
-                                     HeldGradient<T, C, C>{dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
+            if (!shape().has_columns() && can_stage_slices<T>(shape().slice_groups(), 2, dy, x, dx))
+                return staged_norm_backward(
+                    launch, shape().slice_groups(),
+                    StagedNormBackward<T, C, C>{dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
         BK_TRY(reduce(launch, sums(), NormColumnPair<T>{{{}, true, false}}, outputs(dgamma, dbeta),
                       inputs(dy, x, saved_mean, saved_rstd)));
-        const C share = C(1) / static_cast<C>(shape().items * shape().spatial);
-        const auto numbers = inputs<C, C, C, C, C>(saved_mean, saved_rstd, gamma, dgamma, dbeta);
-        const Launch alone{nullptr, 0, launch.stream};
+        const C inv_count = C(1) / static_cast<C>(shape().items * shape().spatial);
+        const auto coefficients = inputs<C, C, C, C, C>(saved_mean, saved_rstd, gamma, dgamma, dbeta);
+        const Launch no_workspace{nullptr, 0, launch.stream};
         const bool has_gamma = gamma != nullptr;
         if (shape().has_columns())
-            return map_rows(alone, shape().template rows<3, 0>(), NormMapBackward<T, true>{{}, has_gamma, false, share},
-                            inputs(dy, x), numbers, inputs(), outputs(dx), outputs());
-        return map_rows(alone, shape().template rows<3, 5>(), NormMapBackward<T, false>{{}, has_gamma, false, share},
-                        inputs(dy, x), inputs(), numbers, outputs(dx), outputs());
+            return map_rows(no_workspace, shape().template rows<3, 0>(),
+                            NormMapBackward<T, true>{{}, has_gamma, false, inv_count}, inputs(dy, x), coefficients, inputs(),
+                            outputs(dx), outputs());
+        return map_rows(no_workspace, shape().template rows<3, 5>(), NormMapBackward<T, false>{{}, has_gamma, false, inv_count},
+                        inputs(dy, x), inputs(), coefficients, outputs(dx), outputs());
     }
 
 private:

@@ -1,4 +1,4 @@
-// The problem of batch norm with running statistics: [N, C, S], or [N, S, C] with channels last.
+// Shape of batch norm with running statistics: [N, C, S], or [N, S, C] with channels last.
 #pragma once
 
 #include <cstdint>
@@ -23,30 +23,30 @@ struct BatchShape {
 
     bool is_empty() const { return items == 0 || channels == 0 || spatial == 0; }
     int64_t statistic_count() const { return is_empty() ? 0 : channels; }
-    int64_t channel_step() const { return channels_last != 0 ? 1 : spatial; }
-    int64_t place_step() const { return channels_last != 0 ? channels : 1; }
+    int64_t channel_stride() const { return channels_last != 0 ? 1 : spatial; }
+    int64_t position_stride() const { return channels_last != 0 ? channels : 1; }
 
-    // A reduction over the channel of `Full` arrays: the further inputs and the outputs have one element a channel.
+    // Axes of a reduction over each channel: `Full` inputs are full arrays, other operands have one element a channel.
     template <int In, int Out, int Full = 1>
     ReduceAxes<In, Out> sums() const {
         ReduceAxes<In, Out> axes;
-        int64_t kept[In + Out], item[In], place[In];
-        for (int k = 0; k < In + Out; ++k) kept[k] = k < Full ? channel_step() : 1;
+        int64_t channel[In + Out], item[In], position[In];
+        for (int k = 0; k < In + Out; ++k) channel[k] = k < Full ? channel_stride() : 1;
         for (int k = 0; k < In; ++k) item[k] = k < Full ? channels * spatial : 0;
-        for (int k = 0; k < In; ++k) place[k] = k < Full ? place_step() : 0;
-        axes.kept.append(channels, kept);
+        for (int k = 0; k < In; ++k) position[k] = k < Full ? position_stride() : 0;
+        axes.kept.append(channels, channel);
         axes.reduced.append(items, item);
-        axes.reduced.append(spatial, place);
+        axes.reduced.append(spatial, position);
         return axes;
     }
 
-    // Unless rows are the channels of a place.
-    BK_COLD LineGroups line_groups() const { return LineGroups::of_batch(items, channels, spatial); }
+    // Requires !has_columns().
+    BK_COLD SliceGroups slice_groups() const { return SliceGroups::of_batch(items, channels, spatial); }
 
-    // Whether rows are the channels of a place, and not the places of a channel of an item.
+    // Rows are the channels of one position if true, the positions of one channel of an item if false.
     bool has_columns() const { return channels_last != 0 || spatial == 1; }
 
-    // Rows of `Full` arrays, with `Single` numbers a channel.
+    // Row axes of `Full` arrays and of `Single` operands with one element a channel.
     template <int Full, int Single>
     RowAxes<Full, Single> rows() const {
         RowAxes<Full, Single> axes;

@@ -1,4 +1,4 @@
-// The problem of batch, group and instance norm: [N, C, S] in groups of whole channels.
+// Batch, group and instance norm: [N, C, S] in groups of whole channels. A slice is one channel of one item.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// As group_kind numbers them: of the batch, a channel of all items is a group, else a part of an item's channels is.
+// group_kind: with kOfBatch a group is one channel of all items, with kOfItem it is a range of an item's channels.
 enum class ChannelGroups : int32_t { kOfBatch = 0, kOfItem = 1 };
 
 struct ChannelShape {
@@ -32,26 +32,26 @@ struct ChannelShape {
 
     bool is_empty() const { return items == 0 || channels == 0 || spatial == 0; }
     bool is_of_batch() const { return kind == ChannelGroups::kOfBatch; }
-    // Channels lie in parts, a group's together: `width` channels each.
-    int64_t parts() const { return is_of_batch() ? channels : num_groups; }
-    int64_t width() const { return channels / parts(); }
+    // An item's channels divide into channel_groups() ranges of width() adjacent channels.
+    int64_t channel_groups() const { return is_of_batch() ? channels : num_groups; }
+    int64_t width() const { return channels / channel_groups(); }
     int64_t group_size() const { return (is_of_batch() ? items : width()) * spatial; }
-    // Statistics of each kind: none without elements.
-    int64_t group_count() const { return is_empty() ? 0 : is_of_batch() ? channels : items * parts(); }
+    // Number of means, and of inverse standard deviations; 0 without elements.
+    int64_t group_count() const { return is_empty() ? 0 : is_of_batch() ? channels : items * channel_groups(); }
 
-    // What an operand has one of, and its steps from item to item, part to part, channel to channel and along the lines.
+    // Per says what an operand has one element of, Steps its strides between items, groups, channels and positions.
     enum class Per { kElement, kItemChannel, kChannel, kGroup };
     struct Steps {
-        int64_t item, part, channel, line;
+        int64_t item, group, channel, position;
     };
     Steps steps(Per per) const {
         if (per == Per::kElement) return {channels * spatial, width() * spatial, spatial, 1};
         if (per == Per::kItemChannel) return {channels, width(), 1, 0};
         if (per == Per::kChannel) return {0, width(), 1, 0};
-        return {is_of_batch() ? 0 : parts(), 1, 0, 0};
+        return {is_of_batch() ? 0 : channel_groups(), 1, 0, 0};
     }
 
-    // Which axes of a layout of all operands: those that groups differ in, and those that a group has.
+    // Layouts of all operands: over_groups() has the axes between groups, within_group() those of a group.
     template <int Operands>
     void append(Layout<Operands>* layout, int64_t extent, int64_t Steps::* axis, const Per* operands) const {
         int64_t stride[Operands];
@@ -59,47 +59,47 @@ struct ChannelShape {
         layout->append(extent, stride);
     }
     template <int Operands>
-    BK_COLD Layout<Operands> groups(const Per (&operands)[Operands]) const {
+    BK_COLD Layout<Operands> over_groups(const Per (&operands)[Operands]) const {
         Layout<Operands> layout;
         if (!is_of_batch()) append(&layout, items, &Steps::item, operands);
-        append(&layout, parts(), &Steps::part, operands);
+        append(&layout, channel_groups(), &Steps::group, operands);
         return layout;
     }
     template <int Operands>
-    BK_COLD Layout<Operands> of_group(const Per (&operands)[Operands]) const {
+    BK_COLD Layout<Operands> within_group(const Per (&operands)[Operands]) const {
         Layout<Operands> layout;
         append(&layout, is_of_batch() ? items : width(), is_of_batch() ? &Steps::item : &Steps::channel, operands);
-        append(&layout, spatial, &Steps::line, operands);
+        append(&layout, spatial, &Steps::position, operands);
         return layout;
     }
-    // Every channel of every item.
+    // Layouts of all operands: over_slices() has the axes between slices, within_slice() that of a slice.
     template <int Operands>
-    BK_COLD Layout<Operands> lines(const Per (&operands)[Operands]) const {
+    BK_COLD Layout<Operands> over_slices(const Per (&operands)[Operands]) const {
         Layout<Operands> layout;
         append(&layout, items, &Steps::item, operands);
-        append(&layout, parts(), &Steps::part, operands);
+        append(&layout, channel_groups(), &Steps::group, operands);
         append(&layout, width(), &Steps::channel, operands);
         return layout;
     }
     template <int Operands>
-    BK_COLD Layout<Operands> of_line(const Per (&operands)[Operands]) const {
+    BK_COLD Layout<Operands> within_slice(const Per (&operands)[Operands]) const {
         Layout<Operands> layout;
-        append(&layout, spatial, &Steps::line, operands);
+        append(&layout, spatial, &Steps::position, operands);
         return layout;
     }
 
-    BK_COLD LineGroups line_groups() const {
-        return is_of_batch() ? LineGroups::of_batch(items, channels, spatial)
-                             : LineGroups::of_items(items, num_groups, width(), spatial);
+    BK_COLD SliceGroups slice_groups() const {
+        return is_of_batch() ? SliceGroups::of_batch(items, channels, spatial)
+                             : SliceGroups::of_items(items, num_groups, width(), spatial);
     }
 
-    // Of the statistics of groups.
+    // Axes of the reduction that computes the statistics.
     BK_COLD GroupMomentAxes moment_axes() const {
-        const Per kept[] = {Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup, Per::kGroup};
-        return {groups(kept), of_group({Per::kElement})};
+        const Per operands[] = {Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup, Per::kGroup};
+        return {over_groups(operands), within_group({Per::kElement})};
     }
 
-    // What a row function looks up where a group has several channels.
+    // Fills what a row function looks up for a group of several channels.
     template <class T>
     BK_COLD Status fill(NormChannels<T>* channels, const T* gamma, const T* beta) const {
         if (group_size() > INT32_MAX)
@@ -108,11 +108,11 @@ struct ChannelShape {
         return Status::kOk;
     }
 
-    // Whether statistics, in a pass of their own, then a map over lines are better than a map over groups: that walks a group
-    // whose lines lie apart by single elements, and what cannot keep rows reads them again anyway.
-    bool prefers_lines() const {
-        constexpr int64_t kShortLine = 16;
-        return spatial >= kShortLine && (is_of_batch() ? items > 1 : width() > 1 && !kRowsStayOnChip);
+    // Whether a pass of statistics, then a map over slices beats a map over groups: a group of the batch is strided,
+    // and the CPU, which cannot keep long rows on chip, reads them again anyway.
+    bool prefers_slices() const {
+        constexpr int64_t kMinSlice = 16;
+        return spatial >= kMinSlice && (is_of_batch() ? items > 1 : width() > 1 && !kRowsStayOnChip);
     }
 };
 

@@ -1,5 +1,5 @@
-// One pass over dy and x for all gradients of rms_norm and layer_norm, also of a sum: dx, and parts of the sums over rows that
-// are dgamma and dbeta, which a second, small pass adds up. For dense rows that fit on the chip.
+// Fused backward of rms_norm and layer_norm, also of a residual sum: one pass over dy and x writes dx and partial sums
+// over rows of dgamma and dbeta; a second, small pass adds the partials. For dense rows that fit on the chip.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace bk {
 
-// Rows of n neighbours, `step` elements from one to the next.
+// `rows` rows of n contiguous elements; the pitches are the elements from one row to the next.
 struct FusedRows {
     int64_t rows, n;
-    int64_t step_dy, step_x, step_dx, step_saved, step_extra;
+    int64_t pitch_dy, pitch_x, pitch_dx, pitch_saved, pitch_residual_grad;
 };
 
-// gamma, dgamma and dbeta may be null. A row's statistics are S. Where kIsOfSum its factors are gamma + gamma_offset, and
-// `extra`, if it is not null, is added to dx; else there is neither. Where new_statistic is not null the statistics are those
-// of x, with eps, and are written, the mean only if it is_centered; there are no given ones.
-template <class T, class S, bool kIsOfSum>
+// gamma, dgamma and dbeta may be null; statistics are of type S. kIsAddNorm scales by gamma + gamma_offset and adds
+// residual_grad, if not null, to dx. If new_statistic is not null, the kernel computes the statistics of x with eps
+// and writes them, the mean only if is_centered; mean and statistic are not read then.
+template <class T, class S, bool kIsAddNorm>
 struct FusedOperands {
-    bool is_centered;  // dx has no mean, and the saved statistic is scale, not 1 / scale
+    bool is_centered;  // layer norm, whose saved statistic is scale; rms norm saves 1 / scale
     compute_t<T> gamma_offset;
-    const T *dy, *x, *extra, *gamma;
+    const T *dy, *x, *residual_grad, *gamma;
     const S *mean, *statistic;
     T *dx, *dgamma, *dbeta;
     compute_t<T>*new_mean = nullptr, *new_statistic = nullptr;
     compute_t<T> eps = 0;
 };
 
-// Adds up parts[0] and parts[1], of each row's elements.
+// Adds the partial dgamma and dbeta of each column.
 template <class C>
 struct FusedSums {
     struct Acc {
@@ -48,27 +48,27 @@ struct FusedSums {
 };
 
 template <class T>
-Status add_fused_parts(const Launch& launch, int64_t count, int64_t n, const compute_t<T>* gamma, const compute_t<T>* beta,
-                       T* dgamma, T* dbeta) {
+Status reduce_fused_partials(const Launch& launch, int64_t count, int64_t n, const compute_t<T>* gamma,
+                             const compute_t<T>* beta, T* dgamma, T* dbeta) {
     ReduceAxes<2, 2> axes;
     axes.kept.append(n, {1, 1, 1, 1});
     axes.reduced.append(count, {n, n});
-    const Launch alone{nullptr, 0, launch.stream};
-    return reduce(alone, axes, FusedSums<compute_t<T>>{}, outputs(dgamma, dbeta),
+    const Launch no_workspace{nullptr, 0, launch.stream};
+    return reduce(no_workspace, axes, FusedSums<compute_t<T>>{}, outputs(dgamma, dbeta),
                   inputs(gamma, beta == nullptr ? gamma : beta));
 }
 
-// Bytes of workspace; 0 where another way is better.
+// Bytes of workspace; 0 if the fused pass does not apply or would be slower.
 template <class T>
 size_t fused_rows_workspace(const FusedRows& rows);
 
-// Whether the pointers are aligned for it.
-template <class T, class S, bool kIsOfSum>
-bool can_fuse_rows(const FusedRows& rows, const FusedOperands<T, S, kIsOfSum>& operands);
+// Whether the workspace size is not 0 and the pointers are aligned.
+template <class T, class S, bool kIsAddNorm>
+bool can_fuse_rows(const FusedRows& rows, const FusedOperands<T, S, kIsAddNorm>& operands);
 
-// The workspace is as long as it must be.
-template <class T, class S, bool kIsOfSum>
-Status fused_rows(const Launch& launch, const FusedRows& rows, const FusedOperands<T, S, kIsOfSum>& operands);
+// Requires can_fuse_rows() and a workspace of fused_rows_workspace() bytes.
+template <class T, class S, bool kIsAddNorm>
+Status fused_rows(const Launch& launch, const FusedRows& rows, const FusedOperands<T, S, kIsAddNorm>& operands);
 
 }  // namespace bk
 

@@ -1,5 +1,5 @@
-// As many blocks as the chip holds take rows in turns. A thread has the same eight columns of each row, and keeps their sums in
-// registers; a row is on the chip from its load to its store.
+// CUDA fused norm backward: persistent blocks stride over the rows. A thread owns the same 8 columns (4 in f64) of
+// every row and keeps their dgamma and dbeta in registers; a row stays on the chip from load to store.
 #pragma once
 
 #include <algorithm>
@@ -16,26 +16,26 @@
 
 namespace bk {
 
-// Of a thread: their sums and a row's are in registers.
+// Columns a thread; their sums and one row of them are in registers.
 template <class T>
 constexpr int kFusedColumns = sizeof(compute_t<T>) == 8 ? 4 : 8;
-constexpr int kFusedLeastThreads = 256;  // of a block, which has several short rows at a time
-constexpr int kFusedMostThreads = 1024;
-constexpr int64_t kFusedThreads = 132 * 1024;  // of all blocks: what an H200 holds; the same everywhere, as sums depend on it
+constexpr int kFusedMinThreads = 256;  // threads a block; short rows share it
+constexpr int kFusedMaxThreads = 1024;
+constexpr int64_t kFusedThreads = 132 * 1024;  // resident on an H200; fixed, as it decides the order of sums
 
 struct FusedGrid {
-    int across;   // threads of a row, a power of two
-    int threads;  // of a block
+    int row_threads;  // a power of two
+    int threads;      // a block
     int64_t blocks;
-    int groups() const { return threads / across; }
+    int rows_per_block() const { return threads / row_threads; }
 };
 
 template <class T>
 FusedGrid fused_grid(const FusedRows& rows) {
-    FusedGrid grid{1, kFusedLeastThreads, 0};
-    while (grid.across * kFusedColumns<T> < rows.n) grid.across *= 2;
-    grid.threads = std::max(grid.across, kFusedLeastThreads);
-    grid.blocks = std::min(ceil_div<int64_t>(rows.rows, grid.groups()), kFusedThreads / grid.threads);
+    FusedGrid grid{1, kFusedMinThreads, 0};
+    while (grid.row_threads * kFusedColumns<T> < rows.n) grid.row_threads *= 2;
+    grid.threads = std::max(grid.row_threads, kFusedMinThreads);
+    grid.blocks = std::min(ceil_div<int64_t>(rows.rows, grid.rows_per_block()), kFusedThreads / grid.threads);
     return grid;
 }
 
@@ -53,9 +53,9 @@ struct FusedTriple {
     }
 };
 
-// Adds up among `count` neighbouring lanes, a power of two.
+// Butterfly sum over `count` adjacent lanes, a power of two.
 template <class Sums>
-BK_DEVICE Sums add_lanes_up(Sums mine, int count) {
+BK_DEVICE Sums sum_adjacent_lanes(Sums mine, int count) {
     const auto add = [&](int distance) { mine = mine + shuffle_xor(mine, distance); };
     if (count == 32) {
 #pragma unroll
@@ -66,25 +66,24 @@ BK_DEVICE Sums add_lanes_up(Sums mine, int count) {
     return mine;
 }
 
-// Of the `across` threads of a row, a power of two; all of them get the same bits. Every thread of the block calls it.
+// Sum over the `row_threads` threads of a row, a power of two; all get the same bits. The whole block must call it.
 template <class Sums>
-BK_DEVICE Sums add_across(Sums mine, int across, Sums (&exchange)[32]) {
-    mine = add_lanes_up(mine, min(across, 32));
-    if (across <= 32) return mine;
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = across / 32;
+BK_DEVICE Sums sum_row_threads(Sums mine, int row_threads, Sums (&exchange)[32]) {
+    mine = sum_adjacent_lanes(mine, min(row_threads, 32));
+    if (row_threads <= 32) return mine;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = row_threads / 32;
     if (lane == 0) exchange[warp] = mine;
     __syncthreads();
-    return add_lanes_up(exchange[(warp & -warps) | (lane & (warps - 1))], warps);
+    return sum_adjacent_lanes(exchange[(warp & -warps) | (lane & (warps - 1))], warps);
 }
 
-// Whether there is such a row among those that go from barrier to barrier together.
-BK_DEVICE bool any_row(bool is_one, int across) {
-    if (across <= 32) return __any_sync(0xffffffffu, is_one);
-    return across < kFusedLeastThreads ? __syncthreads_or(is_one) : is_one;
+// Whether any row that shares barriers with this thread's row has the flag.
+BK_DEVICE bool any_row_set(bool flag, int row_threads) {
+    if (row_threads <= 32) return __any_sync(0xffffffffu, flag);
+    return row_threads < kFusedMinThreads ? __syncthreads_or(flag) : flag;
 }
 
-// What a thread has of a row, as it lies in memory. Words are what goes from one turn to the next: elements would be taken
-// apart as soon as they are loaded, and so waited for.
+// A thread's columns of a row. Words carry the prefetched row: a Vec would be unpacked, so waited for, at once.
 template <class T, class S>
 struct FusedRow {
     static constexpr int N = kVectorLanes<T>, kVectors = kFusedColumns<T> / N;
@@ -97,86 +96,87 @@ struct FusedRow {
     S center, statistic;
 };
 
-// Whether a thread loads its part of the next row before the sums of the one at hand: of 16-bit elements, which alone are too
-// few bytes under way, and of which there are registers for two rows.
+// Whether a thread prefetches the next row before it sums this one: only for 16-bit elements, of which one row is too
+// few bytes in flight and two rows fit in registers.
 template <class T>
-constexpr bool kFusedLoadsAhead = sizeof(T) == 2;
+constexpr bool kFusedPrefetches = sizeof(T) == 2;
 
-// Where kComputes the statistics are new ones: an instance of its own, as a thread has no registers for both. parts_beta may be
-// null. Of a residual's gradient, which is added to dx, the loads are under way while threads add up.
-template <class T, class S, bool kIsOfSum, bool kComputes>
-__global__ void __launch_bounds__(kFusedMostThreads)
-    fused_rows_kernel(const FusedRows rows, const FusedOperands<T, S, kIsOfSum> operands, int across,
-                      compute_t<T>* BK_RESTRICT parts_gamma, compute_t<T>* BK_RESTRICT parts_beta) {
+// kComputes: the kernel computes the statistics; an instance of its own, since registers do not suffice for both
+// forms. partials_beta may be null. Loads of residual_grad are in flight during the reduction.
+template <class T, class S, bool kIsAddNorm, bool kComputes>
+__global__ void __launch_bounds__(kFusedMaxThreads)
+    fused_rows_kernel(const FusedRows rows, const FusedOperands<T, S, kIsAddNorm> operands, int row_threads,
+                      compute_t<T>* BK_RESTRICT partials_gamma, compute_t<T>* BK_RESTRICT partials_beta) {
     using C = compute_t<T>;
     using Row = FusedRow<T, S>;
     constexpr int N = Row::N, kColumns = kFusedColumns<T>, kVectors = Row::kVectors;
     using Sums = std::conditional_t<kComputes, FusedTriple<C>, FusedPair<C>>;
     using Scale = SquareScale<T>;
     __shared__ Sums exchange[2][32];
-    __shared__ C total[kFusedLeastThreads * kColumns];
-    const int column = threadIdx.x % across, group = threadIdx.x / across, groups = blockDim.x / across;
+    __shared__ C total[kFusedMinThreads * kColumns];
+    const int column = threadIdx.x % row_threads, block_row = threadIdx.x / row_threads,
+              rows_per_block = blockDim.x / row_threads;
     const int n = static_cast<int>(rows.n);
-    const auto element_of = [&](int v) { return (column + v * across) * N; };
-    const C offset = kIsOfSum && operands.gamma != nullptr ? operands.gamma_offset : C(0);
+    const auto column_of = [&](int v) { return (column + v * row_threads) * N; };
+    const C offset = kIsAddNorm && operands.gamma != nullptr ? operands.gamma_offset : C(0);
     Vec<T, N> weight[kVectors];
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
 #pragma unroll
         for (int i = 0; i < N; ++i) weight[v].lane[i] = narrow<T>(C(1));
-        if (operands.gamma != nullptr && element_of(v) < n) weight[v] = load<N>(operands.gamma + element_of(v));
+        if (operands.gamma != nullptr && column_of(v) < n) weight[v] = load<N>(operands.gamma + column_of(v));
     }
-    const int64_t step = int64_t{gridDim.x} * groups;
-    int64_t first = int64_t{blockIdx.x} * groups, row_ahead = first + group;
+    const int64_t step = int64_t{gridDim.x} * rows_per_block;
+    int64_t first = int64_t{blockIdx.x} * rows_per_block, next_row = first + block_row;
     const auto load_row = [&] {
-        Row given;
-        const bool exists = row_ahead < rows.rows;
+        Row loaded;
+        const bool exists = next_row < rows.rows;
 #pragma unroll
         for (int v = 0; v < kVectors; ++v) {
-            const bool has = exists && element_of(v) < n;
-            given.words.dy[v] = bit_cast<uint4>(load_if<N>(has, operands.dy + row_ahead * rows.step_dy + element_of(v)));
-            given.words.x[v] = bit_cast<uint4>(load_if<N>(has, operands.x + row_ahead * rows.step_x + element_of(v)));
+            const bool has = exists && column_of(v) < n;
+            loaded.words.dy[v] = bit_cast<uint4>(load_if<N>(has, operands.dy + next_row * rows.pitch_dy + column_of(v)));
+            loaded.words.x[v] = bit_cast<uint4>(load_if<N>(has, operands.x + next_row * rows.pitch_x + column_of(v)));
         }
-        given.center =
-            exists && operands.is_centered && !kComputes ? operands.mean[row_ahead * rows.step_saved] : narrow<S>(C(0));
-        given.statistic = exists && !kComputes ? operands.statistic[row_ahead * rows.step_saved] : narrow<S>(C(1));
-        row_ahead += step;
-        return given;
+        loaded.center =
+            exists && operands.is_centered && !kComputes ? operands.mean[next_row * rows.pitch_saved] : narrow<S>(C(0));
+        loaded.statistic = exists && !kComputes ? operands.statistic[next_row * rows.pitch_saved] : narrow<S>(C(1));
+        next_row += step;
+        return loaded;
     };
     C sum_gamma[kColumns] = {}, sum_beta[kColumns] = {};
-    int turn = 0;
+    int phase = 0;
     const auto add_up = [&](Sums mine) {
-        mine = add_across(mine, across, exchange[turn]);
-        turn ^= 1;
+        mine = sum_row_threads(mine, row_threads, exchange[phase]);
+        phase ^= 1;
         return mine;
     };
-    const C share = C(1) / static_cast<C>(n);
+    const C inv_n = C(1) / static_cast<C>(n);
     Row next;
-    if constexpr (kFusedLoadsAhead<T>) next = load_row();
+    if constexpr (kFusedPrefetches<T>) next = load_row();
     for (; first < rows.rows; first += step) {
-        const int64_t row = first + group;
+        const int64_t row = first + block_row;
         const bool exists = row < rows.rows;
-        Row given;
-        if constexpr (kFusedLoadsAhead<T>) given = next;
-        (kFusedLoadsAhead<T> ? next : given) = load_row();
+        Row current;
+        if constexpr (kFusedPrefetches<T>) current = next;
+        (kFusedPrefetches<T> ? next : current) = load_row();
         const auto each_vector = [&](const auto& body) {
-            // Of two rows there are registers as they lie in memory, not in the compute type.
-            if constexpr (kFusedLoadsAhead<T>) {
-                given.words = made_anew(given.words);
+            // Registers suffice for two rows of T, not of the compute type: conversions must not move up.
+            if constexpr (kFusedPrefetches<T>) {
+                current.words = made_anew(current.words);
 #pragma unroll
                 for (int v = 0; v < kVectors; ++v) weight[v] = made_anew(weight[v]);
             }
-            const auto of = bit_cast<typename Row::Vectors>(given.words);
+            const auto of = bit_cast<typename Row::Vectors>(current.words);
 #pragma unroll
             for (int v = 0; v < kVectors; ++v)
-                if (exists && element_of(v) < n) body(v, of.dy[v], of.x[v]);
+                if (exists && column_of(v) < n) body(v, of.dy[v], of.x[v]);
         };
-        const auto factor = [&](int v, int i) {
-            return kIsOfSum ? widen_lane(weight[v], i) + offset : widen_lane(weight[v], i);
+        const auto gamma_at = [&](int v, int i) {
+            return kIsAddNorm ? widen_lane(weight[v], i) + offset : widen_lane(weight[v], i);
         };
-        C center = widen(given.center), scale = widen(given.statistic), level = 0;
+        C center = widen(current.center), scale = widen(current.statistic), mean_g = 0;
         if (!operands.is_centered) scale = C(1) / scale;
-        // Of x, where the statistic is yet to come and squares would leave the range: of its differences from the center.
+        // Power of two that scales x if kComputes and squares of x - center would overflow or vanish.
         C unit = 1;
         const auto from_center = [&](C x) { return kComputes ? x * unit - center : x - center; };
         Sums sums;
@@ -187,84 +187,85 @@ __global__ void __launch_bounds__(kFusedMostThreads)
 #pragma unroll
                     for (int i = 0; i < N; ++i) {
                         sums.first += widen_lane(x, i) * unit;
-                        sums.second += widen_lane(dy, i) * factor(v, i);
+                        sums.second += widen_lane(dy, i) * gamma_at(v, i);
                     }
                 });
                 sums = add_up(sums);
-                center = sums.first * share;
-                level = sums.second * share;
+                center = sums.first * inv_n;
+                mean_g = sums.second * inv_n;
             }
-            // Where the statistic is yet to come, scale is 1.
+            // With kComputes, scale is 1 here.
             sums = {};
             each_vector([&](int v, const Vec<T, N>& dy, const Vec<T, N>& x) {
 #pragma unroll
                 for (int i = 0; i < N; ++i) {
-                    const C h = widen_lane(dy, i) * factor(v, i), xh = from_center(widen_lane(x, i)) * scale;
-                    sums.first += kComputes ? xh * xh : h;
-                    sums.second += h * xh;
-                    if constexpr (kComputes) sums.third += xh;
+                    const C g = widen_lane(dy, i) * gamma_at(v, i), x_hat = from_center(widen_lane(x, i)) * scale;
+                    sums.first += kComputes ? x_hat * x_hat : g;
+                    sums.second += g * x_hat;
+                    if constexpr (kComputes) sums.third += x_hat;
                 }
             });
         };
         sum_up();
-        [[maybe_unused]] Vec<T, N> extra[kIsOfSum ? kVectors : 1];
-        const bool has_extra = kIsOfSum && operands.extra != nullptr;
-        if (has_extra) {
+        [[maybe_unused]] Vec<T, N> residual_grad[kIsAddNorm ? kVectors : 1];
+        const bool has_residual_grad = kIsAddNorm && operands.residual_grad != nullptr;
+        if (has_residual_grad) {
 #pragma unroll
             for (int v = 0; v < kVectors; ++v)
-                if (exists && element_of(v) < n)
-                    extra[kIsOfSum ? v : 0] = load<N>(operands.extra + row * rows.step_extra + element_of(v));
+                if (exists && column_of(v) < n)
+                    residual_grad[kIsAddNorm ? v : 0] =
+                        load<N>(operands.residual_grad + row * rows.pitch_residual_grad + column_of(v));
         }
         sums = add_up(sums);
-        C slope = sums.second * share, scale_of_dx = scale;
+        C mean_gx = sums.second * inv_n, scale_of_dx = scale;
         if constexpr (kComputes) {
-            const C wanted = exists ? Scale::unit_of(center, sums.first, operands.eps * static_cast<C>(n)) : C(1);
-            if (any_row(wanted != C(1), across)) {
-                unit = wanted;
+            const C required_unit = exists ? Scale::unit_of(center, sums.first, operands.eps * static_cast<C>(n)) : C(1);
+            if (any_row_set(required_unit != C(1), row_threads)) {
+                unit = required_unit;
                 sum_up();
                 sums = add_up(sums);
             }
-            C variance = sums.first * share;
-            slope = sums.second * share;
-            if (operands.is_centered) {  // what rounding has left of the mean
-                const C rest = Scale::is_finite(sums.third) ? sums.third * share : C(0);
-                center += rest;
-                variance = math::max(variance - rest * rest, C(0) * variance);
-                slope -= rest * level;
+            C variance = sums.first * inv_n;
+            mean_gx = sums.second * inv_n;
+            if (operands.is_centered) {  // corrects the rounding error of the mean
+                const C mean_error = Scale::is_finite(sums.third) ? sums.third * inv_n : C(0);
+                center += mean_error;
+                variance = math::max(variance - mean_error * mean_error, C(0) * variance);
+                mean_gx -= mean_error * mean_g;
             }
-            const C spread = Spread<T>::of(variance, operands.eps, unit);
-            scale = C(1) / spread;
+            const C stddev = StdDev<T>::of(variance, operands.eps, unit);
+            scale = C(1) / stddev;
             scale_of_dx = scale * unit;
-            slope *= scale;
+            mean_gx *= scale;
             if (exists && column == 0) {
-                if (operands.is_centered) operands.new_mean[row * rows.step_saved] = Scale::unscaled(center, unit);
-                operands.new_statistic[row * rows.step_saved] =
-                    operands.is_centered ? scale_of_dx : Scale::unscaled(spread, unit);
+                if (operands.is_centered) operands.new_mean[row * rows.pitch_saved] = Scale::unscaled(center, unit);
+                operands.new_statistic[row * rows.pitch_saved] =
+                    operands.is_centered ? scale_of_dx : Scale::unscaled(stddev, unit);
             }
         } else if (operands.is_centered) {
-            level = sums.first * share;
+            mean_g = sums.first * inv_n;
         }
         each_vector([&](int v, const Vec<T, N>& dy, const Vec<T, N>& x) {
             Vec<T, N> y;
 #pragma unroll
             for (int i = 0; i < N; ++i) {
-                const C given_slope = widen_lane(dy, i), xh = from_center(widen_lane(x, i)) * scale;
-                sum_gamma[v * N + i] += given_slope * xh;
-                sum_beta[v * N + i] += given_slope;
-                const C dx = scale_of_dx * (given_slope * factor(v, i) - level - xh * slope);
-                y.lane[i] = narrow<T>(has_extra ? widen(extra[kIsOfSum ? v : 0].lane[i]) + dx : dx);
+                const C dy_i = widen_lane(dy, i), x_hat = from_center(widen_lane(x, i)) * scale;
+                sum_gamma[v * N + i] += dy_i * x_hat;
+                sum_beta[v * N + i] += dy_i;
+                const C dx = scale_of_dx * (dy_i * gamma_at(v, i) - mean_g - x_hat * mean_gx);
+                y.lane[i] = narrow<T>(has_residual_grad ? widen(residual_grad[kIsAddNorm ? v : 0].lane[i]) + dx : dx);
             }
-            store<N>(operands.dx + row * rows.step_dx + element_of(v), y);
+            store<N>(operands.dx + row * rows.pitch_dx + column_of(v), y);
         });
     }
-    const auto store_sums = [&](C* part, const C(&sum)[kColumns]) {
-        if (part == nullptr) return;
-        part += int64_t{blockIdx.x} * n;
-        if (groups == 1) {
+    const auto store_sums = [&](C* partial, const C(&sum)[kColumns]) {
+        if (partial == nullptr) return;
+        partial += int64_t{blockIdx.x} * n;
+        if (rows_per_block == 1) {
 #pragma unroll
             for (int k = 0; k < kColumns; ++k) {
-                const int element = (column + k / N * across) * N + k % N;
-                if (element < n) part[element] = sum[k];
+                const int element = (column + k / N * row_threads) * N + k % N;
+                if (element < n) partial[element] = sum[k];
             }
             return;
         }
@@ -272,24 +273,24 @@ __global__ void __launch_bounds__(kFusedMostThreads)
 #pragma unroll
         for (int k = 0; k < kColumns; ++k) total[threadIdx.x * kColumns + k] = sum[k];
         __syncthreads();
-        for (int c = threadIdx.x; c < across * kColumns; c += blockDim.x) {
-            const int k = c % kColumns, element = (c / kColumns + k / N * across) * N + k % N;
+        for (int c = threadIdx.x; c < row_threads * kColumns; c += blockDim.x) {
+            const int k = c % kColumns, element = (c / kColumns + k / N * row_threads) * N + k % N;
             C all = 0;
-            for (int g = 0; g < groups; ++g) all += total[g * across * kColumns + c];
-            if (element < n) part[element] = all;
+            for (int g = 0; g < rows_per_block; ++g) all += total[g * row_threads * kColumns + c];
+            if (element < n) partial[element] = all;
         }
     };
-    store_sums(parts_gamma, sum_gamma);
-    store_sums(parts_beta, sum_beta);
+    store_sums(partials_gamma, sum_gamma);
+    store_sums(partials_beta, sum_beta);
 }
 
 template <class T>
-struct FusedParts {
+struct FusedPartials {
     compute_t<T>*gamma, *beta;
 };
 
 template <class T>
-FusedParts<T> carve_fused_parts(Carver* carver, const FusedRows& rows) {
+FusedPartials<T> carve_fused_partials(Carver* carver, const FusedRows& rows) {
     const int64_t count = fused_grid<T>(rows).blocks * rows.n;
     compute_t<T>* const gamma = carver->take<compute_t<T>>(count);
     return {gamma, carver->take<compute_t<T>>(count)};
@@ -298,36 +299,37 @@ FusedParts<T> carve_fused_parts(Carver* carver, const FusedRows& rows) {
 template <class T>
 size_t fused_rows_workspace(const FusedRows& rows) {
     constexpr int N = kVectorLanes<T>;
-    const bool steps = rows.step_dy % N == 0 && rows.step_x % N == 0 && rows.step_dx % N == 0 && rows.step_extra % N == 0;
-    if (rows.n % N != 0 || rows.n > kFusedMostThreads * kFusedColumns<T> || (rows.rows > 1 && !steps)) return 0;
+    const bool steps =
+        rows.pitch_dy % N == 0 && rows.pitch_x % N == 0 && rows.pitch_dx % N == 0 && rows.pitch_residual_grad % N == 0;
+    if (rows.n % N != 0 || rows.n > kFusedMaxThreads * kFusedColumns<T> || (rows.rows > 1 && !steps)) return 0;
     Carver carver;
-    carve_fused_parts<T>(&carver, rows);
+    carve_fused_partials<T>(&carver, rows);
     return carver.bytes();
 }
 
-template <class T, class S, bool kIsOfSum>
-bool can_fuse_rows(const FusedRows& rows, const FusedOperands<T, S, kIsOfSum>& operands) {
+template <class T, class S, bool kIsAddNorm>
+bool can_fuse_rows(const FusedRows& rows, const FusedOperands<T, S, kIsAddNorm>& operands) {
     return fused_rows_workspace<T>(rows) > 0 && is_aligned(operands.dy, kVectorBytes) && is_aligned(operands.x, kVectorBytes) &&
-           is_aligned(operands.extra, kVectorBytes) && is_aligned(operands.gamma, kVectorBytes) &&
+           is_aligned(operands.residual_grad, kVectorBytes) && is_aligned(operands.gamma, kVectorBytes) &&
            is_aligned(operands.dx, kVectorBytes);
 }
 
-template <class T, class S, bool kIsOfSum>
-Status fused_rows(const Launch& launch, const FusedRows& rows, const FusedOperands<T, S, kIsOfSum>& operands) {
+template <class T, class S, bool kIsAddNorm>
+Status fused_rows(const Launch& launch, const FusedRows& rows, const FusedOperands<T, S, kIsAddNorm>& operands) {
     const FusedGrid grid = fused_grid<T>(rows);
     Carver carver(launch.workspace);
-    FusedParts<T> parts = carve_fused_parts<T>(&carver, rows);
-    if (operands.dbeta == nullptr) parts.beta = nullptr;
+    FusedPartials<T> partials = carve_fused_partials<T>(&carver, rows);
+    if (operands.dbeta == nullptr) partials.beta = nullptr;
     const Grid blocks{dim3(static_cast<unsigned>(grid.blocks)), dim3(static_cast<unsigned>(grid.threads))};
     const auto launch_form = [&](auto kernel) {
-        return launch_kernel(launch, blocks, kernel, rows, operands, grid.across, parts.gamma, parts.beta);
+        return launch_kernel(launch, blocks, kernel, rows, operands, grid.row_threads, partials.gamma, partials.beta);
     };
-    if (kIsOfSum && operands.new_statistic != nullptr)
-        BK_TRY((launch_form(fused_rows_kernel<T, S, kIsOfSum, kIsOfSum>)));
+    if (kIsAddNorm && operands.new_statistic != nullptr)
+        BK_TRY((launch_form(fused_rows_kernel<T, S, kIsAddNorm, kIsAddNorm>)));
     else
-        BK_TRY((launch_form(fused_rows_kernel<T, S, kIsOfSum, false>)));
-    return add_fused_parts(launch, grid.blocks, rows.n, static_cast<const compute_t<T>*>(parts.gamma),
-                           static_cast<const compute_t<T>*>(parts.beta), operands.dgamma, operands.dbeta);
+        BK_TRY((launch_form(fused_rows_kernel<T, S, kIsAddNorm, false>)));
+    return reduce_fused_partials(launch, grid.blocks, rows.n, static_cast<const compute_t<T>*>(partials.gamma),
+                                 static_cast<const compute_t<T>*>(partials.beta), operands.dgamma, operands.dbeta);
 }
 
 }  // namespace bk

@@ -1,6 +1,6 @@
-// Gradients of group and instance norm on the CPU, of long lines: the sums of a group are found line by line, and its dx is
-// made while the group is still in a cache. What dgamma and dbeta need of a channel is added up item by item. A pass each takes
-// their place where there are fewer parts of the channels than threads, with the same order of additions.
+// CPU gradients of group and instance norm with long slices: a group is summed slice by slice, and its dx is written
+// while it is still in cache; dgamma and dbeta of a channel accumulate item by item. With fewer channel groups than
+// threads, the sums and the map are two passes with the same order of additions.
 #include <algorithm>
 #include <cstdint>
 
@@ -13,83 +13,86 @@ namespace bk {
 
 namespace {
 
-constexpr int64_t kMostGroupWidth = 128;  // channels of a group, of which sums are on the stack
-constexpr int64_t kLongGroupLine = 256;
+constexpr int64_t kMaxGroupWidth = 128;  // channels a group; their sums are on the stack
+constexpr int64_t kMinGroupSlice = 256;
 
 template <class T, class S>
-class GroupLinesJob {
+class GroupSlicesJob {
     using C = compute_t<T>;
-    using Acc = typename JoinedSlopes<C>::Acc;
+    using Acc = typename CombinedGradientSums<C>::Acc;
 
 public:
     enum Work : int { kSums = 1, kMaps = 2 };
 
-    explicit GroupLinesJob(const GroupLines<T, S>& of)
-        : of_(of), width_(of.shape.width()), parts_(of.shape.parts()), join_{{}, of.gamma != nullptr} {}
+    explicit GroupSlicesJob(const GroupSlices<T, S>& of)
+        : of_(of), width_(of.shape.width()), channel_groups_(of.shape.channel_groups()), combiner_{{}, of.gamma != nullptr} {}
 
-    // Of all items of part t; or, sums alone, of channel t; or, maps alone, of group t.
+    // Task t is channel group t of all items, or channel t (kSums alone), or group t (kMaps alone).
     BK_HD void task(int work, int64_t t) const {
-        int64_t part = t, item = 0, items = of_.shape.items, first = 0, last = width_;
-        if (work == kSums) part = t / width_, first = t % width_, last = first + 1;
-        if (work == kMaps) part = t % parts_, item = t / parts_, items = item + 1;
-        Acc channel[kMostGroupWidth];
-        for (int64_t c = first; c < last; ++c) channel[c] = join_.identity();
+        int64_t channel_group = t, item = 0, items = of_.shape.items, first = 0, last = width_;
+        if (work == kSums) channel_group = t / width_, first = t % width_, last = first + 1;
+        if (work == kMaps) channel_group = t % channel_groups_, item = t / channel_groups_, items = item + 1;
+        Acc channel[kMaxGroupWidth];
+        for (int64_t c = first; c < last; ++c) channel[c] = combiner_.identity();
         for (; item < items; ++item) {
-            Acc group = join_.identity();
+            Acc group = combiner_.identity();
             for (int64_t c = first; c < last; ++c) {
-                const Pack<C, C> line = sums_of(item, part, c);
-                add(JoinedSlopes<C>{{}, false}, channel[c], item, line, C(1));
-                add(join_, group, c, line, gamma(part, c));
+                const Pack<C, C> slice = sums_of(item, channel_group, c);
+                add(CombinedGradientSums<C>{{}, false}, channel[c], item, slice, C(1));
+                add(combiner_, group, c, slice, gamma(channel_group, c));
             }
-            if (work & kMaps) map(item, part, group);
+            if (work & kMaps) map(item, channel_group, group);
         }
         for (int64_t c = first; c < last && (work & kSums); ++c) {
-            const auto all = join_.finish(channel[c], items);
-            if (of_.dgamma != nullptr) of_.dgamma[part * width_ + c] = narrow<T>(get<0>(all));
-            if (of_.dbeta != nullptr) of_.dbeta[part * width_ + c] = narrow<T>(get<1>(all));
+            const auto all = combiner_.finish(channel[c], items);
+            if (of_.dgamma != nullptr) of_.dgamma[channel_group * width_ + c] = narrow<T>(get<0>(all));
+            if (of_.dbeta != nullptr) of_.dbeta[channel_group * width_ + c] = narrow<T>(get<1>(all));
         }
     }
 
 private:
-    BK_HD C gamma(int64_t part, int64_t c) const { return of_.gamma == nullptr ? C(1) : widen(of_.gamma[part * width_ + c]); }
-    BK_HD int64_t line_at(int64_t item, int64_t part, int64_t c) const {
-        return (item * of_.shape.channels + part * width_ + c) * of_.shape.spatial;
+    BK_HD C gamma(int64_t channel_group, int64_t c) const {
+        return of_.gamma == nullptr ? C(1) : widen(of_.gamma[channel_group * width_ + c]);
+    }
+    BK_HD int64_t slice_at(int64_t item, int64_t channel_group, int64_t c) const {
+        return (item * of_.shape.channels + channel_group * width_ + c) * of_.shape.spatial;
     }
 
-    BK_HD Pack<C, C> sums_of(int64_t item, int64_t part, int64_t c) const {
-        const int64_t at = line_at(item, part, c), group = item * parts_ + part;
+    BK_HD Pack<C, C> sums_of(int64_t item, int64_t channel_group, int64_t c) const {
+        const int64_t at = slice_at(item, channel_group, c), group = item * channel_groups_ + channel_group;
         const NormColumnPair<T> reducer{{{}, true, false}};
         return reducer.finish(
-            reduce_line(reducer, of_.shape.spatial, of_.dy + at, of_.x + at, of_.mean + group, of_.rstd + group),
+            reduce_contiguous(reducer, of_.shape.spatial, of_.dy + at, of_.x + at, of_.mean + group, of_.rstd + group),
             of_.shape.spatial);
     }
 
-    // Number k of those that are added.
-    static BK_HD void add(const JoinedSlopes<C>& join, Acc& acc, int64_t k, const Pack<C, C>& line, C gamma) {
-        join.add(acc, k, get<0>(line), get<1>(line), gamma);
-        if (k % kReduceRun == kReduceRun - 1) join.settle(acc, kReduceRun);
+    // Adds summand k.
+    static BK_HD void add(const CombinedGradientSums<C>& combiner, Acc& acc, int64_t k, const Pack<C, C>& slice, C gamma) {
+        combiner.add(acc, k, get<0>(slice), get<1>(slice), gamma);
+        if (k % kSettleInterval == kSettleInterval - 1) combiner.settle(acc, kSettleInterval);
     }
 
-    BK_HD void map(int64_t item, int64_t part, const Acc& group) const {
-        const auto sums = join_.finish(group, width_);
+    BK_HD void map(int64_t item, int64_t channel_group, const Acc& group) const {
+        const auto sums = combiner_.finish(group, width_);
         const NormMapBackward<T, false> f{{}, of_.gamma != nullptr, true, C(1) / static_cast<C>(of_.shape.group_size())};
-        const C mean = widen(of_.mean[item * parts_ + part]), rstd = widen(of_.rstd[item * parts_ + part]);
+        const C mean = widen(of_.mean[item * channel_groups_ + channel_group]),
+                rstd = widen(of_.rstd[item * channel_groups_ + channel_group]);
         for (int64_t c = 0; c < width_; ++c) {
-            const int64_t at = line_at(item, part, c);
-            const auto numbers = f.start(mean, rstd, gamma(part, c), get<0>(sums), get<1>(sums));
-            map_line(numbers, of_.dy + at, of_.x + at, of_.dx + at);
+            const int64_t at = slice_at(item, channel_group, c);
+            const auto coefficients = f.start(mean, rstd, gamma(channel_group, c), get<0>(sums), get<1>(sums));
+            map_slice(coefficients, of_.dy + at, of_.x + at, of_.dx + at);
         }
     }
 
-    // dx may lie on dy or x.
-    BK_HD void map_line(const NormGradientLine<C>& of, const T* dy, const T* x, T* dx) const {
-        constexpr int kChunk = 256;
+    // dx may alias dy or x.
+    BK_HD void map_slice(const NormBackwardAffine<C>& of, const T* dy, const T* x, T* dx) const {
+        constexpr int kTile = 256;
         const int64_t n = of_.shape.spatial;
-        for (int64_t first = 0; first < n; first += kChunk) {
-            const int64_t count = std::min<int64_t>(kChunk, n - first);
-            ask_for_chunk<1>(dx + std::min(first + 4 * kChunk, n - count), static_cast<int>(count));
+        for (int64_t first = 0; first < n; first += kTile) {
+            const int64_t count = std::min<int64_t>(kTile, n - first);
+            ask_for_chunk<1>(dx + std::min(first + 4 * kTile, n - count), static_cast<int>(count));
             if constexpr (std::is_same_v<T, f16>) {
-                float wide[2][kChunk];
+                float wide[2][kTile];
                 widen_span(wide[0], dy + first, count);
                 widen_span(wide[1], x + first, count);
                 BK_VECTOR_LOOP
@@ -102,48 +105,49 @@ private:
         }
     }
 
-    const GroupLines<T, S>& of_;
-    int64_t width_, parts_;
-    JoinedSlopes<C> join_;
+    const GroupSlices<T, S>& of_;
+    int64_t width_, channel_groups_;
+    CombinedGradientSums<C> combiner_;
 };
 
 }  // namespace
 
 template <class T>
-bool takes_group_lines(const ChannelShape& shape) {
-    return !shape.is_of_batch() && shape.width() <= kMostGroupWidth && shape.spatial >= kLongGroupLine;
+bool takes_group_slices(const ChannelShape& shape) {
+    return !shape.is_of_batch() && shape.width() <= kMaxGroupWidth && shape.spatial >= kMinGroupSlice;
 }
 
 template <class T, class S>
-Status run_group_lines(const GroupLines<T, S>& of) {
-    using Job = GroupLinesJob<T, S>;
+Status run_group_slices(const GroupSlices<T, S>& of) {
+    using Job = GroupSlicesJob<T, S>;
     const Job job(of);
-    const int64_t parts = of.shape.parts(), line = 3 * of.shape.spatial * static_cast<int64_t>(sizeof(T));
-    const auto run = [&](int work, int64_t tasks, int64_t lines) {
-        parallel_ranges(tasks, grain_for(lines * line), [&](int64_t begin, int64_t end) {
+    const int64_t channel_groups = of.shape.channel_groups(),
+                  slice_bytes = 3 * of.shape.spatial * static_cast<int64_t>(sizeof(T));
+    const auto run = [&](int work, int64_t tasks, int64_t slices) {
+        parallel_ranges(tasks, grain_for(slices * slice_bytes), [&](int64_t begin, int64_t end) {
             for (int64_t t = begin; t < end; ++t) job.task(work, t);
         });
     };
     const bool sums = of.dgamma != nullptr || of.dbeta != nullptr, maps = of.dx != nullptr;
-    if (sums && maps && parts >= thread_count()) {
-        run(Job::kSums | Job::kMaps, parts, of.shape.items * of.shape.width());
+    if (sums && maps && channel_groups >= thread_count()) {
+        run(Job::kSums | Job::kMaps, channel_groups, of.shape.items * of.shape.width());
         return Status::kOk;
     }
     if (sums) run(Job::kSums, of.shape.channels, of.shape.items);
-    if (maps) run(Job::kMaps, of.shape.items * parts, of.shape.width());
+    if (maps) run(Job::kMaps, of.shape.items * channel_groups, of.shape.width());
     return Status::kOk;
 }
 
-template bool takes_group_lines<f16>(const ChannelShape&);
-template bool takes_group_lines<bf16>(const ChannelShape&);
-template bool takes_group_lines<float>(const ChannelShape&);
-template bool takes_group_lines<double>(const ChannelShape&);
+template bool takes_group_slices<f16>(const ChannelShape&);
+template bool takes_group_slices<bf16>(const ChannelShape&);
+template bool takes_group_slices<float>(const ChannelShape&);
+template bool takes_group_slices<double>(const ChannelShape&);
 
-template Status run_group_lines(const GroupLines<f16, f16>&);
-template Status run_group_lines(const GroupLines<f16, float>&);
-template Status run_group_lines(const GroupLines<bf16, bf16>&);
-template Status run_group_lines(const GroupLines<bf16, float>&);
-template Status run_group_lines(const GroupLines<float, float>&);
-template Status run_group_lines(const GroupLines<double, double>&);
+template Status run_group_slices(const GroupSlices<f16, f16>&);
+template Status run_group_slices(const GroupSlices<f16, float>&);
+template Status run_group_slices(const GroupSlices<bf16, bf16>&);
+template Status run_group_slices(const GroupSlices<bf16, float>&);
+template Status run_group_slices(const GroupSlices<float, float>&);
+template Status run_group_slices(const GroupSlices<double, double>&);
 
 }  // namespace bk

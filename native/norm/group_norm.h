@@ -1,4 +1,4 @@
-// group_norm with channels last.
+// group_norm with channels last, [N, S, C]: y = (x - mean) * rstd * gamma + beta, statistics over a group.
 #pragma once
 
 #include <algorithm>
@@ -14,52 +14,53 @@
 
 namespace bk {
 
-// Mean and 1 / sqrt(variance + eps) or, of a part of a group, the standard deviation and what rounding left of the mean.
+// Mean, 1 / sqrt(variance + eps) and the rounding error of the mean; with is_partial, for a channel that is merged
+// later, the standard deviation without eps.
 template <class T>
-struct PartMoments : GroupMoments<T> {
+struct PartialMoments : GroupMoments<T> {
     using typename GroupMoments<T>::C;
     using typename GroupMoments<T>::Acc;
 
-    bool is_part;
+    bool is_partial;
 
-    BK_HD auto parts() const { return moment_parts(*this); }
-    BK_HD C wanted(const Acc& acc) const { return Moments<T>::wanted(acc, is_part ? C(0) : this->eps); }
+    BK_HD auto combiner() const { return moment_combiner(*this); }
+    BK_HD C wanted(const Acc& acc) const { return Moments<T>::wanted(acc, is_partial ? C(0) : this->eps); }
     BK_HD Pack<C, C, C> finish(const Acc& acc, int64_t count) const {
         const C unit = this->unit_of(acc), mean = this->unscaled(this->mean_of(acc), unit);
-        const C rest = this->mean_rest_of(acc) / unit;
-        if (!is_part) return pack(mean, unit / this->spread_of(acc, count), rest);
-        return pack(mean, this->unscaled(math::sqrt<C>(this->squares_of(acc) / static_cast<C>(count)), unit), rest);
+        const C mean_error = this->mean_error_of(acc) / unit;
+        if (!is_partial) return pack(mean, unit / this->stddev_of(acc, count), mean_error);
+        return pack(mean, this->unscaled(math::sqrt<C>(this->squares_of(acc) / static_cast<C>(count)), unit), mean_error);
     }
 };
 
-// Mean and 1 / sqrt(variance + eps) of a group, from the means and the standard deviations of its parts, which have equally
-// many elements: deviations from the parts' means add to those of the means from the base.
+// Merges the moments of a group's channels, which have equally many elements (Chan, Golub and LeVeque 1983): squared
+// deviations within the channels add to those of their means.
 template <class C>
-struct JoinedMoments : GroupMoments<C> {
+struct MergedMoments : GroupMoments<C> {
     using typename GroupMoments<C>::Acc;
 
-    BK_HD auto parts() const { return moment_parts(*this); }
+    BK_HD auto combiner() const { return moment_combiner(*this); }
     BK_HD Acc start(C mean, C, C) const { return GroupMoments<C>::start(mean); }
-    BK_HD void add(Acc& acc, int64_t, C mean, C deviation, C rest) const {
-        const C difference = (mean * this->unit - acc.base) + rest * this->unit, within = deviation * this->unit;
+    BK_HD void add(Acc& acc, int64_t, C mean, C deviation, C mean_error) const {
+        const C difference = (mean * this->unit - acc.base) + mean_error * this->unit, within = deviation * this->unit;
         acc.sum += difference;
         acc.recent += difference * difference + within * within;
     }
     BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {
         const C unit = this->unit_of(acc);
-        return pack(this->unscaled(this->mean_of(acc), unit), unit / this->spread_of(acc, count));
+        return pack(this->unscaled(this->mean_of(acc), unit), unit / this->stddev_of(acc, count));
     }
 };
 
-// y = (x - mean) * rstd * gamma + beta, rows of all channels, with the statistics of the group of each. A function of its own,
-// as looking them up takes registers of every element.
+// y = (x - mean) * rstd * gamma + beta over rows of all channels, with the statistics of each channel's group. A
+// separate function, since the lookup takes registers of every element.
 template <class T>
 struct GroupApply : OnlyMaps {
     using C = compute_t<T>;
     using Held = C;
-    using Numbers = NormLine<C>;
+    using Numbers = NormAffine<C>;
     struct Row {
-        int64_t place;  // of the first group of the item
+        int64_t place;  // offset of the item's first group
     };
     struct Near {
         C mean, rstd;
@@ -102,79 +103,80 @@ struct GroupNormChannelsLast {
     int64_t group_count() const { return shape().group_count(); }
     size_t workspace_size() const {
         Carver carver;
-        if (prefers_parts()) carve(&carver);
+        if (prefers_channels()) carve(&carver);
         carver.take<char>(static_cast<int64_t>(inner_workspace()));
         return carver.bytes();
     }
 
     Status run(const T* x, const C* gamma, const C* beta, T* y, C* saved_mean, C* saved_rstd, const Launch& launch) const {
-        const bool found = workspace_holds(launch, workspace_size());
-        BK_TRY(moments(launch, found, x, saved_mean, saved_rstd));
+        const bool has_workspace = workspace_holds(launch, workspace_size());
+        BK_TRY(moments(launch, has_workspace, x, saved_mean, saved_rstd));
         const GroupApply<T> f{{}, saved_mean, saved_rstd, GroupOfChannel::of(shape()), gamma != nullptr};
-        const Launch alone{nullptr, 0, launch.stream};
-        return map_rows(alone, rows(), f, inputs(x), inputs(gamma, beta), inputs<C>(saved_mean), outputs(y), outputs());
+        const Launch no_workspace{nullptr, 0, launch.stream};
+        return map_rows(no_workspace, rows(), f, inputs(x), inputs(gamma, beta), inputs<C>(saved_mean), outputs(y), outputs());
     }
 
 private:
     using Per = GroupShape::Per;
-    struct Parts {
-        C *mean, *deviation, *rest;
+    struct ChannelMoments {
+        C *mean, *deviation, *mean_error;
     };
 
     GroupShape shape() const { return {n_extent, c_extent, spatial_extent, num_groups}; }
 
-    // Whether channels are summed up by themselves first, in the order of memory.
-    bool prefers_parts() const {
-        constexpr int64_t kLeast = 8;  // elements of each that are worth it
-        return !shape().is_empty() && shape().width() > 1 && shape().spatial >= kLeast;
+    // Whether moments of single channels come first, which reads x in the order of memory.
+    bool prefers_channels() const {
+        constexpr int64_t kMinPositions = 8;  // positions that are worth it
+        return !shape().is_empty() && shape().width() > 1 && shape().spatial >= kMinPositions;
     }
 
-    // Of groups, of the channels of an item, and of a group's channels.
-    ReduceAxes<1, 3> whole() const {
-        const Per kept[] = {Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup};
-        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, kept),
-                shape().over({GroupShape::kPlace, GroupShape::kChannel}, {Per::kElement})};
+    // Axes of the moments of groups, of the moments of channels, and of their merge.
+    ReduceAxes<1, 3> group_axes() const {
+        const Per operands[] = {Per::kElement, Per::kGroup, Per::kGroup, Per::kGroup};
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, operands),
+                shape().over({GroupShape::kPosition, GroupShape::kChannel}, {Per::kElement})};
     }
-    ReduceAxes<1, 3> parts() const {
-        const Per kept[] = {Per::kElement, Per::kItemChannel, Per::kItemChannel, Per::kItemChannel};
-        return {shape().over({GroupShape::kItem, GroupShape::kGroup, GroupShape::kChannel}, kept),
-                shape().over({GroupShape::kPlace}, {Per::kElement})};
+    ReduceAxes<1, 3> channel_axes() const {
+        const Per operands[] = {Per::kElement, Per::kItemChannel, Per::kItemChannel, Per::kItemChannel};
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup, GroupShape::kChannel}, operands),
+                shape().over({GroupShape::kPosition}, {Per::kElement})};
     }
-    ReduceAxes<3, 2> joined() const {
-        const Per of = Per::kItemChannel, kept[] = {of, of, of, Per::kGroup, Per::kGroup};
-        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, kept),
+    ReduceAxes<3, 2> merged_axes() const {
+        const Per of = Per::kItemChannel, operands[] = {of, of, of, Per::kGroup, Per::kGroup};
+        return {shape().over({GroupShape::kItem, GroupShape::kGroup}, operands),
                 shape().over({GroupShape::kChannel}, {of, of, of})};
     }
     RowAxes<2, 1> rows() const {
-        return {shape().over({GroupShape::kItem, GroupShape::kPlace}, {Per::kElement, Per::kElement, Per::kGroup}),
+        return {shape().over({GroupShape::kItem, GroupShape::kPosition}, {Per::kElement, Per::kElement, Per::kGroup}),
                 shape().over({GroupShape::kGroup, GroupShape::kChannel}, {Per::kElement, Per::kElement})};
     }
 
     size_t inner_workspace() const {
-        if (!prefers_parts()) return reduce_workspace<PartMoments<T>, T>(whole());
-        return std::max(reduce_workspace<PartMoments<T>, T>(parts()), reduce_workspace<JoinedMoments<C>, C, C, C>(joined()));
+        if (!prefers_channels()) return reduce_workspace<PartialMoments<T>, T>(group_axes());
+        return std::max(reduce_workspace<PartialMoments<T>, T>(channel_axes()),
+                        reduce_workspace<MergedMoments<C>, C, C, C>(merged_axes()));
     }
-    Parts carve(Carver* carver) const {
+    ChannelMoments carve(Carver* carver) const {
         const int64_t count = int64_t{n_extent} * c_extent;
-        Parts parts;
-        parts.mean = carver->take<C>(count);
-        parts.deviation = carver->take<C>(count);
-        parts.rest = carver->take<C>(count);
-        return parts;
+        ChannelMoments moments;
+        moments.mean = carver->take<C>(count);
+        moments.deviation = carver->take<C>(count);
+        moments.mean_error = carver->take<C>(count);
+        return moments;
     }
 
-    Status moments(const Launch& launch, bool found, const T* x, C* mean, C* rstd) const {
-        PartMoments<T> f{GroupMoments<T>::of(eps), false};
-        const auto whole_outputs = outputs<C, C, C>(mean, rstd, nullptr);
-        if (!found) return reduce(Launch{nullptr, 0, launch.stream}, whole(), f, whole_outputs, inputs(x));
+    Status moments(const Launch& launch, bool has_workspace, const T* x, C* mean, C* rstd) const {
+        PartialMoments<T> f{GroupMoments<T>::of(eps), false};
+        const auto group_outputs = outputs<C, C, C>(mean, rstd, nullptr);
+        if (!has_workspace) return reduce(Launch{nullptr, 0, launch.stream}, group_axes(), f, group_outputs, inputs(x));
         Carver carver(launch.workspace);
-        const Parts part = prefers_parts() ? carve(&carver) : Parts{};
+        const ChannelMoments channels = prefers_channels() ? carve(&carver) : ChannelMoments{};
         const Launch inner{carver.take<char>(0), inner_workspace(), launch.stream};
-        if (!prefers_parts()) return reduce(inner, whole(), f, whole_outputs, inputs(x));
-        f.is_part = true;
-        BK_TRY(reduce(inner, parts(), f, outputs(part.mean, part.deviation, part.rest), inputs(x)));
-        return reduce(inner, joined(), JoinedMoments<C>{GroupMoments<C>::of(eps)}, outputs(mean, rstd),
-                      inputs<C, C, C>(part.mean, part.deviation, part.rest));
+        if (!prefers_channels()) return reduce(inner, group_axes(), f, group_outputs, inputs(x));
+        f.is_partial = true;
+        BK_TRY(reduce(inner, channel_axes(), f, outputs(channels.mean, channels.deviation, channels.mean_error), inputs(x)));
+        return reduce(inner, merged_axes(), MergedMoments<C>{GroupMoments<C>::of(eps)}, outputs(mean, rstd),
+                      inputs<C, C, C>(channels.mean, channels.deviation, channels.mean_error));
     }
 };
 

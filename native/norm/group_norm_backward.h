@@ -16,17 +16,17 @@
 
 namespace bk {
 
-// dx = rstd * (h - slope - xh * product), h = dy * gamma, rows of all channels, with the means and the statistics of the group
-// of each.
+// dx = rstd * (g - mean_g - x_hat * mean_gx), g = dy * gamma, over rows of all channels, with the means and the
+// statistics of each channel's group.
 template <class T>
 struct GroupApplyBackward : OnlyMaps {
     using C = compute_t<T>;
-    using Numbers = NormGradientLine<C>;
+    using Numbers = NormBackwardAffine<C>;
     struct Row {
-        int64_t place;  // of the first group of the item
+        int64_t place;  // offset of the item's first group
     };
     struct Near {
-        C mean, rstd, product, slope;
+        C mean, rstd, mean_gx, mean_g;
     };
     struct Held {
         C dy, x;
@@ -34,22 +34,22 @@ struct GroupApplyBackward : OnlyMaps {
 
     const C* mean;
     const C* rstd;
-    const C* products;
-    const C* slopes;
+    const C* sum_gx;
+    const C* sum_g;
     GroupOfChannel group;
     bool has_gamma;
-    C share;  // 1 / elements of a group
+    C inv_count;  // 1 / elements of a group
 
     BK_HD Row start(C) const { return {0}; }
     BK_HD bool spans(int64_t n) const { return group.spans(n); }
     BK_HD Near near(const Row& row, int64_t j) const {
         const int64_t at = row.place + group(j);
-        return {mean[at], rstd[at], products[at] * share, slopes[at] * share};
+        return {mean[at], rstd[at], sum_gx[at] * inv_count, sum_g[at] * inv_count};
     }
     BK_HD Held hold(const Row&, const Near&, C dy, C x) const { return {dy, x}; }
     BK_HD Held pad() const { return {0, 0}; }
     BK_HD Numbers numbers(const Row&, const Near& of, C gamma) const {
-        return Numbers::of(of.mean, of.rstd, has_gamma ? gamma : C(1), of.slope, of.product);
+        return Numbers::of(of.mean, of.rstd, has_gamma ? gamma : C(1), of.mean_g, of.mean_gx);
     }
     BK_HD Pack<C> map_by(const Numbers& of, const Held& held) const { return of(held.dy, held.x); }
     BK_HD Pack<C> map(const Row& row, const Nothing&, const Near& of, const Held& held, C gamma) const {
@@ -57,11 +57,11 @@ struct GroupApplyBackward : OnlyMaps {
     }
 };
 
-// Whether what keeps no rows of such groups on the chip has all gradients by blocks of channels, without a workspace.
+// CPU only: whether blocks of channels compute all gradients of this shape, without a workspace.
 template <class T>
 bool takes_channel_blocks(const GroupShape& shape);
 
-// Its operands. gamma, dx, dgamma and dbeta may be null.
+// Operands of run_channel_blocks(); gamma, dx, dgamma and dbeta may be null.
 template <class T>
 struct ChannelBlocks {
     GroupShape shape;
@@ -74,8 +74,7 @@ struct ChannelBlocks {
 template <class T>
 Status run_channel_blocks(const ChannelBlocks<T>& of);
 
-// With a workspace the sums of each channel of an item are found first, in the order of memory, and all others are made of
-// them.
+// With a workspace, a pass in the order of memory sums each channel of an item; further sums combine these.
 template <class T>
 struct GroupNormChannelsLastBackward {
     int32_t n_extent;
@@ -84,7 +83,7 @@ struct GroupNormChannelsLastBackward {
     int32_t num_groups;
 
     using C = compute_t<T>;
-    // Without elements the gradients of gamma and beta are sums of nothing.
+    // Without elements dgamma and dbeta are empty sums: zeros.
     Work work() const { return !shape().is_empty() ? Work::kAll : c_extent > 0 ? Work::kZeros : Work::kNone; }
     Status check() const { return shape().check(); }
     int64_t group_count() const { return shape().group_count(); }
@@ -102,62 +101,62 @@ struct GroupNormChannelsLastBackward {
             BK_TRY(write_zeros(launch, c_extent, dgamma));
             return write_zeros(launch, c_extent, dbeta);
         }
-        const bool found = workspace_holds(launch, workspace_size());
+        const bool has_workspace = workspace_holds(launch, workspace_size());
         if constexpr (!kRowsStayOnChip)
             if (takes_channel_blocks<T>(shape()))
                 return run_channel_blocks(ChannelBlocks<T>{shape(), dy, x, gamma, saved_mean, saved_rstd, dx, dgamma, dbeta});
-        const Given given{dy, x, gamma, saved_mean, saved_rstd};
-        return found ? run_sums(launch, given, dx, dgamma, dbeta)
-                     : run_groups(Launch{nullptr, 0, launch.stream}, given, dx, dgamma, dbeta);
+        const GradientInputs given{dy, x, gamma, saved_mean, saved_rstd};
+        return has_workspace ? run_sums(launch, given, dx, dgamma, dbeta)
+                             : run_groups(Launch{nullptr, 0, launch.stream}, given, dx, dgamma, dbeta);
     }
 
 private:
     using Per = GroupShape::Per;
-    struct Given {
+    struct GradientInputs {
         const T *dy, *x;
         const C *gamma, *mean, *rstd;
     };
     struct Sums {
-        C *mean, *rstd, *products, *slopes;  // of each channel of an item
-        C *group_products, *group_slopes;
+        C *mean, *rstd, *sum_gx, *sum_g;  // of each channel of an item
+        C *group_gx, *group_g;
     };
 
     GroupShape shape() const { return {n_extent, c_extent, spatial_extent, num_groups}; }
 
-    BK_COLD Status run_sums(const Launch& launch, const Given& given, T* dx, C* dgamma, C* dbeta) const {
+    BK_COLD Status run_sums(const Launch& launch, const GradientInputs& given, T* dx, C* dgamma, C* dbeta) const {
         Carver carver(launch.workspace);
         const Sums sums = carve(&carver);
-        const Launch alone{nullptr, 0, launch.stream};
+        const Launch no_workspace{nullptr, 0, launch.stream};
         const Launch inner{carver.take<char>(0), inner_workspace(), launch.stream};
         const C *mean = given.mean, *rstd = given.rstd;
         if (shape().width() > 1) {  // an element a channel, so that vectors of channels load them
-            BK_TRY(copy_strided(alone, spread(), sizeof(C), mean, sums.mean));
-            BK_TRY(copy_strided(alone, spread(), sizeof(C), rstd, sums.rstd));
+            BK_TRY(copy_strided(no_workspace, broadcast_layout(), sizeof(C), mean, sums.mean));
+            BK_TRY(copy_strided(no_workspace, broadcast_layout(), sizeof(C), rstd, sums.rstd));
             mean = sums.mean, rstd = sums.rstd;
         }
-        BK_TRY(reduce(inner, parts(), NormColumnPair<T>{{{}, true, false}}, outputs(sums.products, sums.slopes),
+        BK_TRY(reduce(inner, channel_axes(), NormColumnPair<T>{{{}, true, false}}, outputs(sums.sum_gx, sums.sum_g),
                       inputs(given.dy, given.x, mean, rstd)));
-        BK_TRY(join_slopes<C>(inner, of_groups(given.gamma != nullptr), sums.products, sums.slopes, given.gamma, given.rstd,
-                              {sums.group_products, sums.group_slopes, nullptr, nullptr}));
+        BK_TRY(combine_gradient_sums<C>(inner, group_sum_axes(given.gamma != nullptr), sums.sum_gx, sums.sum_g, given.gamma,
+                                        given.rstd, {sums.group_gx, sums.group_g, nullptr, nullptr}));
         if (dgamma != nullptr || dbeta != nullptr)
-            BK_TRY(join_slopes<C>(inner, of_channels(), sums.products, sums.slopes, nullptr, sums.slopes,
-                                  {nullptr, nullptr, dgamma, dbeta}));
+            BK_TRY(combine_gradient_sums<C>(inner, channel_sum_axes(), sums.sum_gx, sums.sum_g, nullptr, sums.sum_g,
+                                            {nullptr, nullptr, dgamma, dbeta}));
         const GroupApplyBackward<T> f{{},
                                       given.mean,
                                       given.rstd,
-                                      sums.group_products,
-                                      sums.group_slopes,
+                                      sums.group_gx,
+                                      sums.group_g,
                                       GroupOfChannel::of(shape()),
                                       given.gamma != nullptr,
                                       C(1) / static_cast<C>(shape().group_size())};
-        return map_rows(alone, rows(), f, inputs(given.dy, given.x), inputs(given.gamma), inputs(given.mean), outputs(dx),
-                        outputs());
+        return map_rows(no_workspace, rows(), f, inputs(given.dy, given.x), inputs(given.gamma), inputs(given.mean),
+                        outputs(dx), outputs());
     }
 
-    BK_COLD Status run_groups(const Launch& launch, const Given& given, T* dx, C* dgamma, C* dbeta) const {
-        // Before dx, which may lie on dy or x.
+    BK_COLD Status run_groups(const Launch& launch, const GradientInputs& given, T* dx, C* dgamma, C* dbeta) const {
+        // dgamma and dbeta come before dx, which may alias dy or x.
         if (dgamma != nullptr || dbeta != nullptr)
-            BK_TRY(reduce(launch, whole_channels(), NormColumnPair<T>{{{}, true, false}}, outputs(dgamma, dbeta),
+            BK_TRY(reduce(launch, whole_channel_axes(), NormColumnPair<T>{{{}, true, false}}, outputs(dgamma, dbeta),
                           inputs(given.dy, given.x, given.mean, given.rstd)));
         NormBackward<T> f{};
         f.is_centered = true;
@@ -168,34 +167,34 @@ private:
                         outputs<C, C>(nullptr, nullptr));
     }
 
-    // Of the channels of an item; dy and x, then numbers of each of them, or with groups of one channel of these.
-    ReduceAxes<4, 2> parts() const {
+    // Axes of the sums over each channel of an item: dy, x and the statistics, one a channel.
+    ReduceAxes<4, 2> channel_axes() const {
         const Per of = Per::kItemChannel;
         return {shape().over({GroupShape::kItem, GroupShape::kGroup, GroupShape::kChannel},
                              {Per::kElement, Per::kElement, of, of, of, of}),
-                shape().over({GroupShape::kPlace}, {Per::kElement, Per::kElement, of, of})};
+                shape().over({GroupShape::kPosition}, {Per::kElement, Per::kElement, of, of})};
     }
-    // Of a group's channels, and of a channel's items.
-    JoinedSlopeAxes of_groups(bool has_gamma) const {
+    // Axes of the sums of channel sums: over the channels of a group, and over the items of a channel.
+    CombinedSumAxes group_sum_axes(bool has_gamma) const {
         const Per of = Per::kItemChannel, gamma = has_gamma ? Per::kChannel : Per::kGroup;
         return {shape().over({GroupShape::kItem, GroupShape::kGroup},
                              {of, of, gamma, Per::kGroup, Per::kGroup, Per::kGroup, Per::kGroup}),
                 shape().over({GroupShape::kChannel}, {of, of, gamma})};
     }
-    JoinedSlopeAxes of_channels() const {
+    CombinedSumAxes channel_sum_axes() const {
         const Per of = Per::kItemChannel;
         return {shape().over({GroupShape::kGroup, GroupShape::kChannel},
                              {of, of, of, Per::kChannel, Per::kChannel, Per::kChannel, Per::kChannel}),
                 shape().over({GroupShape::kItem}, {of, of, of})};
     }
-    ReduceAxes<4, 2> whole_channels() const {
+    ReduceAxes<4, 2> whole_channel_axes() const {
         const Per full = Per::kElement, of = Per::kGroup;
         return {shape().over({GroupShape::kGroup, GroupShape::kChannel}, {full, full, of, of, Per::kChannel, Per::kChannel}),
-                shape().over({GroupShape::kItem, GroupShape::kPlace}, {full, full, of, of})};
+                shape().over({GroupShape::kItem, GroupShape::kPosition}, {full, full, of, of})};
     }
 
-    // The statistics of groups, as numbers of the channels of an item.
-    CopyLayout spread() const {
+    // Broadcasts the statistics of groups to the channels of an item.
+    CopyLayout broadcast_layout() const {
         CopyLayout layout;
         layout.assign(
             shape().over({GroupShape::kItem, GroupShape::kGroup, GroupShape::kChannel}, {Per::kItemChannel, Per::kGroup}));
@@ -204,28 +203,30 @@ private:
 
     RowAxes<3, 1> rows() const {
         const Per full = Per::kElement;
-        return {shape().over({GroupShape::kItem, GroupShape::kPlace}, {full, full, full, Per::kGroup}),
+        return {shape().over({GroupShape::kItem, GroupShape::kPosition}, {full, full, full, Per::kGroup}),
                 shape().over({GroupShape::kGroup, GroupShape::kChannel}, {full, full, full})};
     }
     RowAxes<4, 7> group_rows(bool has_gamma) const {
         const Per full = Per::kElement, of = Per::kGroup, gamma = has_gamma ? Per::kChannel : Per::kGroup;
         return {shape().over({GroupShape::kItem, GroupShape::kGroup}, {full, full, gamma, full, of, of, of, of, of, of, of}),
-                shape().over({GroupShape::kPlace, GroupShape::kChannel}, {full, full, gamma, full})};
+                shape().over({GroupShape::kPosition, GroupShape::kChannel}, {full, full, gamma, full})};
     }
 
     size_t inner_workspace() const {
-        return std::max({reduce_workspace<NormColumnPair<T>, T, T, C, C>(parts()), join_slopes_workspace<C>(of_groups(true)),
-                         join_slopes_workspace<C>(of_groups(false)), join_slopes_workspace<C>(of_channels())});
+        return std::max({reduce_workspace<NormColumnPair<T>, T, T, C, C>(channel_axes()),
+                         combine_gradient_sums_workspace<C>(group_sum_axes(true)),
+                         combine_gradient_sums_workspace<C>(group_sum_axes(false)),
+                         combine_gradient_sums_workspace<C>(channel_sum_axes())});
     }
     Sums carve(Carver* carver) const {
-        const int64_t each = int64_t{n_extent} * c_extent, spread = shape().width() > 1 ? each : 0;
+        const int64_t each = int64_t{n_extent} * c_extent, statistics = shape().width() > 1 ? each : 0;
         Sums sums;
-        sums.mean = carver->take<C>(spread);
-        sums.rstd = carver->take<C>(spread);
-        sums.products = carver->take<C>(each);
-        sums.slopes = carver->take<C>(each);
-        sums.group_products = carver->take<C>(group_count());
-        sums.group_slopes = carver->take<C>(group_count());
+        sums.mean = carver->take<C>(statistics);
+        sums.rstd = carver->take<C>(statistics);
+        sums.sum_gx = carver->take<C>(each);
+        sums.sum_g = carver->take<C>(each);
+        sums.group_gx = carver->take<C>(group_count());
+        sums.group_g = carver->take<C>(group_count());
         return sums;
     }
 };

@@ -1,4 +1,4 @@
-// The problem of group and instance norm with channels last: [N, S, C], in equal parts of the channels of an item.
+// Shape of group and instance norm with channels last: [N, S, C], an item's channels in equal groups.
 #pragma once
 
 #include <cstdint>
@@ -26,11 +26,11 @@ struct GroupShape {
     bool is_empty() const { return items == 0 || channels == 0 || spatial == 0; }
     int64_t width() const { return channels / groups; }
     int64_t group_size() const { return width() * spatial; }
-    // Statistics of each kind: none without elements.
+    // Number of means, and of inverse standard deviations; 0 without elements.
     int64_t group_count() const { return is_empty() ? 0 : items * groups; }
 
-    enum Axis { kItem, kPlace, kGroup, kChannel };  // a channel of the group
-    // What an operand has one of.
+    enum Axis { kItem, kPosition, kGroup, kChannel };  // kChannel: within its group
+    // Per says what an operand has one element of.
     enum class Per { kElement, kItemChannel, kChannel, kGroup };
 
     int64_t extent(Axis axis) const {
@@ -57,7 +57,7 @@ struct GroupShape {
     }
 };
 
-// Of the position in a row of all channels, its group. Vectors reach over the ends of a row: what is found there is not used.
+// Group of a column of a row of all channels. Vectors may reach beyond the row: any group will do there.
 struct GroupOfChannel {
     FastDiv<uint32_t> width;
     uint32_t channels = 0;

@@ -1,5 +1,5 @@
-// Groups of lines that stay on a GPU between their statistics and their map, so that memory is read once: what batch and group
-// norm and their gradients do where the elements of a channel of an item are neighbours.
+// Batch and group norm and their gradients for channels first, [N, C, S]: a group stays in shared memory between
+// statistics and map, so that memory is read once.
 #pragma once
 
 #include <cstdint>
@@ -9,49 +9,49 @@
 
 namespace bk {
 
-// Line l of group g is the `length` elements from g * group_step + l * line_step on. It is one of a channel of its own, the
-// groups of an item being `of_item`; or, where that is 0, groups are channels, and lines those of the items.
-struct LineGroups {
-    int64_t groups, lines, length, group_step, line_step, of_item;
+// Slice l of group g is the `length` elements at g * group_stride + l * slice_stride. Slices are the channels of a
+// group, of which an item has `groups_per_item`; if that is 0, groups are channels and slices are those of the items.
+struct SliceGroups {
+    int64_t groups, slices, length, group_stride, slice_stride, groups_per_item;
 
-    static LineGroups of_batch(int64_t items, int64_t channels, int64_t spatial) {
+    static SliceGroups of_batch(int64_t items, int64_t channels, int64_t spatial) {
         return {channels, items, spatial, spatial, channels * spatial, 0};
     }
-    static LineGroups of_items(int64_t items, int64_t parts, int64_t width, int64_t spatial) {
-        return {items * parts, width, spatial, width * spatial, spatial, parts};
+    static SliceGroups of_items(int64_t items, int64_t item_groups, int64_t width, int64_t spatial) {
+        return {items * item_groups, width, spatial, width * spatial, spatial, item_groups};
     }
 };
 
-// dy and x, and what dx needs. Statistics are given or, where new_mean is not null, those of x with eps, which are written
-// there. Of groups of an item line_products and line_slopes, one a line, are the sums that dgamma and dbeta are made of; of
-// groups that are channels dgamma and dbeta are written. All outputs and gamma may be null.
+// Operands of staged_norm_backward(). Statistics are inputs or, if new_mean is not null, computed from x with eps and
+// written. Groups of an item write slice_gx and slice_g, sums of each slice that dgamma and dbeta combine; groups that
+// are channels write dgamma and dbeta. All outputs and gamma may be null.
 template <class T, class S, class G>
-struct HeldGradient {
+struct StagedNormBackward {
     const T *dy, *x;
     const G* gamma;
     const S *mean, *rstd;
     T* dx;
     G *dgamma, *dbeta;
-    compute_t<T>*line_products = nullptr, *line_slopes = nullptr;
+    compute_t<T>*slice_gx = nullptr, *slice_g = nullptr;
     S *new_mean = nullptr, *new_rstd = nullptr;
     compute_t<T> eps = 0;
 };
 
-// Whether lines are whole vectors, which those of an array of them then are.
+// Whether slices are whole vectors, so that all are aligned if the array is, and sizes are in range.
 template <class T>
-bool may_hold_lines(const LineGroups& groups);
+bool may_stage_slices(const SliceGroups& groups);
 
-// Whether `arrays` of the groups are held: on this device, where the pointers are aligned.
+// Whether this device can stage `arrays` arrays of the groups, and the pointers are aligned.
 template <class T, class... P>
-bool holds_lines(const LineGroups& groups, int arrays, const P*... pointers);
+bool can_stage_slices(const SliceGroups& groups, int arrays, const P*... pointers);
 
-// What holds_lines() says yes to: y = (x - mean) * rstd * gamma + beta, and the statistics by a reducer that is GroupMoments.
+// Requires can_stage_slices(): y = (x - mean) * rstd * gamma + beta, statistics by a GroupMoments reducer.
 template <class T, class R, class Out, class G>
-Status norm_held_lines(const Launch& launch, const LineGroups& groups, const R& moments, const Out& saved, const T* x,
-                       const G* gamma, const G* beta, T* y);
+Status staged_norm(const Launch& launch, const SliceGroups& groups, const R& moments, const Out& saved, const T* x,
+                   const G* gamma, const G* beta, T* y);
 
 template <class T, class S, class G>
-Status held_gradient(const Launch& launch, const LineGroups& groups, const HeldGradient<T, S, G>& of);
+Status staged_norm_backward(const Launch& launch, const SliceGroups& groups, const StagedNormBackward<T, S, G>& of);
 
 }  // namespace bk
 

@@ -1,4 +1,4 @@
-// Rows over their Euclidean length, and their gradients. Weight norm has a gain a row beside.
+// L2 normalisation y = x / max(|x|, eps), weight norm w = g * v / |v|, and their gradients.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace bk {
 
-// A length times a unit, a power of two which brings it from the ends of the range: quotients of what is tiny or huge are not.
+// A norm times `unit`, a power of two that keeps divisions by tiny or huge norms in range.
 template <class C>
-struct ScaledLength {
-    C length, unit;
+struct ScaledNorm {
+    C norm, unit;
 };
 
-// Squares as they are, scaled down and scaled up (reduce/reducers.h): one of the three sums has the norm.
+// Sums of squares unscaled, scaled down and scaled up (reduce/reducers.h): one of the three gives the norm.
 template <class T>
 struct SquareSums {
     using C = compute_t<T>;
@@ -48,14 +48,14 @@ struct SquareSums {
     BK_HD SquareSums operator+(const SquareSums& other) const {
         return {sum + other.sum, large + other.large, small + other.small};
     }
-    BK_HD ScaledLength<C> length() const {
+    BK_HD ScaledNorm<C> norm() const {
         if (!Norm::kNeverScaled && sum < Norm::Scale::kLeast) return {math::sqrt<C>(small), Norm::kUp};
         if (Norm::kNeverScaled || sum <= kGreatest<C>) return {math::sqrt<C>(sum), C(1)};
         return {math::sqrt<C>(large), Norm::kDown};
     }
 };
 
-// Where f64 costs little: it has room for the squares of f32 and their sums.
+// Sum of squares of f32 in f64, whose range suffices; for targets with cheap f64.
 template <class T>
 struct WideSquareSums {
     using C = compute_t<T>;
@@ -72,7 +72,7 @@ struct WideSquareSums {
         return {sum_of(term)};
     }
     BK_HD WideSquareSums operator+(const WideSquareSums& other) const { return {sum + other.sum}; }
-    BK_HD ScaledLength<C> length() const {
+    BK_HD ScaledNorm<C> norm() const {
         using Scale = SquareScale<float>;
         const double root = math::sqrt<double>(sum);
         const C unit = root < 0x1p-45 ? Scale::kUp : root <= 0x1p+64 ? C(1) : Scale::kDown;
@@ -106,31 +106,31 @@ struct L2Rows : RowDefaults {
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
-        const ScaledLength<C> of = all.length();
+        const ScaledNorm<C> of = all.norm();
         row.unit = of.unit;
-        row.norm = of.length / of.unit;
-        const C least = eps * of.unit;
-        row.scale = row.gain / (of.length < least ? least : of.length);
+        row.norm = of.norm / of.unit;
+        const C min_norm = eps * of.unit;
+        row.scale = row.gain / (of.norm < min_norm ? min_norm : of.norm);
         return false;
     }
     BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Held x) const { return pack(x * row.unit * row.scale); }
     BK_HD Pack<C> saved(const Row& row) const { return pack(row.norm); }
 };
 
-// dx = scale * (dy - u * sum of u * dy), u = x / |x|. What is saved is the gradient of the gain.
+// dx = scale * (dy - u * sum(u * dy)), u = x / |x|. saved() is the gradient of the gain.
 template <class T>
 struct L2BackwardRows : RowDefaults {
     static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     struct Acc {
         square_sums_t<T> squares;
-        C product;  // of dy and x in the unit
+        C product;  // sum(dy * x * unit)
         C unit;
     };
     struct Row {
-        C gain, scale, inverse;  // of x in the unit: 1 / |x|; scale is gain / |x|
-        C along;                 // sum of u * dy
-        C unit;                  // by which x is multiplied
+        C gain, scale, inverse;  // gain, gain / |x|, 1 / |x * unit|
+        C dot;                   // sum of u * dy
+        C unit;                  // power of two that multiplies x
     };
     struct Held {
         C dy, x;
@@ -155,14 +155,14 @@ struct L2BackwardRows : RowDefaults {
         return {square_sums_t<T>::of(x), sum_of(product), row.unit};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.squares + b.squares, a.product + b.product, a.unit}; }
-    // Of parts of a row that have units of their own: in the coarser. One without a product has no say.
+    // Merges partials with different units in the coarser one; one with product 0 does not count.
     BK_HD Acc combine_parts(const Acc& a, const Acc& b) const {
         const C unit = a.product == C(0) ? b.unit : b.product == C(0) ? a.unit : a.unit < b.unit ? a.unit : b.unit;
         return {a.squares + b.squares, a.product * (unit / a.unit) + b.product * (unit / b.unit), unit};
     }
     BK_HD bool rescales(Row& row, const Acc& all, int64_t) const {
         if (!kRepeats || row.unit != C(1)) return false;
-        row.unit = all.squares.length().unit;
+        row.unit = all.squares.norm().unit;
         return row.unit != C(1);
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t n) const {
@@ -171,23 +171,23 @@ struct L2BackwardRows : RowDefaults {
         return false;
     }
     BK_HD void complete_parts(Row& row, Acc all, int64_t) const {
-        row.unit = all.squares.length().unit;
+        row.unit = all.squares.norm().unit;
         all.product *= row.unit / all.unit;
         complete(row, all);
     }
     BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held) const {
-        return pack(row.scale * (held.dy - in_unit(held.x, row.unit) * row.inverse * row.along));
+        return pack(row.scale * (held.dy - in_unit(held.x, row.unit) * row.inverse * row.dot));
     }
-    BK_HD Pack<C> saved(const Row& row) const { return pack(row.along); }
+    BK_HD Pack<C> saved(const Row& row) const { return pack(row.dot); }
 
 private:
     static BK_HD C in_unit(C x, C unit) { return kRepeats ? x * unit : x; }
     BK_HD void complete(Row& row, const Acc& all) const {
-        const C length = all.squares.length().length, least = eps * row.unit;
-        const bool is_clamped = length < least;
-        row.inverse = is_clamped ? C(0) : C(1) / length;
-        row.along = all.product * row.inverse;
-        row.scale = row.gain / (is_clamped ? least : length) * row.unit;
+        const C norm = all.squares.norm().norm, min_norm = eps * row.unit;
+        const bool is_clamped = norm < min_norm;
+        row.inverse = is_clamped ? C(0) : C(1) / norm;
+        row.dot = all.product * row.inverse;
+        row.scale = row.gain / (is_clamped ? min_norm : norm) * row.unit;
     }
 };
 

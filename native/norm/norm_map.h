@@ -1,5 +1,5 @@
-// What batch and group norm do to elements once all statistics are known: maps by numbers of the row or, where a row has an
-// element a channel, of the position.
+// Elementwise maps of batch and group norm once all statistics are known: coefficients are those of the row or, if a
+// row has one element a channel, of the column.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,33 @@
 
 namespace bk {
 
-// y = (x - mean) * slope + beta.
+// y = (x - mean) * scale + beta.
 template <class C>
-struct NormLine {
-    C mean, slope, beta;
+struct NormAffine {
+    C mean, scale, beta;
 
-    BK_HD Pack<C> operator()(C x) const { return pack((x - mean) * slope + beta); }
+    BK_HD Pack<C> operator()(C x) const { return pack((x - mean) * scale + beta); }
 };
 
-// dx = rstd * (h - of_h - xh * of_product), with xh = (x - mean) * rstd, h = dy * gamma and means of h and of h * xh over the
-// terms of a statistic; as a multiple of a sum, which is what its members are of: rstd * rstd may overflow or vanish.
+// dx = rstd * (g - mean_g - x_hat * mean_gx), g = dy * gamma and x_hat = (x - mean) * rstd, with means of g and g *
+// x_hat over the elements of a statistic. It multiplies by rstd twice, as rstd * rstd may overflow or vanish.
 template <class C>
-struct NormGradientLine {
-    C mean, rstd, of_dy, of_x, rest;
+struct NormBackwardAffine {
+    C mean, rstd, dy_scale, x_scale, shift;
 
-    static BK_HD NormGradientLine of(C mean, C rstd, C gamma, C of_h, C of_product) {
-        return {mean, rstd, gamma, -rstd * of_product, -of_h};
+    static BK_HD NormBackwardAffine of(C mean, C rstd, C gamma, C mean_g, C mean_gx) {
+        return {mean, rstd, gamma, -rstd * mean_gx, -mean_g};
     }
-    BK_HD Pack<C> operator()(C dy, C x) const { return pack(rstd * (dy * of_dy + ((x - mean) * of_x + rest))); }
+    BK_HD Pack<C> operator()(C dy, C x) const { return pack(rstd * (dy * dy_scale + ((x - mean) * x_scale + shift))); }
 };
 
-// Numbers: the mean, 1 / spread or, with `has_variance`, the variance, gamma and beta.
-template <class T, bool kOfColumns>
+// Coefficients: mean, 1 / stddev (with has_variance, the variance), gamma, beta.
+template <class T, bool kHasColumns>
 struct NormMap : OnlyMaps {
-    static constexpr int kHeldBytes = kOfColumns ? 64 : 128;  // numbers of columns need registers, too
+    static constexpr int kHeldBytes = kHasColumns ? 64 : 128;  // coefficients of columns need registers, too
     using C = compute_t<T>;
     using Held = C;
-    using Numbers = NormLine<C>;
+    using Numbers = NormAffine<C>;
     using Row = Numbers;
 
     C eps;
@@ -62,13 +62,13 @@ struct NormMap : OnlyMaps {
     }
 };
 
-// Numbers: the mean and 1 / spread, gamma, and the sums of products and slopes, which have gamma or not. Statistics of rows
-// come in the compute type and in T: the inputs of the other are null, and so 0.
-template <class T, bool kOfColumns>
+// Coefficients: mean, 1 / stddev, gamma, sum(g * x_hat), sum(g); sums_have_gamma says whether the sums include gamma.
+// Statistics of rows come in compute_t<T> and in T: inputs of the other type are null and read as 0.
+template <class T, bool kHasColumns>
 struct NormMapBackward : OnlyMaps {
-    static constexpr int kHeldBytes = kOfColumns ? 64 : 128;  // numbers of columns need registers, too
+    static constexpr int kHeldBytes = kHasColumns ? 64 : 128;  // coefficients of columns need registers, too
     using C = compute_t<T>;
-    using Numbers = NormGradientLine<C>;
+    using Numbers = NormBackwardAffine<C>;
     using Row = Numbers;
     struct Held {
         C dy, x;
@@ -76,15 +76,15 @@ struct NormMapBackward : OnlyMaps {
 
     bool has_gamma;
     bool sums_have_gamma;
-    C share;  // 1 / terms of a statistic
+    C inv_count;  // 1 / elements of a statistic
 
     BK_HD Row start() const { return {}; }
-    BK_HD Row start(C mean, C rstd, C given, C product, C slope) const {
-        const C gamma = has_gamma ? given : C(1), factor = sums_have_gamma ? share : share * gamma;
-        return Row::of(mean, rstd, gamma, slope * factor, product * factor);
+    BK_HD Row start(C mean, C rstd, C given, C sum_gx, C sum_g) const {
+        const C gamma = has_gamma ? given : C(1), scale = sums_have_gamma ? inv_count : inv_count * gamma;
+        return Row::of(mean, rstd, gamma, sum_g * scale, sum_gx * scale);
     }
-    BK_HD Row start(C mean, C rstd, C rounded_mean, C rounded_rstd, C gamma, C product, C slope) const {
-        return start(mean + rounded_mean, rstd + rounded_rstd, gamma, product, slope);
+    BK_HD Row start(C mean, C rstd, C rounded_mean, C rounded_rstd, C gamma, C sum_gx, C sum_g) const {
+        return start(mean + rounded_mean, rstd + rounded_rstd, gamma, sum_gx, sum_g);
     }
     BK_HD Held hold(const Row&, int64_t, C dy, C x) const { return {dy, x}; }
     BK_HD Held pad() const { return {0, 0}; }

@@ -1,7 +1,6 @@
-// Row functions of the four norms (core/rows/row_map.h).
-//
-// All of them are y = (x - mean) * scale * gamma + beta over a row. Root mean square norm has no mean; in rms and layer norm
-// gamma and beta go with the position in the row, in batch and instance norm with the row, in group norm with its channels.
+// Row functions of the four norms (core/rows/row_map.h): y = (x - mean) * scale * gamma + beta over a row, without
+// mean in RMS norm. gamma and beta go by position (rms, layer norm), row (batch, instance norm) or channel (group
+// norm).
 #pragma once
 
 #include <cstdint>
@@ -14,41 +13,41 @@
 
 namespace bk {
 
-// A row as the forward pass knows it. Where squares of its elements overflow or vanish they are taken times a power of two, the
-// unit of all but gamma and beta.
+// State of a row in the forward pass. If squares of its elements would overflow or vanish, x is multiplied by a power
+// of two, `unit`; mean, stddev and scale are then those of the scaled elements.
 template <class C>
 struct NormRow {
     C unit = 1;
-    C mean = 0, spread = 0, scale = 0;  // spread = sqrt(variance + eps) = 1 / scale
-    C shift = 0;                        // what rounding left of the mean, times -scale
+    C mean = 0, stddev = 0, scale = 0;  // stddev = sqrt(variance + eps) = 1 / scale
+    C shift = 0;                        // rounding error of the mean, times scale
     C gamma = 1, beta = 0;              // of the whole row
 };
 
-// A row of several channels.
+// A row of several channels; `place` is the offset of the first.
 template <class Row>
-struct OfChannels : Row {
-    int64_t place = 0;  // of the first of them
+struct WithChannels : Row {
+    int64_t place = 0;
 };
 
-// Moments of elements in a unit, by shifted data and pairwise combination (Chan, Golub and LeVeque 1983): exact to the rounding
-// of their sums, however far the mean is from 0.
+// Moments by shifted data and pairwise combination (Chan, Golub and LeVeque 1983): exact to the rounding of their
+// sums, however far the mean is from 0.
 template <class C>
 struct NormMoments {
-    C count, base, mean, squares;  // the mean less the base, which is one of the elements; deviations from their mean
+    C count, base, mean, squares;  // base is an element, mean is relative to it
     C unit;
 };
 
-// Numbers of the channels of a row: gamma and beta of the positions [k * extent, (k + 1) * extent).
+// gamma and beta of a row's channels: channel k has the positions [k * extent, (k + 1) * extent).
 template <class T>
 struct NormChannels {
     const T* gamma = nullptr;
     const T* beta = nullptr;
     FastDiv<uint32_t> extent;
-    uint32_t size = 0;  // of a row
+    uint32_t size = 0;  // elements of a row
 
     BK_HD bool spans(int64_t n) const { return extent.divisor() % static_cast<uint32_t>(n) == 0; }
 
-    // Vectors reach over the ends of a row: what is found there is not used.
+    // Vectors may reach beyond the row: any channel will do there.
     BK_HD int64_t at(int64_t place, int64_t j) const {
         const uint32_t position = static_cast<uint32_t>(j);
         return place + static_cast<int64_t>(extent(position < size ? position : 0).quotient);
@@ -68,7 +67,7 @@ struct NormForward : RowDefaults {
     };
 
     C eps;
-    bool is_centered;          // subtracts the mean, and saves 1 / spread in place of spread
+    bool is_centered;          // subtracts the mean and saves 1 / stddev, not stddev
     bool has_gamma, has_beta;  // one a position of the row
     bool has_row_gamma, has_row_beta;
 
@@ -88,11 +87,11 @@ struct NormForward : RowDefaults {
         if (is_centered) {
             const C first = in_unit(held[0].x, row.unit);
             acc.base = math::select(Scale::is_finite(first), first, C(0));
-            const C share = math::reciprocal<T>(math::max(count, C(1)));
+            const C inv_count = math::reciprocal<T>(math::max(count, C(1)));
             acc.mean =
-                sum_made<N>([&](int i) { return where.has(i) ? in_unit(held[i].x, row.unit) - acc.base : C(0); }) * share;
+                sum_made<N>([&](int i) { return where.has(i) ? in_unit(held[i].x, row.unit) - acc.base : C(0); }) * inv_count;
         }
-        // On a GPU deviations are not kept from one sum to the next: with them N elements take 2 N registers.
+        // opaque() makes a GPU recompute the deviations: stored, they would take as many registers as the elements.
         const C base = opaque(acc.base);
         acc.squares = sum_of_squares_made<N>(
             [&](int i) { return where.has(i) ? (in_unit(held[i].x, row.unit) - base) - acc.mean : C(0); });
@@ -103,22 +102,22 @@ struct NormForward : RowDefaults {
         if (!is_centered) return all;
         all.base = a.count > 0 ? a.base : b.base;
         const C mean_b = b.count > 0 ? (b.base - all.base) + b.mean : a.mean, distance = mean_b - a.mean;
-        const C share = math::reciprocal<T>(math::max(all.count, C(1)));
-        all.mean = (a.count * a.mean + b.count * mean_b) * share;  // infinite where one of them is
-        all.squares += distance * distance * (a.count * (b.count * share));
+        const C inv_count = math::reciprocal<T>(math::max(all.count, C(1)));
+        all.mean = (a.count * a.mean + b.count * mean_b) * inv_count;  // infinite if either mean is
+        all.squares += distance * distance * (a.count * (b.count * inv_count));
         return all;
     }
     template <class L>
     BK_HD Acc merge(const Acc& mine, const L& lanes) const {
         if (!is_centered) return {0, 0, 0, lanes.sum(mine.squares), mine.unit};
         Acc all{lanes.sum(mine.count), lanes.first(mine.base), 0, 0, mine.unit};
-        const C own = (mine.count > 0 ? mine.base - all.base : C(0)) + mine.mean;
-        all.mean = lanes.sum(own * mine.count) * math::reciprocal<T>(math::max(all.count, C(1)));
-        const C distance = own - all.mean;
+        const C own_mean = (mine.count > 0 ? mine.base - all.base : C(0)) + mine.mean;
+        all.mean = lanes.sum(own_mean * mine.count) * math::reciprocal<T>(math::max(all.count, C(1)));
+        const C distance = own_mean - all.mean;
         all.squares = lanes.sum(mine.count > 0 ? mine.squares + distance * distance * mine.count : C(0));
         return all;
     }
-    // Gives the row the unit that its moments want. Whether there is a need for others in that.
+    // Sets the unit that the moments require; true if they must be computed again in it.
     BK_HD bool rescales(Row& row, const Acc& acc, int64_t n) const {
         if constexpr (!kRepeats) return false;
         if (row.unit != C(1)) return false;
@@ -132,14 +131,14 @@ struct NormForward : RowDefaults {
     }
     BK_HD void complete(Row& row, const Acc& acc, int64_t n) const {
         row.mean = acc.base + acc.mean;
-        row.spread = Spread<T>::of(acc.squares * math::reciprocal<T>(static_cast<C>(n)), eps, row.unit);
-        row.scale = C(1) / row.spread;
+        row.stddev = StdDev<T>::of(acc.squares * math::reciprocal<T>(static_cast<C>(n)), eps, row.unit);
+        row.scale = C(1) / row.stddev;
         row.shift = ((row.mean - acc.base) - acc.mean) * row.scale;
     }
-    // Of parts of a row that have units of their own: in the coarser. One without elements or deviations has no say.
+    // Merges partials with different units in the coarser one; one without elements or deviations does not count.
     BK_HD Acc combine_parts(const Acc& a, const Acc& b) const {
-        const C of_a = has_none(a) ? b.unit : a.unit, of_b = has_none(b) ? a.unit : b.unit;
-        C unit = of_a < of_b ? of_a : of_b;
+        const C unit_a = is_empty(a) ? b.unit : a.unit, unit_b = is_empty(b) ? a.unit : b.unit;
+        C unit = unit_a < unit_b ? unit_a : unit_b;
         Acc all = combine(in_unit(a, unit), in_unit(b, unit));
         if (kRepeats && unit > Scale::kDown && !(Scale::is_finite(all.squares) && Scale::is_finite(all.mean))) {
             unit = Scale::kDown;
@@ -154,10 +153,10 @@ struct NormForward : RowDefaults {
     BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held, C gamma, C beta) const {
         return pack(scaled(row, held, has_gamma ? gamma : row.gamma, has_beta ? beta : row.beta));
     }
-    // For statistics in T, then for those in the compute type.
+    // Values for outputs in T, then for outputs in the compute type.
     BK_HD Pack<C, C, C, C> saved(const Row& row) const {
         const C mean = Scale::unscaled(row.mean, row.unit);
-        const C statistic = is_centered ? row.scale * row.unit : Scale::unscaled(row.spread, row.unit);
+        const C statistic = is_centered ? row.scale * row.unit : Scale::unscaled(row.stddev, row.unit);
         return pack(mean, statistic, mean, statistic);
     }
 
@@ -172,15 +171,15 @@ private:
         const C factor = unit / acc.unit;
         return {acc.count, acc.base * factor, acc.mean * factor, acc.squares * factor * factor, unit};
     }
-    static BK_HD bool has_none(const Acc& acc) { return acc.count == C(0) && acc.squares == C(0); }
+    static BK_HD bool is_empty(const Acc& acc) { return acc.count == C(0) && acc.squares == C(0); }
 };
 
-// NormForward of rows of several channels. A function of its own, since looking up channels takes registers of every element.
+// NormForward for rows of several channels. A separate function, since the lookup takes registers of every element.
 template <class T>
-struct NormForwardOfChannels : NormForward<T> {
+struct NormForwardWithChannels : NormForward<T> {
     using typename NormForward<T>::C;
     using typename NormForward<T>::Held;
-    using Row = OfChannels<NormRow<C>>;
+    using Row = WithChannels<NormRow<C>>;
     NormChannels<T> channels;
 
     BK_HD Row start(C gamma, C beta) const { return {NormForward<T>::start(gamma, beta)}; }
@@ -203,19 +202,18 @@ struct NormForwardOfChannels : NormForward<T> {
 template <class C>
 struct NormGradientRow {
     C mean = 0, scale = 1;
-    C factor = 1;            // the gamma of the whole row
-    C level = 0, slope = 0;  // means of h and of h * xh
-    C sum = 0, sum_of_products = 0;
+    C factor = 1;               // gamma of the whole row
+    C mean_g = 0, mean_gx = 0;  // means of g and of g * x_hat
+    C sum_g = 0, sum_gx = 0;
 };
 
 template <class C>
 struct NormGradientSums {
-    C h, product;
+    C g, gx;
 };
 
-// dx = scale * (h - mean of h - xh * mean of h * xh), h = dy * gamma and xh = (x - mean) * scale. Statistics come in T or in
-// the compute type: the inputs of the other are null, and so 0. What is saved of a row are the gradients of its own gamma and
-// beta.
+// dx = scale * (g - mean_g - x_hat * mean_gx), g = dy * gamma and x_hat = (x - mean) * scale. Statistics come in T or
+// in the compute type: inputs of the other type are null and read as 0. saved() are dgamma and dbeta of the row.
 template <class T>
 struct NormBackward : RowDefaults {
     static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
@@ -223,11 +221,11 @@ struct NormBackward : RowDefaults {
     using Row = NormGradientRow<C>;
     using Acc = NormGradientSums<C>;
     struct Held {
-        C h, xh;
+        C g, x_hat;
     };
 
-    bool is_centered;  // dx has no mean, and the saved statistic is scale, not 1 / scale
-    bool has_gamma;    // one an element
+    bool is_centered;  // the mean is subtracted, and the saved statistic is scale, not 1 / scale
+    bool has_gamma;    // one element a position
     bool has_row_gamma;
 
     BK_HD Row start(C gamma, C rounded_mean, C rounded_statistic, C mean, C statistic) const {
@@ -244,39 +242,39 @@ struct NormBackward : RowDefaults {
     BK_HD Acc identity() const { return {0, 0}; }
     template <class Where, int N>
     BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where&) const {
-        C h[N], xh[N];
+        C g[N], x_hat[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
-            h[i] = held[i].h;
-            xh[i] = held[i].xh;
+            g[i] = held[i].g;
+            x_hat[i] = held[i].x_hat;
         }
-        return {sum_of(h), sum_of_products(h, xh)};
+        return {sum_of(g), sum_of_products(g, x_hat)};
     }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.h + b.h, a.product + b.product}; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.g + b.g, a.gx + b.gx}; }
     template <class L>
     BK_HD Acc merge(const Acc& mine, const L& lanes) const {
-        return {lanes.sum(mine.h), lanes.sum(mine.product)};
+        return {lanes.sum(mine.g), lanes.sum(mine.gx)};
     }
     BK_HD bool finish(Row& row, const Acc& acc, int64_t n) const {
-        row.sum = acc.h;
-        row.sum_of_products = acc.product;
+        row.sum_g = acc.g;
+        row.sum_gx = acc.gx;
         const C count = static_cast<C>(n);
-        row.level = is_centered ? row.sum / count : C(0);
-        row.slope = row.sum_of_products / count;
+        row.mean_g = is_centered ? row.sum_g / count : C(0);
+        row.mean_gx = row.sum_gx / count;
         return false;
     }
     BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held) const {
-        return pack(row.scale * row.factor * (held.h - row.level - held.xh * row.slope));
+        return pack(row.scale * row.factor * (held.g - row.mean_g - held.x_hat * row.mean_gx));
     }
-    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.sum_of_products, row.sum); }
+    BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.sum_gx, row.sum_g); }
 };
 
-// NormBackward of rows of several channels.
+// NormBackward for rows of several channels.
 template <class T>
-struct NormBackwardOfChannels : NormBackward<T> {
+struct NormBackwardWithChannels : NormBackward<T> {
     using typename NormBackward<T>::C;
     using typename NormBackward<T>::Held;
-    using Row = OfChannels<NormGradientRow<C>>;
+    using Row = WithChannels<NormGradientRow<C>>;
     NormChannels<T> channels;
 
     BK_HD Row start(C gamma, C rounded_mean, C rounded_statistic, C mean, C statistic) const {

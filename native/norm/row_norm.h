@@ -1,4 +1,4 @@
-// rms_norm and layer_norm: y = (x - mean) / spread * gamma + beta over the axes of the mask.
+// rms_norm and layer_norm: y = (x - mean) / stddev * gamma + beta over the axes of the mask; rms_norm has no mean.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace bk {
 
-// Of both. `saved` are the strides of the saved statistics. mean_out is null in rms_norm.
+// Both ops share this. `saved` has the strides of the saved statistics; mean is null in rms_norm.
 template <class T>
 struct RowNorm {
     using C = compute_t<T>;

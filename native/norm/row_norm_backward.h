@@ -13,7 +13,7 @@
 
 namespace bk {
 
-// Of both. `saved` are the strides of the saved statistics. mean and dbeta are null in rms_norm.
+// Both ops share this. `saved` has the strides of the saved statistics; mean and dbeta are null in rms_norm.
 template <class T>
 struct RowNormBackward {
     using C = compute_t<T>;
@@ -26,7 +26,7 @@ struct RowNormBackward {
     const int64_t* stride_dx;
     bool is_centered;
 
-    // Without rows the gradients of gamma and beta are sums of nothing.
+    // Without elements dgamma and dbeta are empty sums: zeros.
     Work work() const { return shape.numel != 0 ? Work::kAll : shape.row_extent != 0 ? Work::kZeros : Work::kNone; }
 
     BK_COLD Status check(const char* saved_name) const {
@@ -48,13 +48,13 @@ struct RowNormBackward {
             BK_TRY(write_zeros(launch, shape.row_extent, dgamma));
             return write_zeros(launch, shape.row_extent, dbeta);
         }
-        const bool found = workspace_holds(launch, workspace_size());
+        const bool has_workspace = workspace_holds(launch, workspace_size());
         const T* const center = mean == nullptr ? statistic : mean;
         FusedRows dense{};
         const FusedOperands<T, T, false> fused{is_centered, 0, dy, x, nullptr, gamma, center, statistic, dx, dgamma, dbeta};
-        if (found && (dgamma != nullptr || dbeta != nullptr) && is_dense(&dense) && can_fuse_rows(dense, fused))
+        if (has_workspace && (dgamma != nullptr || dbeta != nullptr) && is_dense(&dense) && can_fuse_rows(dense, fused))
             return fused_rows(launch, dense, fused);
-        // Before dx, which may lie on dy or x.
+        // dgamma and dbeta come before dx, which may alias dy or x.
         if (dgamma != nullptr || dbeta != nullptr) {
             const NormSums<T> sums{nullptr, nullptr, dgamma, dbeta};
             BK_TRY(norm_columns<T>(launch, columns(), is_centered, dy, x, center, statistic, nullptr, center, sums));
@@ -62,7 +62,7 @@ struct RowNormBackward {
         Function f{};
         f.is_centered = is_centered;
         f.has_gamma = gamma != nullptr;
-        // What stands in for a gamma that is not there is read, and not used.
+        // An absent gamma reads x in its place; the value is not used.
         const auto rows = gamma == nullptr ? axes(stride_x) : axes();
         return map_rows(launch, rows, f, inputs(dy, x, gamma == nullptr ? x : gamma), inputs(),
                         inputs<T, T, T, C, C>(nullptr, center, statistic, nullptr, nullptr), outputs(dx),
@@ -83,10 +83,10 @@ private:
             if (inner.stride[k][0] != 1) return false;
         *rows = {shape.rows(), shape.row_extent, 0, 0, 0, 0, 0};
         if (outer.rank == 0) return true;
-        rows->step_dy = outer.stride[0][0];
-        rows->step_x = outer.stride[1][0];
-        rows->step_dx = outer.stride[3][0];
-        rows->step_saved = outer.stride[4][0];
+        rows->pitch_dy = outer.stride[0][0];
+        rows->pitch_x = outer.stride[1][0];
+        rows->pitch_dx = outer.stride[3][0];
+        rows->pitch_saved = outer.stride[4][0];
         return true;
     }
 

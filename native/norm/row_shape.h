@@ -1,4 +1,4 @@
-// The problem of rms and layer norm: rows are walked by the axes outside the mask, their elements by those in it.
+// Shape of rms and layer norm: the axes outside the mask index the rows, those in it the elements of a row.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ struct RowShape {
         return Status::kOk;
     }
 
-    // An operand of one element a row; without strides it is row-major.
+    // Locates an operand with one element a row; without strides it is row-major.
     BK_COLD Status locate(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
                           const int64_t* strides) const {
         int32_t kept_shape[kMaxRank] = {};
@@ -52,14 +52,14 @@ struct RowShape {
             if (__builtin_mul_overflow(step, int64_t{std::max(kept_shape[d], 1)}, &step)) step = 0;  // without elements
         }
         BK_TRY(locate_strided(operand, name, role, size, strides_name, rank, kept_shape, kept_strides, nullptr));
-        operand->rank = 0;  // no other operand is walked as this one is
+        operand->rank = 0;  // no other operand has its layout
         operand->shape = nullptr;
         operand->strides = nullptr;
         return Status::kOk;
     }
 
-    // `full`: strides of the operands of the shape; null: one element a position of the row. `single`: strides of the operands
-    // of one element a row; null: row-major.
+    // `full`: strides of operands of the whole shape; null: one element a position of the row. `single`: strides of
+    // operands of one element a row; null: row-major.
     template <int Full, int Single>
     BK_COLD RowAxes<Full, Single> axes(const int64_t* const (&full)[Full], const int64_t* const (&single)[Single]) const {
         RowAxes<Full, Single> axes;

@@ -1,8 +1,7 @@
-// Reductions along any set of axes, those whose bits are set in reduce_axes_mask. They launch the kernels that reductions
-// along one axis have.
+// Reductions over any set of axes, the bits of reduce_axes_mask, by the kernels of reductions along one axis.
 //
-// x has the extents `shape`. Outputs have 1 along the reduced axes, where their strides are not used, so that these may be
-// those of an array without the axes, or with them. Places count in row-major order along the reduced axes.
+// x has the extents `shape`. Outputs have extent 1 along the reduced axes, where their strides are not used, so that
+// these may be those of an array without the axes, or with them. Indices of extremes are row-major along them.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +17,7 @@
 
 namespace bk {
 
-// The axes as extents and a mask say.
+// Axes given by extents and a mask.
 struct MaskedAxes {
     int64_t numel;
     int32_t rank;
@@ -57,7 +56,7 @@ struct MaskedAxes {
         kept_shape(kept);
         for (int32_t d = 0; d < rank; ++d) steps[d] = is_reduced(d) ? 0 : strides[d];
         BK_TRY(locate_strided(y, name, role, size, strides_name, rank, kept, steps, nullptr));
-        y->rank = 0;  // the arrays end here, and no input has the extents of y
+        y->rank = 0;  // the arrays are local, and no input has the extents of y
         y->shape = nullptr;
         y->strides = nullptr;
         return Status::kOk;
@@ -79,7 +78,7 @@ struct MaskedAxes {
     }
 };
 
-// The fields in the order of the rows; other ops have theirs behind them.
+// Fields are in the order of the table's parameters; other ops append theirs.
 struct ReducedAxes {
     int64_t numel;
     int32_t rank;
@@ -111,7 +110,7 @@ struct ReduceOverAxes : ReducedAxes {
     }
 };
 
-// Variance or deviation, and the mean, either of which may be absent.
+// Variance or standard deviation, and the mean, either of which may be null.
 template <class Op, class T>
 struct ReduceMomentsOverAxes {
     int64_t numel;
@@ -144,7 +143,7 @@ private:
     ReduceAxes<1, 2> axes() const { return masked().axes(stride_x, {stride_y, stride_mean}); }
 };
 
-// The extreme and its place, either of which may be absent. Of nothing there is none.
+// The extreme and its index, either of which may be null. An empty reduction is an error.
 template <class Op, class T, class U>
 struct ReduceExtremeOverAxes {
     int64_t numel;

@@ -1,4 +1,4 @@
-// Reductions along one axis, which is named by its number, extent and stride.
+// Reductions along one axis, given by its index, extent and stride.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace bk {
 
-// The axis as its three numbers say; of the arrays' entries at it `output_shape` has 1, and that of `stride_x` is not used.
+// output_shape is 1 at the reduced axis, and the entry of stride_x there is not used.
 struct AxisReduction {
     int64_t output_numel;
     int32_t rank;
@@ -46,11 +46,11 @@ struct AxisReduction {
         shape[reduce_axis] = reduce_extent;
         strides[reduce_axis] = reduce_stride_x;
         BK_TRY(locate_strided(x, name, role, size, "stride_x", rank, shape, strides, nullptr));
-        x->rank = 0;  // the arrays end here, and no output has the extents of x
+        x->rank = 0;  // the arrays are local, and no output has the extents of x
         return Status::kOk;
     }
 
-    // With outputs that all lie as y does.
+    // All outputs have the strides of y.
     template <int Out>
     ReduceAxes<1, Out> axes() const {
         ReduceAxes<1, Out> axes;
@@ -75,7 +75,7 @@ struct ReduceAxis : AxisReduction {
     }
 };
 
-// Of which nothing has no place.
+// argmax and argmin: an empty axis is an error.
 template <class Op, class T, class U>
 struct ReduceArgAxis : ReduceAxis<Op, T, U> {
     Status check() const {
@@ -86,7 +86,7 @@ struct ReduceArgAxis : ReduceAxis<Op, T, U> {
     }
 };
 
-// With the number by which the divisor is less than that of the terms.
+// The divisor is the number of terms less `correction`.
 struct CorrectedAxisReduction {
     int64_t output_numel;
     int32_t rank;
@@ -98,23 +98,23 @@ struct CorrectedAxisReduction {
     int64_t reduce_stride_x;
     int32_t correction;
 
-    Work work() const { return plain().work(); }
-    Status check() const { return plain().check(); }
+    Work work() const { return uncorrected().work(); }
+    Status check() const { return uncorrected().check(); }
     Status locate_x(Operand* x, const char* name, Role role, int64_t size) const {
-        return plain().locate_x(x, name, role, size);
+        return uncorrected().locate_x(x, name, role, size);
     }
 
 protected:
-    AxisReduction plain() const {
+    AxisReduction uncorrected() const {
         return {output_numel, rank, output_shape, stride_x, stride_y, reduce_axis, reduce_extent, reduce_stride_x};
     }
 };
 
 template <class Op, class T>
 struct ReduceCorrectedAxis : CorrectedAxisReduction {
-    size_t workspace_size() const { return reduction_workspace<Op>(plain().axes<Op::kOutputs>(), correction); }
+    size_t workspace_size() const { return reduction_workspace<Op>(uncorrected().axes<Op::kOutputs>(), correction); }
     Status run(const T* x, T* y, const Launch& launch) const {
-        return run_reduction<Op>(launch, plain().axes<Op::kOutputs>(), Op::reducer(correction), x, y);
+        return run_reduction<Op>(launch, uncorrected().axes<Op::kOutputs>(), Op::reducer(correction), x, y);
     }
 };
 

@@ -1,5 +1,5 @@
-// The reductions by name: of each its reducer, and what its kernel takes of an operand of T. Integers are taken as unsigned
-// ones wherever their sign does not matter or a bit stands for it.
+// The reductions by name: the reducer of each, and the element type that its kernel takes for T. Integers are taken as
+// unsigned if their sign does not matter or a flipped bit stands for it.
 #pragma once
 
 #include <cstdint>
@@ -91,7 +91,7 @@ struct ReduceFmin : ReduceToOne<T> {
     static ExtremeReducer<NumberOrder<T>> reducer() { return {NumberOrder<T>::of(false)}; }
 };
 
-// The mean of integers, of 4 bytes or 8.
+// Mean of integers, as f32 or f64.
 template <class T, class U>
 struct ReduceIntegerMean {
     using Element = unsigned_t<T>;
@@ -113,7 +113,7 @@ struct ReduceLogsumexp : ReduceToOne<T> {
     static LogSumExpReducer<T> reducer() { return {}; }
 };
 
-// Variance or its root, and the mean, which may be absent.
+// Variance or its root, and the mean, which may be null.
 template <class T>
 struct ReduceVar {
     using Element = T;
@@ -132,7 +132,7 @@ constexpr bool kIsRoot = false;
 template <class T>
 constexpr bool kIsRoot<ReduceStd<T>> = true;
 
-// Places as integers of 4 bytes or 8.
+// Indices as integers of 4 or 8 bytes.
 template <class T, class U>
 struct ReduceArgmax {
     using Element = unsigned_t<T>;
@@ -174,7 +174,7 @@ using ReduceAll = ReduceTruth<T, Truth::kAll>;
 template <class T>
 using ReduceCountNonzero = ReduceTruth<T, Truth::kCount>;
 
-// Of truth values, as NumPy has them: the greatest is whether any is set, the least whether all are, the sum how many.
+// Booleans, as in NumPy: max is any, min is all, sum counts.
 template <>
 struct ReduceMax<boolean> : ReduceAny<boolean> {};
 template <>

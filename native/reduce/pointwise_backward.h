@@ -1,4 +1,4 @@
-// Gradients of reductions that are functions of one element, of its result and of that result's gradient.
+// Gradients of reductions that are functions of an element, its result and that result's gradient.
 #pragma once
 
 #include <cmath>
@@ -26,7 +26,7 @@ struct ReduceMeanBackward {
     BK_HD C operator()(C dy) const { return dy * inv_extent; }
 };
 
-// 0 where all elements are.
+// The gradient of a norm of 0 is 0.
 template <class T>
 struct ReduceNorm2Backward {
     using C = compute_t<T>;

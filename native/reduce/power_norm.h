@@ -13,8 +13,8 @@
 
 namespace bk {
 
-// (sum of |x|^p)^(1/p) for p > 0, also infinite; for p = 0 the number of elements that are not 0. The largest |x|, and the sum
-// of (|x| / largest)^p, so that no power overflows; for p = 1 the sum itself.
+// (sum of |x|^p)^(1/p) for p > 0, also infinite; for p = 0 the number of nonzeros. It accumulates the largest |x| and
+// the sum of (|x| / largest)^p, so that no power overflows; for p = 1 the sum itself.
 template <class T>
 struct NormPReducer {
     using C = compute_t<T>;
@@ -62,7 +62,7 @@ inline Status require_power(double p) {
     return Status::kOk;
 }
 
-// For p = 2 by the reducer that has no power.
+// p = 2 takes the reducer without powers.
 template <class T>
 size_t power_norm_workspace(const ReduceAxes<1, 1>& axes, double p) {
     return p == 2 ? reduction_workspace<op::ReduceNorm2<T>>(axes) : reduction_workspace<op::ReduceNormP<T>>(axes, p);

@@ -13,8 +13,8 @@
 
 namespace bk {
 
-// An axis of extent 1 in the output, and another one in the input, is reduced. An axis of extent 1 in the input alone is
-// repeated. The fields in the order of the rows; other ops have theirs behind them.
+// An axis of extent 1 in the output, and another one in the input, is reduced. An axis of extent 1 in the input alone
+// is repeated. Fields are in the order of the table's parameters; other ops append theirs.
 struct ShapeReduction {
     const int32_t* input_shape;
     const int64_t* input_stride;
@@ -59,11 +59,11 @@ struct ShapeReduction {
         int64_t strides[kMaxRank];
         row_major(strides);
         BK_TRY(locate_strided(dst, name, role, size, "output_shape", rank_in, output_shape, strides, nullptr));
-        dst->rank = 0;  // the strides end here, and no output is an input
+        dst->rank = 0;  // the strides are local, and no output is an input
         return Status::kOk;
     }
 
-    // With outputs that all lie as dst does.
+    // All outputs have the strides of dst.
     template <int Out>
     ReduceAxes<1, Out> axes() const {
         int64_t strides[kMaxRank];
@@ -98,7 +98,7 @@ struct ReduceTo : ShapeReduction {
     }
 };
 
-// Variance or deviation.
+// Variance or standard deviation.
 template <class Op, class T>
 struct ReduceMomentsTo {
     const int32_t* input_shape;

@@ -1,4 +1,4 @@
-// What the reductions collect (core/reduce/reducer.h says what a reducer is).
+// Reducers of the reductions (core/reduce/reducer.h has the protocol).
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@
 
 namespace bk {
 
-// A product out of range, or that was subnormal on the way, is found again as mantissa and exponent.
+// A product that is out of range, or was subnormal on the way, is recomputed as mantissa and exponent.
 template <class T, bool = std::is_integral_v<T>>
 struct ProductReducer {
     using C = compute_t<T>;
 
     struct Acc {
-        C product, least, exponent;  // the least size that the product had
+        C product, least, exponent;  // least is the smallest magnitude that the product had
 
         BK_HD WideNumber<C> wide() const {
             const WideNumber<C> number = WideNumber<C>::of_normal(product);
@@ -75,7 +75,7 @@ struct ProductReducer<T, true> {
     BK_HD C finish(const Acc& acc, int64_t) const { return static_cast<C>(acc.product); }
 };
 
-// Orders, of which the greatest is wanted: that of floats, where NaN is greater than any number, or its reverse.
+// Order of floats in which NaN is greater than any number, or its reverse; reducers seek the greatest element.
 template <class T>
 struct FloatOrder {
     using Key = compute_t<T>;
@@ -94,7 +94,7 @@ struct FloatOrder {
             return y;
         }
 #endif
-        const Key larger = b > a ? b : a;  // which compilers know as one instruction
+        const Key larger = b > a ? b : a;  // compiles to one instruction
         return b == b ? larger : b;
     }
 };
@@ -117,7 +117,7 @@ struct NumberOrder {
     }
 };
 
-// Unsigned integers, of which some bits are flipped first: the sign of what they stand for, all for the minimum.
+// Order of unsigned integers after flipping bits: the sign bit of signed values, for the minimum all others.
 template <class T>
 struct BitOrder {
     using Key = T;
@@ -150,8 +150,7 @@ struct ExtremeReducer {
     BK_HD Key finish(const Acc& acc, int64_t) const { return order.value(acc.key); }
 };
 
-// The extreme and the first place where it stands. What no element exceeds the least of keys is all that least, so its place
-// is 0.
+// The extreme and the index of its first occurrence; 0 if no element exceeds the least key, as all equal it then.
 template <class Order>
 struct ArgReducer {
     using Key = typename Order::Key;
@@ -172,10 +171,10 @@ struct ArgReducer {
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         const bool is_b = Order::exceeds(b.key, a.key), is_a = Order::exceeds(a.key, b.key);
-        const bool second = bool(int(is_b) | (int(!is_a) & int(b.index < a.index)));
-        return {math::select(second, b.key, a.key), second ? b.index : a.index};
+        const bool takes_b = bool(int(is_b) | (int(!is_a) & int(b.index < a.index)));
+        return {math::select(takes_b, b.key, a.key), takes_b ? b.index : a.index};
     }
-    // Values and places, either of which may be absent; places of 4 bytes or 8.
+    // Stores values and indices, either of which may be null; indices have 4 or 8 bytes.
     template <class T>
     BK_HD void store(const Pack<T*, uint8_t*>& out, const int64_t* offset, const Acc& acc, int64_t) const {
         if (get<0>(out) != nullptr) get<0>(out)[offset[0]] = narrow<T>(order.value(acc.key));
@@ -187,7 +186,7 @@ struct ArgReducer {
     }
 };
 
-// The mean of integers, given as unsigned ones whose sign bit is flipped where they have one. Sums of 128 bits are exact.
+// Mean of integers, given as unsigned with the sign bit flipped if they are signed. Sums of 128 bits are exact.
 template <class Bits>
 struct IntegerMeanReducer {
     using Recent = std::conditional_t<sizeof(Bits) <= 2, uint32_t, uint64_t>;
@@ -220,7 +219,7 @@ struct IntegerMeanReducer {
         carry(both, b.low);
         return both;
     }
-    // f32 or f64.
+    // Stores f32 or f64.
     BK_HD void store(const Pack<uint8_t*>& out, const int64_t* offset, const Acc& acc, int64_t count) const {
         uint64_t low = acc.low, high = acc.high;
         if (flip != 0) {  // each term was raised by `flip`
@@ -245,7 +244,7 @@ struct IntegerMeanReducer {
 
 enum class Truth { kAny, kAll, kCount };
 
-// How many elements are not 0, given as bits of which some (the sign of a float's zero) do not count.
+// Counts elements that are not 0, given as bits; those outside `mask` (the sign of a float's zero) do not count.
 template <class Bits>
 struct TruthReducer {
     Truth truth;
@@ -260,7 +259,7 @@ struct TruthReducer {
     BK_HD void add(Acc& acc, int64_t, Bits x) const { acc.recent += (x & mask) != 0; }
     BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.nonzeros + acc.recent, 0}; }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.nonzeros + b.nonzeros, 0}; }
-    // A byte, or for the count 8.
+    // Stores a byte or, for kCount, an int64_t.
     BK_HD void store(const Pack<uint8_t*>& out, const int64_t* offset, const Acc& acc, int64_t count) const {
         if (truth == Truth::kCount)
             reinterpret_cast<int64_t*>(get<0>(out))[offset[0]] = acc.nonzeros;
@@ -269,8 +268,7 @@ struct TruthReducer {
     }
 };
 
-// The root of the sum of squares. Beside it are the sums of what is scaled down, for squares that overflow, and up, for those
-// that vanish.
+// Root of the sum of squares (as in Blue 1978), also summed scaled down, against overflow, and up, against underflow.
 template <class T>
 struct Norm2Reducer {
     using C = compute_t<T>;
@@ -304,7 +302,7 @@ struct Norm2Reducer {
     }
 };
 
-// Where f64 costs little: it has room for the squares of f32 and their sums.
+// Root of the sum of squares in f64, whose range suffices for f32; for targets with cheap f64.
 template <class T>
 struct WideNorm2Reducer {
     using C = compute_t<T>;
@@ -324,7 +322,7 @@ template <class T>
 using norm2_reducer_t =
     std::conditional_t<kDoubleIsCheap && std::is_same_v<compute_t<T>, float>, WideNorm2Reducer<T>, Norm2Reducer<T>>;
 
-// ln of the sum of exp(x): the largest term, and the sum of exp(x - largest).
+// ln(sum(exp(x))) online: the largest x, and the sum of exp(x - largest).
 template <class T>
 struct LogSumExpReducer {
     using C = compute_t<T>;
@@ -358,7 +356,7 @@ struct VarianceReducer : Moments<T> {
     int64_t correction;
     bool is_root;
 
-    BK_HD auto parts() const { return moment_parts(*this); }
+    BK_HD auto combiner() const { return moment_combiner(*this); }
     BK_HD Pack<C, C> finish(const Acc& acc, int64_t count) const {
         const int64_t divisor = count - correction;
         const C unit = this->unit_of(acc);

@@ -1,4 +1,4 @@
-// Gradients of reductions whose rows are known by strides or by an axis.
+// Gradients of reductions whose rows are given by strides or by an axis.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@
 
 namespace bk {
 
-// Rows of x and dx, beside dy and y of one value a row: the axes along which neither dy nor y moves.
+// Rows of x and dx are the axes along which both dy and y are broadcast (stride 0).
 struct ReduceRowBackward {
     int64_t numel;
     int32_t rank;
@@ -34,7 +34,7 @@ struct ReduceRowBackward {
     }
 
 protected:
-    // `Singles` of dy and y.
+    // `Singles` is 1 for dy alone, 2 for dy and y.
     template <int Singles>
     RowAxes<2, Singles> rows() const {
         RowAxes<2, Singles> axes;
@@ -59,7 +59,7 @@ struct ReduceExtremeBackward : ReduceRowBackward {
     }
 };
 
-// Of the p-norm: for an infinite p as an extreme, of sizes; else each element has its own.
+// Gradient of the p-norm: for an infinite p that of the largest |x|, else pointwise.
 template <class T>
 struct ReduceNormPBackward {
     int64_t numel;
@@ -103,7 +103,7 @@ struct ReduceProdBackward : ReduceRowBackward {
     }
 };
 
-// Rows along the axes along which dy does not move.
+// Rows are the axes along which dy is broadcast.
 template <class T, bool is_root>
 struct ReduceVarianceOverAxesBackward {
     int64_t numel;
@@ -132,7 +132,7 @@ struct ReduceVarianceOverAxesBackward {
     }
 };
 
-// Rows along one axis.
+// Rows run along one axis.
 template <class T, bool is_root>
 struct ReduceVarianceBackward {
     int64_t numel;

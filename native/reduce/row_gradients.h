@@ -14,8 +14,8 @@
 
 namespace bk::op {
 
-// The elements that are the extreme share its gradient evenly; NaN is one where the result is NaN. Where the result is the
-// greatest size of an element, with the sign of each.
+// Elements that equal the extreme share its gradient evenly; NaN equals a NaN result. With is_size the result is the
+// largest |x|, and a share has the sign of x.
 template <class T>
 struct ExtremeGradientRows : RowDefaults {
     using C = compute_t<T>;
@@ -54,19 +54,19 @@ struct ExtremeGradientRows : RowDefaults {
     }
 };
 
-// dy times the product of the other elements, which is what is not 0, over the element itself. A second pass finds a product
-// that is out of range, or was subnormal on the way, as mantissa and exponent.
+// dy times the product of the other elements: the product of nonzeros over the element itself. A second pass
+// recomputes a product that is out of range, or was subnormal on the way, as mantissa and exponent.
 template <class T>
 struct ProductGradientRows : RowDefaults {
     using C = compute_t<T>;
     using Held = C;
     using Wide = WideNumber<C>;
     struct Acc {
-        C product, exponent, least;  // of what is not 0; the least size that the product had
+        C product, exponent, least;  // product of nonzeros; the smallest magnitude it had
         int64_t zeros;
     };
     struct Row {
-        C dy, product, scale;  // the product is that of these two
+        C dy, product, scale;  // the row's product is product * scale
         bool has_zero, is_wide;
     };
 
@@ -106,8 +106,8 @@ struct ProductGradientRows : RowDefaults {
     }
     BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Held x) const {
         const bool is_zero = x == C(0);
-        const C others = row.product / math::select(is_zero, C(1), x) * row.scale;
-        return pack(row.dy * math::select(bool(int(row.has_zero) & int(!is_zero)), C(0), others));
+        const C product = row.product / math::select(is_zero, C(1), x) * row.scale;
+        return pack(row.dy * math::select(bool(int(row.has_zero) & int(!is_zero)), C(0), product));
     }
 
 private:
@@ -127,22 +127,21 @@ private:
     }
 };
 
-// dy 2 (x - mean) / m, or dy (x - mean) / (m std), with m = n - correction; 0 where the deviation is. The mean is found from
-// the row's distances from its first element, which are 0 in a row of equal ones. dy is one of the row or, where it moves
-// along the row, is held beside x.
-template <class T, bool kMovesWithX = false>
+// dy 2 (x - mean) / m, or dy (x - mean) / (m std), with m = n - correction; 0 if std is 0. The mean is that of
+// distances from the first element, 0 in a row of equal ones. With kDyVaries, dy is one an element, else one a row.
+template <class T, bool kDyVaries = false>
 struct VarianceGradientRows : RowDefaults {
     using C = compute_t<T>;
     using Acc = C;
     struct Pair {
         C x, dy;
     };
-    using Held = std::conditional_t<kMovesWithX, Pair, C>;
+    using Held = std::conditional_t<kDyVaries, Pair, C>;
     using Scale = SquareScale<T>;
     struct Row {
         C mean, factor, dy;
         bool has_mean;
-        C unit;  // by which x is multiplied where its squares would overflow or vanish
+        C unit;  // power of two that multiplies x if squares would leave the range
     };
 
     int64_t correction;
@@ -188,7 +187,7 @@ struct VarianceGradientRows : RowDefaults {
     }
 
 private:
-    // Whether a row in the unit 1 has another one from here on.
+    // Changes the unit of a row from 1 if its squares require another one; true if it did.
     BK_HD static bool rescales(Row& row, C mean, C squares) {
         if (!Scale::kIsNeeded || row.unit != C(1)) return false;
         row.unit = Scale::unit_of(mean, squares, C(0));

@@ -23,7 +23,7 @@ struct Trace {
     Status locate_x(Operand* x, const char* name, Role role, int64_t size) const {
         const int32_t shape[] = {rows, rows};
         const int64_t strides[] = {stride_row, stride_col};
-        // Each alone, so that their sum stays inside 64 bits; then the diagonal, which is all that is read.
+        // Each stride is checked alone, so that their sum fits 64 bits; then the diagonal, which is all that is read.
         BK_TRY(locate_strided(x, name, role, size, "stride_row", 1, shape, strides, nullptr));
         BK_TRY(locate_strided(x, name, role, size, "stride_col", 1, shape, strides + 1, nullptr));
         const int64_t diagonal[] = {stride_row + stride_col};

@@ -19,15 +19,15 @@ struct DiagonalOf {
 
     struct Piece {
         static constexpr bool has_rare = false;
-        int64_t count, place;  // of the diagonal's element, from the first
+        int64_t count, diagonal;  // its index, or -1
         C value;
-        BK_HD C operator()(int64_t k) const { return k == place ? value : C(0); }
+        BK_HD C operator()(int64_t k) const { return k == diagonal ? value : C(0); }
     };
     BK_HD Piece at(int64_t i) const {
         const DivMod<uint64_t> split = columns(static_cast<uint64_t>(i));
         const int64_t row = static_cast<int64_t>(split.quotient), column = static_cast<int64_t>(split.remainder);
-        const int64_t rest = static_cast<int64_t>(columns.divisor()) - column, place = row - column;
-        return {rest, place >= 0 && place < rest ? place : -1, widen(*dy)};
+        const int64_t left = static_cast<int64_t>(columns.divisor()) - column, diagonal = row - column;
+        return {left, diagonal >= 0 && diagonal < left ? diagonal : -1, widen(*dy)};
     }
 };
 

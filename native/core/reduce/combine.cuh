@@ -1,5 +1,4 @@
-// What kernels of reductions share: the numbers that shape them, walks, and the combination of what threads and parts have
-// collected.
+// Shared by reduction kernels: tuning constants, offsets, and the combination of accumulators of threads and splits.
 #pragma once
 
 #include <algorithm>
@@ -18,37 +17,35 @@ namespace bk {
 
 constexpr int kReduceThreads = 256;
 constexpr int kReduceRound = 4;  // loads in flight a thread
-// Whether a reducer looks at inputs that stand still once a line (reduce_terms.cuh).
+// Whether broadcast inputs are loaded once a segment of terms (reduce_terms.cuh), not with each term.
 template <class R, class In, class Each>
-constexpr bool kLooksOnce = kMovingOf<R> < In::count && Each::count == 0;
-// Terms that are stored, too, or have such inputs take more operands and registers, so fewer vectors of each are in flight; a
-// multiprocessor is to hold two blocks, whose threads may have 128 registers; three where terms of 16 bits, eight of them a
-// vector, have several numbers each: they fill the registers, and two blocks have too few loads under way. 0 leaves their
-// number to the compiler.
-template <int N, bool kHasStill, class Each>
-constexpr int kReduceRoundOf = N == 1                         ? kReduceRound
-                               : kHasStill || Each::count > 2 ? 2
-                               : Each::count > 0              ? 3
-                                                              : kReduceRound;
+constexpr bool kHoistsBroadcast = kVaryingInputsOf<R> < In::count && Each::count == 0;
+// kReduceUnrollOf: vectors of each input in flight; fewer if terms are stored or inputs are broadcast, as both take
+// registers. kReduceMinBlocks: resident blocks per SM for __launch_bounds__. Two leave 128 registers a thread; 16-bit
+// terms with large accumulators need three, since two have too few loads in flight; 0 leaves it to the compiler.
+template <int N, bool kHasBroadcast, class Each>
+constexpr int kReduceUnrollOf = N == 1                             ? kReduceRound
+                                : kHasBroadcast || Each::count > 2 ? 2
+                                : Each::count > 0                  ? 3
+                                                                   : kReduceRound;
 template <class R, class In, class Each>
-constexpr int kReduceResident = Each::count > 0 || kLooksOnce<R, In, Each>                           ? 2
-                                : In::count == 1 && In::widest == 2 && sizeof(typename R::Acc) >= 16 ? 3
-                                                                                                     : 0;
-// Blocks that fill a large chip, and bytes that are worth a block. Constants, so that the order of additions is the same on
-// every chip. Those that only read are about eight a multiprocessor of an H200; of blocks that store fewer are resident, and
-// many leave less to the last of them.
+constexpr int kReduceMinBlocks = Each::count > 0 || kHoistsBroadcast<R, In, Each>                     ? 2
+                                 : In::count == 1 && In::widest == 2 && sizeof(typename R::Acc) >= 16 ? 3
+                                                                                                      : 0;
+// Blocks that fill a large chip, and bytes that are worth a block: constants, so that the order of additions is the
+// same on every chip. 1024 are about eight an SM of an H200; more shorten the last wave of kernels that store.
 template <class Each>
 constexpr int64_t kReduceBlocks = Each::count > 0 ? 4096 : 1024;
-constexpr int kReduceLeast = 8;                           // threads of a result of neighbouring terms
-constexpr int64_t kReduceLeastTerms = 16;                 // vectors a thread of a block that many results share
+constexpr int kReduceMinThreads = 8;                      // a result with adjacent terms
+constexpr int64_t kReduceMinVectors = 16;                 // a thread, if there are many results
 constexpr int64_t kReduceManyThreads = int64_t{1} << 19;  // more than a large chip holds
 constexpr int64_t kReduceBlockBytes = 32768;
-constexpr int64_t kReduceMostSplits = 4096;
+constexpr int64_t kReduceMaxSplits = 4096;
 
-// Rare and long, so not a part of every loop.
+// 64-bit division is rare and long: kept out of line.
 BK_DEVICE_COLD DivMod<int64_t> divide_long(int64_t n, int64_t divisor) { return {n / divisor, n % divisor}; }
 
-// A walk whose divisions take 32 bits where the numbers do, whose offsets 64.
+// Maps an index to the offsets of all operands; divides in 32 bits if the values fit.
 template <int Operands>
 struct ReduceWalk {
     int rank = 0;
@@ -90,137 +87,139 @@ struct ReduceWalk {
     }
 };
 
-// Of the `deep` neighbouring threads that share a result, a power of two, the Acc of all; the thread of depth 0 has it. Every
-// thread of the block calls it.
+// Combines the accumulators of `result_threads` adjacent threads, a power of two; the thread of rank 0 gets the
+// result. Every thread of the block must call it.
 template <class R>
-BK_DEVICE typename R::Acc combine_neighbours(const R& reducer, typename R::Acc acc, int deep, int depth) {
+BK_DEVICE typename R::Acc combine_neighbours(const R& reducer, typename R::Acc acc, int result_threads, int thread_rank) {
     using Acc = typename R::Acc;
-    __shared__ Acc of_warp[32];
-    for (int distance = 1; distance < min(deep, 32); distance *= 2) {
+    __shared__ Acc warp_accs[32];
+    for (int distance = 1; distance < min(result_threads, 32); distance *= 2) {
         const Acc other = shuffle_xor(acc, distance);
-        // The earlier thread's comes first on both sides.
-        acc = depth & distance ? reducer.combine(other, acc) : reducer.combine(acc, other);
+        // Both sides combine in thread order.
+        acc = thread_rank & distance ? reducer.combine(other, acc) : reducer.combine(acc, other);
     }
-    if (deep <= 32) return acc;
+    if (result_threads <= 32) return acc;
     __syncthreads();
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = acc;
+    if (threadIdx.x % 32 == 0) warp_accs[threadIdx.x / 32] = acc;
     __syncthreads();
-    if (depth == 0)
-        for (int warp = 1; warp < deep / 32; ++warp) acc = reducer.combine(acc, of_warp[threadIdx.x / 32 + warp]);
+    if (thread_rank == 0)
+        for (int warp = 1; warp < result_threads / 32; ++warp) acc = reducer.combine(acc, warp_accs[threadIdx.x / 32 + warp]);
     return acc;
 }
 
-// Accs of a thread that go through shared memory together: of all threads they take 16 KiB at most.
+// Accumulators a thread exchanges through shared memory at once: 16 KiB a block at most.
 template <int N, class Acc>
-constexpr int kLanesAtOnce = [] {
+constexpr int kLanesPerExchange = [] {
     int lanes = 1;
     while (2 * lanes <= N && 2 * lanes * kReduceThreads * sizeof(Acc) <= 16384) lanes *= 2;
     return lanes;
 }();
 
-// Of the `deep` threads that share N results and lie `across` apart, the Accs of all; the threads of depth 0 have them. Warps
-// shuffle what they have of a result, then a thread a result joins what the warps have: three barriers for many results.
+// Combines the accumulators of `result_threads` threads that share N results and are `block_results` apart; the
+// threads of rank 0 get the results. Warps shuffle, then one thread a result combines the warps.
 template <int N, class R>
-BK_DEVICE void combine_depths(const R& reducer, typename R::Acc (&acc)[N], int deep, int across, int depth) {
+BK_DEVICE void combine_strided(const R& reducer, typename R::Acc (&acc)[N], int result_threads, int block_results,
+                               int thread_rank) {
     using Acc = typename R::Acc;
-    constexpr int kAtOnce = kLanesAtOnce<N, Acc>;
-    __shared__ Acc shared[kAtOnce][kReduceThreads];
-    if (deep == 1) return;
+    constexpr int kExchanged = kLanesPerExchange<N, Acc>;
+    __shared__ Acc shared[kExchanged][kReduceThreads];
+    if (result_threads == 1) return;
 #pragma unroll 1
-    for (int distance = across; distance < 32; distance *= 2)
+    for (int distance = block_results; distance < 32; distance *= 2)
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
             const Acc other = shuffle_xor(acc[lane], distance);
             acc[lane] = threadIdx.x & distance ? reducer.combine(other, acc[lane]) : reducer.combine(acc[lane], other);
         }
-    const int apart = max(across, 32), levels = kReduceThreads / apart;
-    const int thread = static_cast<int>(threadIdx.x), slot = thread % across, level = thread / apart;
+    const int apart = max(block_results, 32), partials = kReduceThreads / apart;
+    const int thread = static_cast<int>(threadIdx.x), slot = thread % block_results, partial = thread / apart;
 #pragma unroll
-    for (int first = 0; first < N; first += kAtOnce) {
+    for (int first = 0; first < N; first += kExchanged) {
         __syncthreads();
-        if (thread % apart < across)
+        if (thread % apart < block_results)
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) shared[i][level * across + slot] = acc[first + i];
+            for (int i = 0; i < kExchanged; ++i) shared[i][partial * block_results + slot] = acc[first + i];
         __syncthreads();
-        for (int i = thread; i < kAtOnce * across; i += kReduceThreads) {
-            Acc* const of_result = shared[i / across] + i % across;
-            Acc all = of_result[0];
-            for (int l = 1; l < levels; ++l) all = reducer.combine(all, of_result[l * across]);
-            of_result[0] = all;
+        for (int i = thread; i < kExchanged * block_results; i += kReduceThreads) {
+            Acc* const result_accs = shared[i / block_results] + i % block_results;
+            Acc all = result_accs[0];
+            for (int l = 1; l < partials; ++l) all = reducer.combine(all, result_accs[l * block_results]);
+            result_accs[0] = all;
         }
         __syncthreads();
-        if (depth == 0)
+        if (thread_rank == 0)
 #pragma unroll
-            for (int i = 0; i < kAtOnce; ++i) acc[first + i] = shared[i][slot];
+            for (int i = 0; i < kExchanged; ++i) acc[first + i] = shared[i][slot];
     }
 }
 
-// `deep` threads, a power of two, share a result.
+// Combines the partials of each result; `result_threads` threads, a power of two, share one.
 template <class R, class Out>
 __global__ void __launch_bounds__(kReduceThreads)
-    reduce_parts_kernel(R reducer, Out out, const typename R::Acc* parts, ReduceWalk<Out::count> kept, int64_t results,
-                        int64_t splits, int64_t count, int deep) {
+    combine_partials_kernel(R reducer, Out out, const typename R::Acc* partials, ReduceWalk<Out::count> kept, int64_t results,
+                            int64_t splits, int64_t count, int result_threads) {
     using Acc = typename R::Acc;
-    const int across = kReduceThreads / deep, depth = threadIdx.x / across;
-    const int64_t i = int64_t{blockIdx.x} * across + threadIdx.x % across;
+    const int block_results = kReduceThreads / result_threads, thread_rank = threadIdx.x / block_results;
+    const int64_t i = int64_t{blockIdx.x} * block_results + threadIdx.x % block_results;
     Acc acc = reducer.identity();
     if (i < results)
-        for (int64_t split = depth; split < splits; split += kReduceRound * deep) {
-            Acc part[kReduceRound];
+        for (int64_t split = thread_rank; split < splits; split += kReduceRound * result_threads) {
+            Acc partial[kReduceRound];
 #pragma unroll
             for (int u = 0; u < kReduceRound; ++u)
-                if (split + u * deep < splits) part[u] = parts[(split + u * deep) * results + i];
+                if (split + u * result_threads < splits) partial[u] = partials[(split + u * result_threads) * results + i];
 #pragma unroll
             for (int u = 0; u < kReduceRound; ++u)
-                if (split + u * deep < splits) acc = u == 0 && split == depth ? part[u] : reducer.combine(acc, part[u]);
+                if (split + u * result_threads < splits)
+                    acc = u == 0 && split == thread_rank ? partial[u] : reducer.combine(acc, partial[u]);
         }
     Acc all[1] = {acc};
-    combine_depths<1>(reducer, all, deep, across, depth);
-    if (depth != 0 || i >= results) return;
+    combine_strided<1>(reducer, all, result_threads, block_results, thread_rank);
+    if (thread_rank != 0 || i >= results) return;
     int64_t offset[Out::count] = {};
     kept(i, offset);
     store_result(reducer, out.pointer, offset, all[0], count, 0);
 }
 
-inline int shared_by(int64_t n, int most) {
+inline int power_of_two_for(int64_t n, int most) {
     int p = 1;
     while (p < most && p < n) p *= 2;
     return p;
 }
 
-// Parts of which `blocks` make whole waves, or nearly: the fewest of these. A wave is what a chip of 132 multiprocessors holds
-// at `resident` blocks each, a constant for the same reason as kReduceBlocks.
-inline int64_t parts_of_waves(int64_t blocks, int resident) {
-    constexpr int kMostWaves = 3;
-    int64_t parts = 1;
-    for (int waves = 1; waves <= kMostWaves; ++waves) {
-        const int64_t held = int64_t{132} * resident * waves;
-        parts = held / blocks;
-        if (5 * parts * blocks >= 4 * held) break;
+// Fewest splits with which `blocks` fill whole waves, to 80 %. A wave is 132 SMs with `resident` blocks each, a
+// constant for the same reason as kReduceBlocks.
+inline int64_t splits_for_waves(int64_t blocks, int resident) {
+    constexpr int kMaxWaves = 3;
+    int64_t splits = 1;
+    for (int waves = 1; waves <= kMaxWaves; ++waves) {
+        const int64_t capacity = int64_t{132} * resident * waves;
+        splits = capacity / blocks;
+        if (5 * splits * blocks >= 4 * capacity) break;
     }
-    return parts;
+    return splits;
 }
 
-// Parts that each result of so many blocks is worth, where it takes `bytes` a block and a thread has `rounds` of its terms.
-// Blocks that are a quarter of the most keep the memory busy by themselves, and parts would cost them a launch and more starts.
-// Where it is known how many are `resident`, the others begin late: there are not more than whole waves of them.
-inline int64_t reduce_splits(int64_t blocks, int64_t most_blocks, int64_t bytes, int64_t rounds, int resident = 0) {
-    if (4 * blocks >= most_blocks) return 1;
+// Splits of each result for so many unsplit blocks, which read `bytes` each, in `rounds` steps a thread. A quarter of
+// max_blocks keeps memory busy, so that a split would only add a launch. If `resident` is known, blocks fill whole
+// waves, since later ones start late.
+inline int64_t reduce_splits(int64_t blocks, int64_t max_blocks, int64_t bytes, int64_t rounds, int resident = 0) {
+    if (4 * blocks >= max_blocks) return 1;
     blocks = std::max<int64_t>(blocks, 1);
-    const int64_t parts = resident > 0 ? parts_of_waves(blocks, resident) : most_blocks / blocks;
-    return std::max<int64_t>(1, std::min({parts, bytes / kReduceBlockBytes, kReduceMostSplits, rounds}));
+    const int64_t splits = resident > 0 ? splits_for_waves(blocks, resident) : max_blocks / blocks;
+    return std::max<int64_t>(1, std::min({splits, bytes / kReduceBlockBytes, kReduceMaxSplits, rounds}));
 }
 
-// Combines `splits` parts of each result, which lie one part of every result after another, and writes them to `out`.
+// Combines `splits` partials of each result, stored split by split, and writes them to `out`.
 template <class R, class... Out>
-Status combine_parts(const Launch& launch, const R& reducer, const Outputs<Out...>& out, const typename R::Acc* parts,
+Status combine_parts(const Launch& launch, const R& reducer, const Outputs<Out...>& out, const typename R::Acc* partials,
                      const Layout<sizeof...(Out)>& results, int64_t splits, int64_t count) {
     const int64_t numel = results.numel();
-    const int deep = shared_by(splits / 4, kReduceThreads / shared_by(numel, 8));
-    const int64_t blocks = ceil_div<int64_t>(numel, kReduceThreads / deep);
+    const int result_threads = power_of_two_for(splits / 4, kReduceThreads / power_of_two_for(numel, 8));
+    const int64_t blocks = ceil_div<int64_t>(numel, kReduceThreads / result_threads);
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(blocks)), dim3(kReduceThreads)},
-                         reduce_parts_kernel<R, Outputs<Out...>>, reducer, out, parts, ReduceWalk<sizeof...(Out)>(results),
-                         numel, splits, count, deep);
+                         combine_partials_kernel<R, Outputs<Out...>>, reducer, out, partials,
+                         ReduceWalk<sizeof...(Out)>(results), numel, splits, count, result_threads);
 }
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-// The combination of what the blocks of a cluster (sm_90) have collected.
+// Combination of accumulators across the blocks of a cluster (sm_90).
 #pragma once
 
 #include <cooperative_groups.h>
@@ -7,8 +7,8 @@
 
 namespace bk {
 
-// Of the blocks of a cluster, which lie along x, the Acc of all; the first thread of the first block has it. `acc` is the
-// block's in its first thread. Every thread of the cluster calls it.
+// Combines the accumulators of a cluster's blocks, which lie along x. `acc` is that of a block in its first thread;
+// the first thread of the first block gets the result. Every thread of the cluster must call it.
 template <class R>
 BK_DEVICE typename R::Acc combine_cluster([[maybe_unused]] const R& reducer, typename R::Acc acc) {
 #if __CUDA_ARCH__ >= 900

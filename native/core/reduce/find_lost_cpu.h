@@ -1,5 +1,5 @@
-// Results of a reduction whose finite terms left the range of their Acc (core/reduce/reducer.h): their terms are collected
-// again. Rare, so these are plain loops.
+// Recomputes results whose accumulator left its range although their terms are finite (may_be_lost in
+// core/reduce/reducer.h). Rare, so these are plain loops.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace bk {
 
-// body(to, index, x...) for each term of `count` neighbouring results, of which `to` is the number; the reader is at the first.
+// Calls body(result, index, x...) for each term of `count` adjacent results; the reader is at the first.
 template <class Spans, class Reader, class Body, size_t... I>
 BK_HD void each_term(const Spans& spans, int64_t count, Reader& reader, int64_t terms, const Body& body,
                      std::index_sequence<I...>) {
@@ -22,7 +22,8 @@ BK_HD void each_term(const Spans& spans, int64_t count, Reader& reader, int64_t 
         constexpr int kIn = Spans::kOperands;
         int64_t offset[kIn + 1];
         for (int k = 0; k <= kIn; ++k) offset[k] = signed_offset(at.of[k]);
-        const int64_t left = spans.line - t % spans.line, width = spans.along_terms ? std::min(left, spans.accs) : count;
+        const int64_t left = spans.inner_terms - t % spans.inner_terms,
+                      width = spans.along_terms ? std::min(left, spans.accs) : count;
         const auto x = reader.read(offset, offset[kIn], width, spans.along_terms ? left : count);
         for (int64_t i = 0; i < width; ++i)
             body(spans.along_terms ? 0 : i, offset[kIn] + i * spans.index_step, widen(get<I>(x)[i])...);
@@ -38,11 +39,10 @@ BK_HD bool are_lost(const R& reducer, const Accs& accs, int64_t count) {
     return lost != 0;
 }
 
-// Collects terms again for those of `count` neighbouring results that are lost (core/reduce/reducer.h). `again` has room for
-// as many.
+// Recomputes those of `count` adjacent results that are lost; `again` is scratch for as many accumulators.
 template <class R, class Accs, class Reader, class Spans, class Values>
-BK_COLD void find_lost(const R& reducer, const Spans& spans, Accs& accs, Accs& again, int64_t count, Reader& reader,
-                       int64_t terms, Values each) {
+BK_COLD void recompute_lost(const R& reducer, const Spans& spans, Accs& accs, Accs& again, int64_t count, Reader& reader,
+                            int64_t terms, Values each) {
     each_term(
         spans, count, reader, terms,
         [&](int64_t to, int64_t, auto... x) {
@@ -65,13 +65,13 @@ BK_COLD void find_lost(const R& reducer, const Spans& spans, Accs& accs, Accs& a
         if (reducer.is_lost(accs.load(i))) accs.store(i, reducer.end_again(again.load(i)));
 }
 
-// The Acc of one result.
+// Recomputes one lost result.
 template <class R, class Reader, class Spans, class Values>
-BK_COLD typename R::Acc find_lost(const R& reducer, const Spans& spans, const typename R::Acc& lost, Reader& reader,
-                                  int64_t terms, Values each) {
+BK_COLD typename R::Acc recompute_lost(const R& reducer, const Spans& spans, const typename R::Acc& lost, Reader& reader,
+                                       int64_t terms, Values each) {
     AccArrays<typename R::Acc, 1> accs, again;
     accs.store(0, lost);
-    find_lost(reducer, spans, accs, again, 1, reader, terms, each);
+    recompute_lost(reducer, spans, accs, again, 1, reader, terms, each);
     return accs.load(0);
 }
 

@@ -1,4 +1,4 @@
-// Terms of a reduction that a dense loop makes of its operands, by spans of neighbours.
+// Terms of a reduction that a dense loop computes from its operands, a span at a time.
 #pragma once
 
 #include <algorithm>
@@ -9,16 +9,16 @@
 
 namespace bk {
 
-// Bytes of terms at a time; fewer where many operands take much of the stack themselves.
+// Bytes of terms a span; fewer with many operands, which take stack, too.
 template <int Operands>
-constexpr int64_t kMadeBytes = Operands <= 5 ? 3072 : 2048;
+constexpr int64_t kComputedBytes = Operands <= 5 ? 3072 : 2048;
 
-// The loop's first output is the term. Its others follow in `pointers`, any of them null, and then the inputs; operands of the
-// axes are the inputs, then these outputs.
+// The loop's first output is the term. `pointers` has its other outputs, any of them null, then the inputs; operands
+// of the axes are the inputs, then those outputs.
 template <class C, int Operands>
-struct MadeTerms {
+struct ComputedTerms {
     static constexpr int kOperands = Operands;
-    static constexpr int64_t kMost = kMadeBytes<Operands> / static_cast<int64_t>(sizeof(C));
+    static constexpr int64_t kMost = kComputedBytes<Operands> / static_cast<int64_t>(sizeof(C));
     using Values = std::index_sequence<0>;
     static_assert(kMost % kTermAccs == 0, "whole spans of terms");
     const DenseLoop& loop;
@@ -28,26 +28,26 @@ struct MadeTerms {
     int64_t step[Operands] = {};
 
     int64_t most() const { return kMost; }
-    bool lie_dense() const { return false; }
-    int place(int operand) const { return operand < inputs ? Operands - inputs + operand : operand - inputs; }
+    bool is_contiguous() const { return false; }
+    int slot(int operand) const { return operand < inputs ? Operands - inputs + operand : operand - inputs; }
 
     class Reader {
     public:
         static constexpr bool kInMemory = false;
 
-        explicit Reader(const MadeTerms& terms) : terms_(terms) {}
+        explicit Reader(const ComputedTerms& terms) : terms_(terms) {}
 
         void move_to(const int64_t* base) {
             std::copy_n(base, Operands, base_);
             next_ = end_ = 0;
         }
 
-        // Made before they are asked for, as many as there is room for.
+        // Computes ahead, as many terms as the buffer takes.
         Pack<const C*> read(const int64_t* offset, int64_t index, int64_t count, int64_t left) {
             if (next_ == end_) {
                 next_ = 0;
                 end_ = std::min(left, kMost);
-                make(offset, index, end_);
+                compute(offset, index, end_);
             }
             const C* const read = term_ + next_;
             next_ += count;
@@ -55,11 +55,11 @@ struct MadeTerms {
         }
 
     private:
-        BK_COLD void make(const int64_t* offset, int64_t index, int64_t count) {
+        BK_COLD void compute(const int64_t* offset, int64_t index, int64_t count) {
             char* start[1 + Operands] = {reinterpret_cast<char*>(term_)};
             int64_t step[1 + Operands] = {1};
             for (int k = 0; k < Operands; ++k) {
-                const int at = terms_.place(k);
+                const int at = terms_.slot(k);
                 char* const origin = terms_.pointers[at];
                 start[1 + at] = origin == nullptr ? nullptr : origin + (base_[k] + offset[k]) * terms_.loop.size[1 + at];
                 step[1 + at] = terms_.step[k];
@@ -67,7 +67,7 @@ struct MadeTerms {
             compute_span(terms_.loop, 1 + Operands, index, count, start, step);
         }
 
-        const MadeTerms& terms_;
+        const ComputedTerms& terms_;
         int64_t base_[Operands], next_ = 0, end_ = 0;
         alignas(64) C term_[kMost];
     };

@@ -1,8 +1,7 @@
-// Pointwise results of which some are summed: gradients of operands that were broadcast.
+// Pointwise ops some of whose outputs are summed: gradients of broadcast operands.
 //
-// An output whose stride is 0 along an axis gets the sum over that axis, accumulated in the compute type, in an order that
-// depends on the layout alone, and rounded once. The first output that is summed shares its pass over the inputs with those
-// that are not; each further one costs a pass of its own.
+// An output with stride 0 along an axis is summed over it in the compute type, in an order that depends on the layout
+// alone, and rounded once. One sum shares its pass with the outputs that are not summed; each other costs a pass.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +26,7 @@ bool is_summed(const Layout<Operands>& layout, int operand) {
     return false;
 }
 
-// The reduction that sums output `output`, which counts from the first operand; `layout` has the inputs, then the outputs. What
-// is stored of a term are the outputs.
+// Axes of the reduction that sums operand `output` of a layout of inputs, then outputs; it may store all outputs.
 template <int Operands>
 BK_COLD ReduceAxes<Operands, 1> axes_of_sum(const Layout<Operands>& layout, int output) {
     ReduceAxes<Operands, 1> axes;
@@ -79,26 +77,25 @@ void drop(Pack<T*...>* pointers, int index, std::index_sequence<I...>) {
     ((index == static_cast<int>(I) ? void(get<I>(*pointers) = nullptr) : void()), ...);
 }
 
-// What gradients leave to do, given the strides of each: of no elements, a gradient that stands still along the empty axes is
-// a sum of nothing.
+// Work left for gradients with these strides: a gradient broadcast along an empty axis is an empty sum.
 inline Work work_of_sums(int64_t numel, int32_t rank, const int32_t* shape, std::initializer_list<const int64_t*> outputs) {
     if (numel != 0) return Work::kAll;
     for (const int64_t* const strides : outputs) {
-        bool has_cells = true;
-        for (int32_t d = 0; d < rank; ++d) has_cells = has_cells && (shape[d] != 0 || strides[d] == 0);
-        if (has_cells) return Work::kZeros;
+        bool has_elements = true;
+        for (int32_t d = 0; d < rank; ++d) has_elements = has_elements && (shape[d] != 0 || strides[d] == 0);
+        if (has_elements) return Work::kZeros;
     }
     return Work::kNone;
 }
 
-// A pointwise layout.
+// Reorders the operands as pointwise_strided() takes them.
 template <int Inputs, int Operands>
 BK_COLD Layout<Operands> outputs_first(const Layout<Operands>& layout) {
     constexpr int kOutputs = Operands - Inputs;
-    Layout<Operands> turned = layout;
+    Layout<Operands> permuted = layout;
     for (int d = 0; d < layout.rank; ++d)
-        for (int k = 0; k < Operands; ++k) turned.stride[k < Inputs ? kOutputs + k : k - Inputs][d] = layout.stride[k][d];
-    return turned;
+        for (int k = 0; k < Operands; ++k) permuted.stride[k < Inputs ? kOutputs + k : k - Inputs][d] = layout.stride[k][d];
+    return permuted;
 }
 
 // The layout's operands are the inputs, then the outputs, all of one dtype, any of which may be null. A summed output shares
@@ -112,12 +109,12 @@ Status pointwise_sums(const Launch& launch, const Layout<1 + sizeof...(Out) + si
     int summed[kOut], sums = 0;
     for (int o = 0; o < kOut; ++o) {
         drop(&none.pointer, o, each);
-        if (!is_summed(layout, kIn + o) && !layout.is_empty()) continue;  // without elements all are sums of nothing
+        if (!is_summed(layout, kIn + o) && !layout.is_empty()) continue;  // no elements: empty sums
         drop(&whole.pointer, o, each);
         if (pointer_at(out.pointer, o, each) != nullptr) summed[sums++] = o;
     }
     for (int i = 0; i < sums; ++i) {
-        // What is stored may be an input, so it is stored by the last pass.
+        // Outputs may alias inputs, so the last pass stores them.
         BK_TRY(sum_pass(launch, axes_of_sum(layout, kIn + summed[i]), fn, summed[i],
                         static_cast<T*>(pointer_at(out.pointer, summed[i], each)), in, i + 1 < sums ? none : whole));
     }

@@ -1,4 +1,4 @@
-// The reduction engine's spans, of terms that the loop of the functor makes.
+// CPU: the reduction engine over terms that the functor's dense loop computes.
 #pragma once
 
 #include <cstdint>
@@ -16,29 +16,29 @@ size_t sum_pass_workspace(const ReduceAxes<sizeof...(In) + 1 + sizeof...(Out), 1
     return 0;
 }
 
-// A functor that gives its result number `output` as the first, too.
+// A functor that returns its result `output` in front of all results.
 template <class Fn>
-struct PickFunctor {
+struct SelectOutput {
     Fn fn;
     int output;
     template <class... X>
     BK_HD auto operator()(X... x) const {
-        return with_pick(as_pack(fn(x...)));
+        return with_selected(as_pack(fn(x...)));
     }
 
 private:
     template <class... V>
-    BK_HD auto with_pick(const Pack<V...>& values) const {
+    BK_HD auto with_selected(const Pack<V...>& values) const {
         return append(values, std::index_sequence_for<V...>{});
     }
     template <class... V, size_t... I>
     BK_HD auto append(const Pack<V...>& values, std::index_sequence<I...> each) const {
-        return pack(pick(values, output, each), get<I>(values)...);
+        return pack(select_value(values, output, each), get<I>(values)...);
     }
 };
 
 template <class C, class T, int Operands>
-BK_COLD Status sum_made_terms(const ReduceAxes<Operands, 1>& axes, const MadeTerms<C, Operands>& terms, T* sums) {
+BK_COLD Status sum_computed_terms(const ReduceAxes<Operands, 1>& axes, const ComputedTerms<C, Operands>& terms, T* sums) {
     if (axes.kept.is_empty()) return Status::kOk;
     return reduce_spans(axes, PlainSum<C>{}, outputs(sums), terms, terms.inputs);
 }
@@ -50,13 +50,13 @@ Status sum_pass(const Launch&, const ReduceAxes<sizeof...(In) + sizeof...(Each),
     constexpr int kIn = sizeof...(In), kOperands = kIn + sizeof...(Each);
     constexpr std::index_sequence_for<Each...> outs{};
     constexpr std::index_sequence_for<In...> ins{};
-    const PickFunctor<Fn> picked{fn, output};
+    const SelectOutput<Fn> selected{fn, output};
     char* pointers[kOperands];
     const DenseLoop loop =
-        erase(dense_loop(picked, Pack<C*, Each*...>{}, in.pointer, std::make_index_sequence<1 + sizeof...(Each)>{}, ins),
+        erase(dense_loop(selected, Pack<C*, Each*...>{}, in.pointer, std::make_index_sequence<1 + sizeof...(Each)>{}, ins),
               pointers, each.pointer, in.pointer, outs, ins);
     const int64_t bytes = (static_cast<int64_t>(sizeof(In)) + ...) + (static_cast<int64_t>(sizeof(Each)) + ...);
-    return sum_made_terms(given, MadeTerms<C, kOperands>{loop, pointers, kIn, bytes}, sums);
+    return sum_computed_terms(given, ComputedTerms<C, kOperands>{loop, pointers, kIn, bytes}, sums);
 }
 
 }  // namespace bk

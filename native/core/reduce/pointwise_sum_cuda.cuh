@@ -1,4 +1,4 @@
-// The reduction engine's kernels, with a functor that makes their terms.
+// CUDA: the reduction engine's kernels with a functor that computes their terms.
 #pragma once
 
 #include "core/reduce/pointwise_sum.h"

@@ -1,4 +1,4 @@
-// Entry points of regular pointwise ops whose outputs are gradients, which are summed where their operand was broadcast.
+// Entry points of pointwise ops whose outputs are gradients, summed where their operand was broadcast.
 #pragma once
 
 #include <cstddef>

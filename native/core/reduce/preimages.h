@@ -1,5 +1,5 @@
-// The adjoint of copies in which an element may go to several places: y[c] is the sum of the elements of x that a map of
-// each axis sends to c.
+// Adjoint of a gather that copies an element to several places: y[c] is the sum of all x[p] that a map of each axis
+// sends to c. It is the backward pass of pad and unfold (col2im).
 #pragma once
 
 #include <algorithm>
@@ -17,16 +17,16 @@
 
 namespace bk {
 
-// To which index of y an index p of x is sent: p - low, which reflect, replicate and circular bring into y as the modes of pad
-// do (Beyond of core/pointwise/copies.h) and shift leaves out where it is outside; of windows, index j of window w to
-// w * step + j * dilation - low, with low >= 0, which is left out where it is outside.
+// Maps from an index p of x to one of y: p - low, brought into y by the pad modes reflect, replicate and circular
+// (Beyond of core/pointwise/copies.h), dropped by kShift if outside. kWindows maps element j of window w to w * step +
+// j * dilation - low, low >= 0, dropped if outside.
 enum class Folding { kShift, kReflect, kReplicate, kCircular, kWindows };
 
 struct FoldedAxis {
     Folding folding = Folding::kShift;
     int64_t extent = 1, source = 1;  // of y; and of x, or the number of windows
     int64_t low = 0;
-    int64_t stride_y = 0, stride_x = 0;  // of windows stride_x is that of j
+    int64_t stride_y = 0, stride_x = 0;  // with kWindows, stride_x is that of j
     int64_t window = 1, step = 1, dilation = 1, stride_window = 0;
 
     bool is_plain() const { return folding == Folding::kShift && low == 0 && extent == source; }
@@ -37,9 +37,8 @@ struct FoldedSum {
     FoldedAxis axis[kMaxRank];
 };
 
-// Whether every element of y is sent one element of x, axis by axis, and the copy of those. An axis of windows that lie one
-// behind another is one of windows around one of their elements, which a copy on a CPU crosses fast where both are long. (On
-// an H100 patches of 16 x 16 take 1.3 to 1.5 times as long that way.)
+// Whether every element of y receives one element of x, axis by axis, and the layout of that copy. Adjacent windows
+// become two axes on a CPU, fast if both are long; on an H100 patches of 16 x 16 take 1.3 to 1.5 times as long.
 BK_COLD inline bool is_copy(const FoldedSum& sum, CopyLayout* layout) {
     constexpr int64_t kLong = 8;
     for (int d = 0; d < sum.rank; ++d) {
@@ -54,28 +53,27 @@ BK_COLD inline bool is_copy(const FoldedSum& sum, CopyLayout* layout) {
     return true;
 }
 
-// Of a sum that is no copy.
+// Requires a sum that is not a copy.
 template <class T>
-Status add_preimages(const Launch& launch, const FoldedSum& sum, const T* x, T* y);
+Status add_adjoint(const Launch& launch, const FoldedSum& sum, const T* x, T* y);
 
-// y has elements. An element that none is sent to is 0; one that a single one is sent to is that, bit for bit. Others are
-// summed in compute_t<T>, in an order that follows from the axes.
+// Requires a y that is not empty. Elements that receive none are 0, those that receive a single one are that, bit for
+// bit; others are summed in compute_t<T>, in an order that follows from the axes.
 template <class T>
 Status sum_preimages(const Launch& launch, const FoldedSum& sum, const T* x, T* y) {
     CopyLayout layout;
-    return is_copy(sum, &layout) ? copy_strided(launch, layout, sizeof(T), x, y) : add_preimages(launch, sum, x, y);
+    return is_copy(sum, &layout) ? copy_strided(launch, layout, sizeof(T), x, y) : add_adjoint(launch, sum, x, y);
 }
 
-// The elements of x along an axis that are sent to one index: their offsets are first + k * step for k < count, and
-// second + k * step for k < more.
-struct FoldTerms {
+// Elements of x along an axis that map to one index, at first + k * step, k < count, and second + k * step, k < more.
+struct AdjointTerms {
     int64_t first = 0, count = 1, second = 0, more = 0, step = 0;
 
     BK_HD int64_t total() const { return count + more; }
     BK_HD int64_t offset(int64_t k) const { return k < count ? first + k * step : second + (k - count) * step; }
 };
 
-// The number below `modulus` whose product with `number`, which has no factor in common with it, leaves 1 (Euclid).
+// Inverse of `number` modulo `modulus`, which are coprime (Euclid).
 inline int64_t inverse_of(int64_t number, int64_t modulus) {
     int64_t left = modulus, right = number, of_left = 0, of_right = 1;
     while (right > 0) {
@@ -88,7 +86,7 @@ inline int64_t inverse_of(int64_t number, int64_t modulus) {
 
 // Index is unsigned; period + phase + extent and x's extent fit its signed form.
 template <class Index>
-struct FoldMap {
+struct AdjointMap {
     Folding folding = Folding::kShift;
     FastDiv<Index> period;
     Index phase = 0, reach = 1;  // from the first element of a window to behind its last one
@@ -96,10 +94,10 @@ struct FoldMap {
     Index dilation = 1, common = 1, apart = 1, inverse = 0;  // see dilated()
     int64_t stride_window = 0;
     int64_t stride = 0, step = 0;
-    int64_t bulk = 0, bulk_end = 0;  // the indices from bulk on, before bulk_end, have the one term (index + low) * stride
+    int64_t bulk = 0, bulk_end = 0;  // indices [bulk, bulk_end) have one term, (index + low) * stride
 
-    FoldMap() = default;
-    explicit FoldMap(const FoldedAxis& axis)
+    AdjointMap() = default;
+    explicit AdjointMap(const FoldedAxis& axis)
         : folding(axis.folding),
           reach(static_cast<Index>((axis.window - 1) * axis.dilation + 1)),
           extent(axis.extent),
@@ -136,7 +134,7 @@ struct FoldMap {
         bulk_end = std::max(bulk_end, bulk);
     }
 
-    BK_HD FoldTerms operator()(Index i) const {
+    BK_HD AdjointTerms operator()(Index i) const {
         const int64_t index = static_cast<int64_t>(i), at = index + low;
         if (folding == Folding::kShift) return {at * stride, at >= 0 && at < source ? 1 : 0};
         if (folding == Folding::kReplicate) {
@@ -144,13 +142,13 @@ struct FoldMap {
             return {from * stride, until < from ? 0 : until - from + 1, 0, 0, stride};
         }
         if (folding == Folding::kWindows) {
-            const Index place = i + static_cast<Index>(low);
-            const WindowRange windows = windows_around(place);
-            if (dilation > 1) return dilated(place, windows.from, windows.until);
+            const Index position = i + static_cast<Index>(low);
+            const WindowRange windows = windows_around(position);
+            if (dilation > 1) return dilated(position, windows.from, windows.until);
             return {at * stride + windows.from * step, windows.count(), 0, 0, step};
         }
         const Index a = period(i + phase).remainder;
-        FoldTerms terms{static_cast<int64_t>(a) * stride, count_from(a), 0, 0, step};
+        AdjointTerms terms{static_cast<int64_t>(a) * stride, count_from(a), 0, 0, step};
         if (folding == Folding::kReflect && i != 0 && index + 1 != extent) {
             const Index b = period(period.divisor() - i + phase).remainder;
             terms.second = static_cast<int64_t>(b) * stride, terms.more = count_from(b);
@@ -158,8 +156,8 @@ struct FoldMap {
         return terms;
     }
 
-    // Whether the indices i, ..., i + more have as many terms, at least one each, and those of an index are the neighbours of
-    // those of the one before: 1, or -1 where they are the neighbours before them; else 0.
+    // 1 if the indices i, ..., i + more have equally many terms, at least one each, and those of an index follow those
+    // of the one before in memory; -1 if they precede them; else 0.
     BK_HD int run(Index i, Index more) const {
         int64_t apart_in_x = stride;
         if (folding == Folding::kWindows) {
@@ -182,19 +180,19 @@ private:
         int64_t from, until;
         BK_HD int64_t count() const { return until < from ? 0 : until - from; }
     };
-    // The windows from the first to behind the last whose elements lie around `place`, which the padding is before.
-    BK_HD WindowRange windows_around(Index place) const {
-        const int64_t last = static_cast<int64_t>(period(place).quotient);
-        return {place < reach ? 0 : static_cast<int64_t>(period(place - reach).quotient) + 1,
+    // Windows whose first to last elements span `position`, which counts from the start of the padding.
+    BK_HD WindowRange windows_around(Index position) const {
+        const int64_t last = static_cast<int64_t>(period(position).quotient);
+        return {position < reach ? 0 : static_cast<int64_t>(period(position - reach).quotient) + 1,
                 last < source ? last + 1 : source};
     }
-    // Of the windows [from, until), whose elements lie around `place`, those that have it: place - w * step is a multiple of
-    // the dilation, so that w modulo apart = dilation / common is that of place / common times the inverse of step / common.
-    BK_HD FoldTerms dilated(Index place, int64_t from, int64_t until) const {
-        const Index wanted = place / common % apart * inverse % apart, first = static_cast<Index>(from) % apart;
+    // Terms of the windows [from, until), which span `position`, that contain it: position - w * step is a multiple of
+    // the dilation, so w modulo apart = dilation / common is position / common over step / common.
+    BK_HD AdjointTerms dilated(Index position, int64_t from, int64_t until) const {
+        const Index wanted = position / common % apart * inverse % apart, first = static_cast<Index>(from) % apart;
         from += static_cast<int64_t>(wanted < first ? wanted + apart - first : wanted - first);
-        if (place % common != 0 || until <= from) return {0, 0};
-        const Index element = (place - static_cast<Index>(from) * period.divisor()) / dilation;
+        if (position % common != 0 || until <= from) return {0, 0};
+        const Index element = (position - static_cast<Index>(from) * period.divisor()) / dilation;
         const int64_t count = static_cast<int64_t>(static_cast<Index>(until - from - 1) / apart) + 1;
         return {static_cast<int64_t>(element) * stride + from * stride_window, count, 0, 0, step};
     }
@@ -205,8 +203,8 @@ private:
     }
 };
 
-// The axes in the order of y's memory, plain ones crossed as one where they can be; at least one.
-BK_COLD inline FoldedSum plan_preimages(const FoldedSum& given) {
+// Sorts the axes in the order of y's memory and merges plain ones; at least one remains.
+BK_COLD inline FoldedSum plan_adjoint(const FoldedSum& given) {
     constexpr int64_t kMost = int64_t{1} << 30;  // so that indices stay short
     int order[kMaxRank], count = 0;
     for (int d = 0; d < given.rank; ++d) {

@@ -1,5 +1,4 @@
-// Sums over preimages on the CPU: y row by row, in tiles. What single elements are sent to is copied; elsewhere the rows of x
-// are added to a tile of compute_t<T>.
+// CPU adjoint of a gather, row by row of y, in tiles: single terms are copied, others added to a tile of compute_t<T>.
 #pragma once
 
 #include <algorithm>
@@ -14,20 +13,20 @@
 
 namespace bk {
 
-constexpr int64_t kPreimageTile = 512;
+constexpr int64_t kAdjointTile = 512;
 
 template <class T>
-struct PreimageRows {
+struct AdjointRows {
     using C = compute_t<T>;
     FoldedSum sum;
-    FoldMap<uint64_t> map[kMaxRank];
+    AdjointMap<uint64_t> map[kMaxRank];
     const T* x;
     T* y;
 
-    // Indices [first, end) of row number `row`, at most kPreimageTile of them.
+    // Computes indices [first, end) of row `row`, at most kAdjointTile of them.
     void tile(int64_t row, int64_t first, int64_t end) const {
         const int last = sum.rank - 1;
-        FoldTerms terms[kMaxRank];
+        AdjointTerms terms[kMaxRank];
         int64_t combinations = 1, to = 0;
         for (int d = last; d-- > 0; row /= sum.axis[d].extent) {
             const int64_t c = row % sum.axis[d].extent;
@@ -47,8 +46,8 @@ struct PreimageRows {
     }
 
 private:
-    // Of combination number k of the outer axes' terms.
-    int64_t offset(const FoldTerms* terms, int64_t k) const {
+    // Offset of combination k of the outer axes' terms.
+    int64_t offset(const AdjointTerms* terms, int64_t k) const {
         int64_t at = 0;
         for (int d = sum.rank - 1; d-- > 0;) {
             const int64_t each = terms[d].total();
@@ -59,7 +58,7 @@ private:
     }
 
     void copy_bulk(const T* from, T* to, int64_t first, int64_t end) const {
-        const FoldMap<uint64_t>& inner = map[sum.rank - 1];
+        const AdjointMap<uint64_t>& inner = map[sum.rank - 1];
         const int64_t step_x = inner.stride, step_y = sum.axis[sum.rank - 1].stride_y;
         const T* const source = from + (first + inner.low) * step_x;
         T* const target = to + first * step_y;
@@ -69,12 +68,12 @@ private:
             for (int64_t k = 0; k < end - first; ++k) target[k * step_y] = source[k * step_x];
     }
 
-    void add_tile(const FoldTerms* terms, int64_t combinations, int64_t first, int64_t end, T* to) const {
+    void add_tile(const AdjointTerms* terms, int64_t combinations, int64_t first, int64_t end, T* to) const {
         if (first >= end) return;
-        C total[kPreimageTile];
-        for (int64_t k = 0; k < end - first; ++k) total[k] = -C(0);  // to which a zero of either sign may be added
+        C total[kAdjointTile];
+        for (int64_t k = 0; k < end - first; ++k) total[k] = -C(0);  // keeps the sign of zeros
         for (int64_t k = 0; k < combinations; ++k) add_row(x + offset(terms, k), first, end, total);
-        const FoldMap<uint64_t>& inner = map[sum.rank - 1];
+        const AdjointMap<uint64_t>& inner = map[sum.rank - 1];
         const int64_t step = sum.axis[sum.rank - 1].stride_y;
         for (int64_t k = 0; k < end - first; ++k)
             if (total[k] == 0 && std::signbit(total[k]) &&
@@ -94,7 +93,7 @@ private:
     }
 
     void add_row(const T* from, int64_t first, int64_t end, C* total) const {
-        const FoldMap<uint64_t>& inner = map[sum.rank - 1];
+        const AdjointMap<uint64_t>& inner = map[sum.rank - 1];
         if (inner.folding == Folding::kWindows) return add_windows(from, first, end, total);
         const int64_t bulk = std::clamp(inner.bulk, first, end), bulk_end = std::clamp(inner.bulk_end, bulk, end);
         for (int64_t k = first; k < bulk; ++k) add_terms(from, k, &total[k - first]);
@@ -106,8 +105,8 @@ private:
     void add_windows(const T* from, int64_t first, int64_t end, C* total) const {
         const FoldedAxis& axis = sum.axis[sum.rank - 1];
         if (axis.window < axis.source) return add_elements(from, first, end, total);
-        const int64_t reach = (axis.window - 1) * axis.dilation + 1, place = first + axis.low;
-        const int64_t begin = place < reach ? 0 : (place - reach) / axis.step + 1;
+        const int64_t reach = (axis.window - 1) * axis.dilation + 1, position = first + axis.low;
+        const int64_t begin = position < reach ? 0 : (position - reach) / axis.step + 1;
         for (int64_t w = begin; w < axis.source && w * axis.step - axis.low < end; ++w) {
             const int64_t from_here = w * axis.step - axis.low, before = std::max<int64_t>(first - from_here, 0);
             const int64_t low = ceil_div(before, axis.dilation);  // the elements [low, high) of the window
@@ -121,15 +120,15 @@ private:
         }
     }
 
-    // Element by element of all windows: the last one first, so that the windows of an index go up.
+    // Adds element j of all windows, the last j first, so that an index receives its windows in ascending order.
     void add_elements(const T* from, int64_t first, int64_t end, C* total) const {
         const FoldedAxis& axis = sum.axis[sum.rank - 1];
         for (int64_t j = axis.window; j-- > 0;) {
-            const int64_t place = j * axis.dilation - axis.low;
-            const int64_t low = first > place ? ceil_div(first - place, axis.step) : 0;
-            const int64_t high = end > place ? std::min(axis.source, ceil_div(end - place, axis.step)) : 0;
+            const int64_t position = j * axis.dilation - axis.low;
+            const int64_t low = first > position ? ceil_div(first - position, axis.step) : 0;
+            const int64_t high = end > position ? std::min(axis.source, ceil_div(end - position, axis.step)) : 0;
             const T* const source = from + j * axis.stride_x + low * axis.stride_window;
-            C* const target = total + (low * axis.step + place - first);
+            C* const target = total + (low * axis.step + position - first);
             if (axis.step == 1)
                 add_span(source, axis.stride_window, high - low, target);
             else
@@ -138,14 +137,14 @@ private:
     }
 
     void add_terms(const T* from, int64_t index, C* total) const {
-        const FoldTerms terms = map[sum.rank - 1](static_cast<uint64_t>(index));
+        const AdjointTerms terms = map[sum.rank - 1](static_cast<uint64_t>(index));
         for (int64_t k = 0; k < terms.count; ++k) *total += widen(from[terms.first + k * terms.step]);
         for (int64_t k = 0; k < terms.more; ++k) *total += widen(from[terms.second + k * terms.step]);
     }
 
     static void add_span(const T* from, int64_t step, int64_t count, C* total) {
         if (step == 1 && std::is_same_v<T, f16> && count >= 16) {
-            float wide[kPreimageTile];
+            float wide[kAdjointTile];
             widen_span(wide, reinterpret_cast<const f16*>(from), count);
             BK_VECTOR_LOOP
             for (int64_t k = 0; k < count; ++k) total[k] += static_cast<C>(wide[k]);
@@ -159,19 +158,19 @@ private:
 };
 
 template <class T>
-Status add_preimages(const Launch&, const FoldedSum& given, const T* x, T* y) {
-    PreimageRows<T> rows{plan_preimages(given), {}, x, y};
+Status add_adjoint(const Launch&, const FoldedSum& given, const T* x, T* y) {
+    AdjointRows<T> rows{plan_adjoint(given), {}, x, y};
     const FoldedSum& sum = rows.sum;
     int64_t count = 1;
     for (int d = 0; d < sum.rank; ++d) {
-        rows.map[d] = FoldMap<uint64_t>(sum.axis[d]);
+        rows.map[d] = AdjointMap<uint64_t>(sum.axis[d]);
         count *= d + 1 < sum.rank ? sum.axis[d].extent : 1;
     }
-    const int64_t length = sum.axis[sum.rank - 1].extent, cuts = ceil_div(length, kPreimageTile);
-    const int64_t bytes = 2 * std::min(length, kPreimageTile) * static_cast<int64_t>(sizeof(T));
+    const int64_t length = sum.axis[sum.rank - 1].extent, cuts = ceil_div(length, kAdjointTile);
+    const int64_t bytes = 2 * std::min(length, kAdjointTile) * static_cast<int64_t>(sizeof(T));
     parallel_ranges(count * cuts, grain_for(bytes), [&](int64_t begin, int64_t end) {
         for (int64_t k = begin; k < end; ++k)
-            rows.tile(k / cuts, k % cuts * kPreimageTile, std::min((k % cuts + 1) * kPreimageTile, length));
+            rows.tile(k / cuts, k % cuts * kAdjointTile, std::min((k % cuts + 1) * kAdjointTile, length));
     });
     return Status::kOk;
 }

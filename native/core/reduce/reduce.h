@@ -1,11 +1,9 @@
-// The reduction engine: y[c] = finish(combination over r of the terms x[c, r]), where c walks the kept axes and r the reduced
-// ones; any number of inputs and outputs, any strides.
+// The reduction engine: y[c] = finish(combine of the terms x[c, r] over r), where c runs over the kept axes and r over
+// the reduced ones; any number of inputs and outputs, any strides. core/reduce/reducer.h has the reducer protocol.
 //
-// core/reduce/reducer.h says what a reducer is.
-//
-// Terms of one result are collected in several Accs, interleaved, in an order that depends on the layout and the alignment
-// alone, so results are reproducible. A stride of 0 broadcasts an input; the first input that is not broadcast decides the
-// order of the walk. An output may be null. Long reductions with few results need parts in a workspace to fill a large chip.
+// The terms of a result go to several interleaved accumulators, in an order that depends on layout and alignment
+// alone, so results are reproducible. Stride 0 broadcasts an input; the first input that is not broadcast decides the
+// order of traversal. An output may be null. Long reductions with few results are split, by way of a workspace.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +27,8 @@ struct ReduceAxes {
     Layout<In> reduced;
 };
 
-// Terms between two calls of settle().
-constexpr int kReduceRun = 32;
+// Maximum of terms between two calls of settle().
+constexpr int kSettleInterval = 32;
 
 template <class R, class... Out, class... In>
 Status reduce(const Launch& launch, const ReduceAxes<sizeof...(In), sizeof...(Out)>& axes, const R& reducer,
@@ -40,16 +38,16 @@ Status reduce(const Launch& launch, const ReduceAxes<sizeof...(In), sizeof...(Ou
 template <class R, class... In, int I, int O>
 size_t reduce_workspace(const ReduceAxes<I, O>& axes);
 
-// Collapsed axes. The reduced ones have the position along the axes as given as one more operand, the last.
+// Merged axes. The reduced ones have one more operand, the last: the position along the original axes.
 template <int In, int Out>
 struct ReducePlan {
     Layout<In + Out> kept;
     Layout<In + 1> reduced;
-    bool along_terms = false;  // neighbours in memory are terms of one result, not different results
+    bool along_terms = false;  // adjacent elements are terms of one result, not of several
     int64_t results = 0, terms = 0;
 };
 
-// The first of `inputs` operands that moves along all axes: its neighbours are worth to be read together.
+// First of `inputs` operands that is broadcast along no axis: its adjacent elements are worth reading together.
 template <int In, int Out>
 int leading_input(const ReduceAxes<In, Out>& axes, int inputs) {
     const auto moves = [](const auto& layout, int k) {
@@ -62,7 +60,7 @@ int leading_input(const ReduceAxes<In, Out>& axes, int inputs) {
     return 0;
 }
 
-// A layout collapsed in the order of operand number `leader`.
+// Merges axes in the memory order of operand `leader`.
 template <int Operands>
 Layout<Operands> collapse_by(Layout<Operands> layout, int leader) {
     std::swap(layout.stride[0], layout.stride[leader]);
@@ -71,7 +69,7 @@ Layout<Operands> collapse_by(Layout<Operands> layout, int leader) {
     return layout;
 }
 
-// Operands that may lead are the first `inputs`.
+// Only the first `inputs` operands may lead.
 template <class R, int In, int Out>
 BK_COLD ReducePlan<In, Out> plan_reduce(const ReduceAxes<In, Out>& axes, int inputs = In) {
     const int leader = leading_input(axes, inputs);

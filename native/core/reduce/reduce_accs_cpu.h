@@ -1,4 +1,4 @@
-// Many Accs of a reducer as an array for each of their numbers, so that loops over them become vector code.
+// Structure of arrays of a reducer's accumulators, so that loops over them vectorise.
 #pragma once
 
 #include <cstdint>
@@ -10,36 +10,36 @@
 
 namespace bk {
 
-struct AnyNumber {
+struct AnyMember {
     template <class T>
     operator T() const;
 };
 
-template <class Acc, class Numbers, class = void>
-constexpr bool kIsMadeOf = false;
+template <class Acc, class Members, class = void>
+constexpr bool kHasMembers = false;
 template <class Acc, size_t... I>
-constexpr bool kIsMadeOf<Acc, std::index_sequence<I...>, std::void_t<decltype(Acc{(void(I), AnyNumber{})...})>> = true;
+constexpr bool kHasMembers<Acc, std::index_sequence<I...>, std::void_t<decltype(Acc{(void(I), AnyMember{})...})>> = true;
 
-// How many members a struct of up to five numbers has.
+// Number of members of a struct with one to five.
 template <class Acc>
-constexpr int kNumbersOf = kIsMadeOf<Acc, std::make_index_sequence<5>>   ? 5
-                           : kIsMadeOf<Acc, std::make_index_sequence<4>> ? 4
-                           : kIsMadeOf<Acc, std::make_index_sequence<3>> ? 3
-                           : kIsMadeOf<Acc, std::make_index_sequence<2>> ? 2
-                                                                         : 1;
+constexpr int kMemberCount = kHasMembers<Acc, std::make_index_sequence<5>>   ? 5
+                             : kHasMembers<Acc, std::make_index_sequence<4>> ? 4
+                             : kHasMembers<Acc, std::make_index_sequence<3>> ? 3
+                             : kHasMembers<Acc, std::make_index_sequence<2>> ? 2
+                                                                             : 1;
 
 template <class Acc>
-BK_HD auto numbers_of(const Acc& acc) {
-    if constexpr (kNumbersOf<Acc> == 5) {
+BK_HD auto members_of(const Acc& acc) {
+    if constexpr (kMemberCount<Acc> == 5) {
         const auto& [a, b, c, d, e] = acc;
         return pack(a, b, c, d, e);
-    } else if constexpr (kNumbersOf<Acc> == 4) {
+    } else if constexpr (kMemberCount<Acc> == 4) {
         const auto& [a, b, c, d] = acc;
         return pack(a, b, c, d);
-    } else if constexpr (kNumbersOf<Acc> == 3) {
+    } else if constexpr (kMemberCount<Acc> == 3) {
         const auto& [a, b, c] = acc;
         return pack(a, b, c);
-    } else if constexpr (kNumbersOf<Acc> == 2) {
+    } else if constexpr (kMemberCount<Acc> == 2) {
         const auto& [a, b] = acc;
         return pack(a, b);
     } else {
@@ -48,19 +48,19 @@ BK_HD auto numbers_of(const Acc& acc) {
     }
 }
 
-template <class Acc, int64_t kCount, class Numbers = decltype(numbers_of(std::declval<const Acc&>()))>
+template <class Acc, int64_t kCount, class Members = decltype(members_of(std::declval<const Acc&>()))>
 struct AccArrays;
 
-template <class Acc, int64_t kCount, class... Number>
-struct AccArrays<Acc, kCount, Pack<Number...>> {
+template <class Acc, int64_t kCount, class... Member>
+struct AccArrays<Acc, kCount, Pack<Member...>> {
     template <class T>
     struct alignas(64) Array {
         T at[kCount];
     };
-    Pack<Array<Number>...> arrays;
+    Pack<Array<Member>...> arrays;
 
-    BK_HD Acc load(int64_t i) const { return load(i, std::index_sequence_for<Number...>{}); }
-    BK_HD void store(int64_t i, const Acc& acc) { store(i, numbers_of(acc), std::index_sequence_for<Number...>{}); }
+    BK_HD Acc load(int64_t i) const { return load(i, std::index_sequence_for<Member...>{}); }
+    BK_HD void store(int64_t i, const Acc& acc) { store(i, members_of(acc), std::index_sequence_for<Member...>{}); }
 
 private:
     template <size_t... I>
@@ -68,8 +68,8 @@ private:
         return Acc{get<I>(arrays).at[i]...};
     }
     template <size_t... I>
-    BK_HD void store(int64_t i, const Pack<Number...>& numbers, std::index_sequence<I...>) {
-        ((get<I>(arrays).at[i] = get<I>(numbers)), ...);
+    BK_HD void store(int64_t i, const Pack<Member...>& members, std::index_sequence<I...>) {
+        ((get<I>(arrays).at[i] = get<I>(members)), ...);
     }
 };
 

@@ -1,42 +1,44 @@
-// What a reduction collects, combines and writes.
+// The reducer protocol: what a reduction accumulates, combines and writes.
 //
 // A reducer R is a trivially copyable struct, parameters are its members:
 //
-//   using Acc = ...;                              what terms are collected in: a struct of up to 5 numbers, at most 40 bytes
-//   Acc identity() const;                         of no terms
-//   void add(Acc&, int64_t index, C... x) const;  one term, the inputs widened; `index` is its position along the reduced
-//                                                 axes, row-major
+//   using Acc = ...;                             the accumulator: up to 5 scalars, at most 40 bytes
+//   Acc identity() const;                        the accumulator of no terms
+//   void add(Acc&, int64_t index, C... x) const; adds one term, the inputs widened; `index` is its position along the
+//                                                reduced axes, row-major
 //   Acc combine(const Acc& a, const Acc& b) const;
-//   Pack<...> or one value finish(const Acc&, int64_t count) const;   a value an output, in compute types; count of terms
+//   Pack<...> or one value finish(const Acc&, int64_t count) const; a value an output, in compute types; count of terms
 //
-// and, where it wants them,
+// and, optionally,
 //
-//   static constexpr int kMoving;                 inputs from this number on mostly stand still along neighbours. It comes with
-//                                                 Still still(C... x) const of these, and void add_beside(Acc&, const Still&,
-//                                                 C... x) const of the others, which together are add()
-//   Acc start(C... x) const;                      instead of identity(), for terms of which x is the first; x is added, too
-//   Acc one(C... x) const;                        what add() makes of identity(). Says that combine() of neighbours in any
-//                                                 groups, whose order stays, gives the same bits
-//   void settle(Acc&, int64_t terms) const;       after every kReduceRun terms at most, and before combine: how many were
-//                                                 added since the last time. Sums move what they have to a second number
-//   static constexpr bool ignores_index = true;   add() does not look at the index: axes merge whatever their order
-//   static constexpr bool keeps_first = true;     of equal terms add() keeps the one that came first: they come by position
-//   static constexpr bool may_be_lost;            finite terms may be out of the range of an Acc. It comes with
-//                                                 bool is_lost(const Acc&) const of settled terms, which are then collected a
-//                                                 second time: Acc start_again() const, void add_again(Acc&, index, C...) const
-//                                                 and Acc end_again(const Acc&) const make an Acc that needs no settling, and
-//                                                 which finish() and, on a GPU, combine() take beside others. void
-//                                                 explain(Acc&, C...) const makes an Acc that a term is reason enough for one
-//                                                 that is not lost
-//   void store(const Pack<Out*...>&, const int64_t* offset, const Acc&, int64_t count) const;    instead of finish(): writes
-//                                                 the outputs at their offsets, in elements
-//   P parts() const;                              a reducer of the same Acc which combines parts and finishes in this one's
-//                                                 place, so that many reducers share its kernel
-//   static constexpr bool kRepeats = true;        results may want other passes over their terms, in which a member `unit` of
-//                                                 the reducer multiplies the inputs. It comes with
-//                                                 C wanted(const Acc&) const: the unit of the pass that a result of the first
-//                                                 one wants, 1, SquareScale::kDown or kUp, and with stamp(Acc&) const, which
-//                                                 marks what was combined in a pass; parts() then reconciles marked Accs
+//   static constexpr int kVaryingInputs;         inputs from this index on are mostly broadcast along adjacent terms.
+//                                                It comes with Broadcast broadcast_of(C... x) const of these, and void
+//                                                add_with(Acc&, const Broadcast&, C... x) const of the others, which
+//                                                together are add()
+//   Acc start(C... x) const;                     replaces identity() if x is the first term; x is added, too
+//   Acc one(C... x) const;                       what add() makes of identity(). Says that combine() of adjacent terms,
+//                                                grouped in any way but in order, gives the same bits
+//   void settle(Acc&, int64_t terms) const;      adds recent terms to the total, after at most kSettleInterval of them
+//                                                and before combine(): `terms` were added since the last call
+//   static constexpr bool ignores_index = true;  add() does not read the index: axes merge whatever their order
+//   static constexpr bool keeps_first = true;    of equal terms add() keeps the one that came first: they come by
+//                                                position
+//   static constexpr bool may_be_lost;           finite terms may leave the range of an Acc. It comes with bool
+//                                                is_lost(const Acc&) const of settled terms, which are then added a
+//                                                second time: Acc start_again() const, void add_again(Acc&, index,
+//                                                C...) const and Acc end_again(const Acc&) const make an Acc without
+//                                                settle(), which finish() and, on a GPU, combine() accept among others.
+//                                                void explain(Acc&, C...) const clears the loss if the term x explains
+//                                                it
+//   void store(const Pack<Out*...>&, const int64_t* offset, const Acc&, int64_t count) const;
+//                                                replaces finish(): writes the outputs at their offsets, in elements
+//   P combiner() const;                          a reducer of the same Acc that combines partials and finishes in place
+//                                                of this one, so that many reducers share its kernel
+//   static constexpr bool kRepeats = true;       results may require other passes over their terms, in which a member
+//                                                `unit` of the reducer multiplies the inputs. It comes with C
+//                                                wanted(const Acc&) const: the unit that a result of the first pass
+//                                                requires, 1, SquareScale::kDown or kUp, and with stamp(Acc&) const,
+//                                                which marks what a pass combined; combiner() then reconciles marked Accs
 #pragma once
 
 #include <cstdint>
@@ -64,11 +66,11 @@ constexpr bool kRepeats = false;
 template <class R>
 constexpr bool kRepeats<R, std::enable_if_t<R::kRepeats>> = true;
 
-// Inputs of a reducer that move along neighbours: all, or the first R::kMoving.
+// Inputs of a reducer that vary along adjacent terms: all, or the first R::kVaryingInputs.
 template <class R, class = void>
-constexpr int kMovingOf = 1 << 20;
+constexpr int kVaryingInputsOf = 1 << 20;
 template <class R>
-constexpr int kMovingOf<R, std::enable_if_t<(R::kMoving > 0)>> = R::kMoving;
+constexpr int kVaryingInputsOf<R, std::enable_if_t<(R::kVaryingInputs > 0)>> = R::kVaryingInputs;
 
 template <class R, class = void>
 constexpr bool kMayBeLost = false;
@@ -115,15 +117,15 @@ constexpr bool kFinishes<R, std::void_t<decltype(std::declval<const R&>().finish
     true;
 
 template <class R>
-BK_HD auto parts_of(const R& reducer, int) -> decltype(reducer.parts()) {
-    return reducer.parts();
+BK_HD auto combiner_of(const R& reducer, int) -> decltype(reducer.combiner()) {
+    return reducer.combiner();
 }
 template <class R>
-BK_HD R parts_of(const R& reducer, long) {
+BK_HD R combiner_of(const R& reducer, long) {
     return reducer;
 }
 
-// The passes over terms whose results want units: the first one, and those that scale down and up.
+// Passes over terms whose results may require units: the first, and those that scale down and up.
 constexpr int kPasses = 3;
 
 template <class R>
@@ -132,7 +134,7 @@ BK_HD R in_pass(R reducer, [[maybe_unused]] int pass) {
     return reducer;
 }
 
-// The pass that has the result of which the first one gave `acc`.
+// The pass that has the result, given `acc` of the first pass.
 template <class R>
 BK_HD int pass_of([[maybe_unused]] const R& reducer, [[maybe_unused]] const typename R::Acc& acc) {
     if constexpr (kRepeats<R>) {

@@ -1,4 +1,4 @@
-// The adjoint of copies that repeat elements one behind the other (core/pointwise/repeated_elements.cuh), of few repeats.
+// Adjoint of repeat_interleave with few repeats (core/pointwise/repeated_elements.cuh): sums of adjacent elements.
 #pragma once
 
 #include "core/abi/launch.h"
@@ -7,8 +7,8 @@
 
 namespace bk {
 
-// x = the sums over the last axis of the layout, along which x stands still, of y's elements: in compute_t<T>, in the order of
-// y. The layout has y first. *is_done is false where there is no kernel of such sums.
+// x = sums of y over the last axis of the layout, along which x has stride 0: in compute_t<T>, in the order of y. The
+// layout has y first. *is_done is false if no kernel serves the layout.
 template <class T>
 Status sum_repeated(const Launch& launch, const CopyLayout& layout, const T* y, T* x, bool* is_done);
 

@@ -1,4 +1,4 @@
-// A thread takes vectors of 16 bytes of y that hold all terms of their results.
+// A thread loads vectors of 16 bytes of y that contain all terms of their results.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ namespace bk {
 
 template <int Repeats, class T>
 BK_DEVICE void sum_vectors(const RepeatedElements& plan, const T* y, T* x) {
-    constexpr int N = kVectorLanes<T>, kHeld = N / Repeats;
+    constexpr int N = kVectorLanes<T>, kResults = N / Repeats;
     const uint32_t first = blockIdx.x * (kRepeatThreads * kRepeatUnroll) + threadIdx.x;
     Vec<T, N> terms[kRepeatUnroll];
 #pragma unroll
@@ -30,20 +30,20 @@ BK_DEVICE void sum_vectors(const RepeatedElements& plan, const T* y, T* x) {
     for (int u = 0; u < kRepeatUnroll; ++u) {
         if (first + u * kRepeatThreads >= plan.vectors) break;
         const RepeatedVector<N> vector(plan, first + u * kRepeatThreads);
-        Vec<T, kHeld> sums;
+        Vec<T, kResults> sums;
 #pragma unroll
-        for (int k = 0; k < kHeld; ++k) {
+        for (int k = 0; k < kResults; ++k) {
             compute_t<T> sum = 0;
 #pragma unroll
             for (int j = 0; j < Repeats; ++j) sum += widen_lane(terms[u], k * Repeats + j);
             sums.lane[k] = narrow<T>(sum);
         }
         if (vector.elements == N) {
-            store<kHeld>(x + vector.x, sums);
+            store<kResults>(x + vector.x, sums);
             continue;
         }
 #pragma unroll
-        for (uint32_t k = 0; k < kHeld; ++k)
+        for (uint32_t k = 0; k < kResults; ++k)
             if (k * Repeats < vector.elements) x[vector.x + k] = sums.lane[k];
     }
 }

@@ -1,4 +1,4 @@
-// Structs between the threads of a warp.
+// Warp shuffles of structs.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace bk {
 
-// What the other lane has of each word, by shuffle(word).
+// Exchanges a struct word by word with shuffle(word).
 template <class Acc, class Shuffle>
 BK_DEVICE Acc shuffle_words(const Acc& mine, const Shuffle& shuffle) {
     constexpr int kWords = (sizeof(Acc) + 3) / 4;

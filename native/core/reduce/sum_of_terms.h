@@ -1,4 +1,4 @@
-// The sum, over a divisor, of what a pointwise functor makes of dense inputs: one number, which no term is rounded for.
+// Transform and sum: what a functor computes from dense inputs, added, over a divisor; terms are not rounded to T.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace bk {
 
-// Neither `numel` nor the divisor is 0. A workspace fills a large chip.
+// Requires numel and divisor not to be 0. A workspace lets it fill a large chip.
 template <class T, class Fn, class... In>
 Status sum_of_terms(const Launch& launch, int64_t numel, const Fn& fn, int64_t divisor, const Inputs<In...>& in, T* out);
 

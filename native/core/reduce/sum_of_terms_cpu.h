@@ -1,5 +1,5 @@
-// Blocks of terms, made by the loop that the pointwise op has and added in pairs. Segments, whose number depends on that of the
-// terms alone, are shared by the threads.
+// CPU transform and sum: the loop of the pointwise op computes blocks of terms, which are added pairwise. Threads
+// share segments, whose number depends on numel alone.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 namespace bk {
 
 constexpr int kTermBlock = 512;
-constexpr int kMostTermSegments = 256;
+constexpr int kMaxTermSegments = 256;
 
 template <class T, class Fn, class... In>
 size_t sum_of_terms_workspace(int64_t) {
     return 0;
 }
 
-// Of kTermBlock terms, which it overwrites.
+// Pairwise sum of kTermBlock terms, which it overwrites.
 template <class C>
 C sum_block(C* terms) {
     dispatch_range(
@@ -34,7 +34,7 @@ C sum_block(C* terms) {
     return terms[0];
 }
 
-// One after another in f64, each times the scale.
+// Sequential sum in f64, each term times the scale.
 template <class C>
 BK_COLD double sum_scaled(const C* terms, int64_t count, double scale) {
     double sum = 0;
@@ -42,11 +42,11 @@ BK_COLD double sum_scaled(const C* terms, int64_t count, double scale) {
     return sum;
 }
 
-// Operand 0 of the loop is the terms. A scale but 1 is for terms whose sum is out of range.
+// Operand 0 of the loop is the terms. A scale other than 1 serves sums that are out of range.
 template <class C, int Operands>
 BK_COLD double sum_segments(const DenseLoop& loop, int64_t numel, char* const* pointers, double scale) {
-    double part[kMostTermSegments];
-    const int64_t wanted = std::min<int64_t>(kMostTermSegments, ceil_div<int64_t>(numel, 16 * kTermBlock));
+    double part[kMaxTermSegments];
+    const int64_t wanted = std::min<int64_t>(kMaxTermSegments, ceil_div<int64_t>(numel, 16 * kTermBlock));
     const int64_t length = ceil_div<int64_t>(ceil_div(numel, wanted), kTermBlock) * kTermBlock,
                   segments = ceil_div(numel, length);
     split_ranges(segments, ceil_div<int64_t>(32768, length), [&](int64_t begin, int64_t end) {

@@ -1,4 +1,4 @@
-// The reduction engine's kernels, with a functor that makes their terms.
+// CUDA transform and sum: the reduction engine's kernels with a functor that computes their terms.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// Partial sums of terms, whatever they are of.
+// Combines and divides partial sums, whatever their functor.
 template <class C>
 struct DividedTotal {
     using Acc = SumAcc<C>;
@@ -27,9 +27,9 @@ struct DividedSum : TermSum<Fn, C> {
     using Acc = SumAcc<C>;
     C divisor;
 
-    BK_HD DividedTotal<C> parts() const { return {divisor}; }
+    BK_HD DividedTotal<C> combiner() const { return {divisor}; }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
-    BK_HD C finish(const Acc& acc, int64_t count) const { return parts().finish(acc, count); }
+    BK_HD C finish(const Acc& acc, int64_t count) const { return combiner().finish(acc, count); }
 
     BK_HD bool is_lost(const Acc& acc) const { return !is_finite(acc.sum); }
     BK_HD Acc start_again() const { return {0, 0}; }

@@ -1,4 +1,4 @@
-// Reducers that add: elements of memory, and what a functor makes of them (core/reduce/reducer.h says what a reducer is).
+// Reducers that add elements of memory, or what a functor computes from them (core/reduce/reducer.h).
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@
 
 namespace bk {
 
-// What integers are added and multiplied in, modulo its size.
+// Unsigned type in which integers are added and multiplied, modulo its size.
 template <class T>
 using modular_t = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-// What a sum is collected in. A second number takes the terms of a run, so that the error of a long sum grows with its root;
-// behind a sum out of range it is the sum of the scaled terms.
+// Accumulator of a sum in two levels: `recent` takes the terms since settle(), so that the error of a long sum grows
+// with the root of its length. If `sum` is out of range, `recent` is the sum of the scaled terms.
 template <class C>
 struct SumAcc {
     C sum, recent;
 
     BK_HD C scaled() const { return math::select(is_finite(sum), sum * kScale<C>, recent); }
-    // A finite quotient of an infinite sum is found.
+    // The quotient may be finite although the sum is infinite.
     BK_HD C over(C divisor) const { return math::select(is_finite(sum), sum / divisor, recent / divisor * (C(1) / kScale<C>)); }
     BK_HD C times(C factor) const { return math::select(is_finite(sum), sum * factor, recent * factor * (C(1) / kScale<C>)); }
     BK_HD C total() const { return math::select(is_finite(sum), sum, recent * (C(1) / kScale<C>)); }
-    // Of a sum that is collected again: += x scaled, `sum` being the compensation (Kahan 1965) until it is sealed.
+    // Adds x scaled, when a lost sum is recomputed; `sum` is the compensation (Kahan 1965) until sealed().
     BK_HD void add_scaled(C x) {
         const C term = x * kScale<C> - sum, total = recent + term, error = (total - recent) - term;
         recent = total;
@@ -45,7 +45,7 @@ struct SumAcc {
     }
 };
 
-// A sum that is infinite where a partial one is.
+// A sum that is infinite if a partial one is.
 template <class C>
 struct PlainSum {
     using Acc = SumAcc<C>;
@@ -57,7 +57,7 @@ struct PlainSum {
     BK_HD C finish(const Acc& acc, int64_t) const { return acc.sum; }
 };
 
-// The sum, or the mean. Where finite terms have an infinite sum they are collected again, scaled.
+// The sum, or the mean. If finite terms have an infinite sum, they are added again, scaled.
 template <class T, bool = std::is_integral_v<T>>
 struct SumReducer {
     using C = compute_t<T>;
@@ -65,11 +65,11 @@ struct SumReducer {
 
     using Acc = SumAcc<C>;
     static constexpr bool ignores_index = true;
-    static constexpr bool may_be_lost = !std::is_same_v<T, f16>;  // 2^40 of these have a sum in f32
+    static constexpr bool may_be_lost = !std::is_same_v<T, f16>;  // 2^40 of them fit f32
     BK_HD Acc identity() const { return {0, 0}; }
     BK_HD void add(Acc& acc, int64_t, C x) const { acc.recent += x; }
     BK_HD void settle(Acc& acc, int64_t) const { acc = {acc.sum + acc.recent, 0}; }
-    // What never is lost has no scaled terms: a sum that is not finite is that of infinities or NaN.
+    // f16 sums are never lost and have no scaled terms: one that is not finite has infinities or NaN.
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
         if constexpr (may_be_lost)
             return a + b;
@@ -101,7 +101,7 @@ struct SumReducer<T, true> {
     BK_HD T finish(const Acc& acc, int64_t) const { return static_cast<T>(acc.sum); }
 };
 
-// A functor's result as a Pack, whether it is one or a single value.
+// A functor's result as a Pack: a single value is wrapped.
 template <class C>
 BK_HD Pack<C> as_pack(C value) {
     return pack(value);
@@ -111,15 +111,15 @@ BK_HD Pack<C...> as_pack(const Pack<C...>& value) {
     return value;
 }
 
-// One of the values of a Pack of equal types.
+// Value `index` of a Pack of equal types.
 template <class... C, size_t... O>
-BK_HD auto pick(const Pack<C...>& values, int index, std::index_sequence<O...>) {
+BK_HD auto select_value(const Pack<C...>& values, int index, std::index_sequence<O...>) {
     auto value = get<0>(values);
     ((value = index == static_cast<int>(O) ? get<O>(values) : value), ...);
     return value;
 }
 
-// Of terms that are rounded first: a product is not to be added exactly, for infinities of opposite signs are to meet.
+// Adds without contraction to fma: products overflow before they are added, so that opposite infinities give NaN.
 template <class C>
 BK_HD C add_rounded(C a, C b) {
 #if BK_ON_GPU
@@ -134,7 +134,7 @@ BK_HD C add_rounded(C a, C b) {
 #endif
 }
 
-// PlainSum of result number `output` of a functor, all of whose results of a term add() returns.
+// PlainSum of result `output` of a functor; add() returns all results of a term.
 template <class Fn, class C>
 struct TermSum {
     using Acc = SumAcc<C>;
@@ -142,31 +142,31 @@ struct TermSum {
     Fn fn;
     int output;
 
-    BK_HD PlainSum<C> parts() const { return {}; }
-    BK_HD Acc identity() const { return parts().identity(); }
+    BK_HD PlainSum<C> combiner() const { return {}; }
+    BK_HD Acc identity() const { return combiner().identity(); }
     template <class... X>
     BK_HD auto add(Acc& acc, int64_t index, X... x) const {
         return add_term(acc, terms_from(index), 0, x...);
     }
-    // What neighbouring terms from an index on have in common, as many as its `count`; and the term k behind that index.
+    // Values that `count` adjacent terms from an index on share; add_term() adds the term k behind that index.
     BK_HD auto terms_from(int64_t index) const { return piece_at(fn, index, 0); }
     template <class Piece, class... X>
     BK_HD auto add_term(Acc& acc, const Piece& piece, int64_t k, X... x) const {
-        return add_picked(acc, as_pack(piece(k, x...)));
+        return add_selected(acc, as_pack(piece(k, x...)));
     }
-    BK_HD void settle(Acc& acc, int64_t terms) const { parts().settle(acc, terms); }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return parts().combine(a, b); }
-    BK_HD C finish(const Acc& acc, int64_t count) const { return parts().finish(acc, count); }
+    BK_HD void settle(Acc& acc, int64_t terms) const { combiner().settle(acc, terms); }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return combiner().combine(a, b); }
+    BK_HD C finish(const Acc& acc, int64_t count) const { return combiner().finish(acc, count); }
 
 private:
     template <class V>
-    BK_HD V add_picked(Acc& acc, const Pack<V>& value) const {
+    BK_HD V add_selected(Acc& acc, const Pack<V>& value) const {
         acc.recent = add_rounded(acc.recent, get<0>(value));
         return get<0>(value);
     }
     template <class... V>
-    BK_HD Pack<V...> add_picked(Acc& acc, const Pack<V...>& values) const {
-        acc.recent = add_rounded(acc.recent, pick(values, output, std::index_sequence_for<V...>{}));
+    BK_HD Pack<V...> add_selected(Acc& acc, const Pack<V...>& values) const {
+        acc.recent = add_rounded(acc.recent, select_value(values, output, std::index_sequence_for<V...>{}));
         return values;
     }
 };
