@@ -36,8 +36,8 @@ struct BagShape {
 
     BK_HD bool keeps(int64_t index) const { return index >= 0 && index < num_embeddings && index != padding_idx; }
 
-    // Positions [first, last) of bag b. Offsets outside [0, total_indices] are clamped: they may not reach foreign memory.
-    // Without offsets, null, every index is a bag.
+    // Positions [first, last) of bag b. Offsets outside [0, total_indices] are clamped: they may not reach foreign
+    // memory. Without offsets, null, every index is a bag.
     struct Range {
         int32_t first, last;
     };

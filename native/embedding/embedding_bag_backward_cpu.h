@@ -1,5 +1,5 @@
-// As unsorted_segment_sum on the CPU: in place for f32 and f64, grouped by row for 16-bit gradients. By frequency a workspace
-// has a count for each row; without one the indices are read for each of them.
+// As unsorted_segment_sum on the CPU: in place for f32 and f64, grouped by row for 16-bit gradients. By frequency a
+// workspace has a count for each row; without one the indices are read for each of them.
 #pragma once
 
 #include <algorithm>

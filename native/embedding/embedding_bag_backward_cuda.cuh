@@ -1,7 +1,7 @@
 // With a workspace: (row, bag) pairs are sorted by row and the runs of bags' gradients summed (core/rows/add_runs.cuh).
 // Without: a group of threads a bag keeps the bag's gradient in registers and adds it to the rows by atomics; equal
-// indices of one bag contribute equally, so they become one addition. By frequency a workspace has a count for each row;
-// without one a thread reads all indices for each that it adds.
+// indices of one bag contribute equally, so they become one addition. By frequency a workspace has a count for each
+// row; without one a thread reads all indices for each that it adds.
 #pragma once
 
 #include <algorithm>
@@ -170,9 +170,9 @@ BK_DEVICE void scan_max(int32_t* tile) {
     __syncthreads();
 }
 
-// Keys are the rows, num_embeddings for an index that is dropped or in no bag; values are the bags,
-// or positions where there are any to write, and bags lie beside them. Counts the kept indices of each bag where `kept` is
-// given, and all indices of each row where `counts` is. A block finds the bags of its tile by marking where they start.
+// Keys are the rows, num_embeddings for an index that is dropped or in no bag; values are the bags, or positions where
+// there are any to write, and bags lie beside them. Counts the kept indices of each bag where `kept` is given, and all
+// indices of each row where `counts` is. A block finds the bags of its tile by marking where they start.
 template <class I>
 __global__ void __launch_bounds__(kKeyThreads)
     bag_keys_kernel(BagShape shape, const I* indices, IdArray offsets, uint32_t* keys, uint32_t* bags, uint32_t* positions,
@@ -297,8 +297,8 @@ BK_DEVICE int64_t bags_from(const BagShape& shape, IdArray offsets, int64_t bags
     return bags;
 }
 
-// A group of threads takes `items` indices, one after another: the bag of the first is searched for, and the row of each is
-// multiplied with its bag's gradient.
+// A group of threads takes `items` indices, one after another: the bag of the first is searched for, and the row of
+// each is multiplied with its bag's gradient.
 template <int N, class T, class I>
 __global__ void __launch_bounds__(kBagGradThreads)
     bag_scales_kernel(BagShape shape, const T* dout, const T* weight, const I* indices, IdArray offsets, T* dscales, int group,

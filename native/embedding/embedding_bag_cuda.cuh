@@ -10,8 +10,8 @@ namespace bk {
 constexpr int kBagThreads = 256;
 constexpr int kLongBag = 512;
 
-// Adds the kept rows of positions [first, last), each times `common` and its scale where there are any, to `sum` and returns
-// their number.
+// Adds the kept rows of positions [first, last), each times `common` and its scale where there are any, to `sum` and
+// returns their number.
 template <int N, class T, class I, class C>
 BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* indices, const T* scales, int32_t first,
                                int32_t last, int64_t column, C common, C (&sum)[N]) {

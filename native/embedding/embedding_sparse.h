@@ -1,7 +1,7 @@
 // Gradients of tables as the rows that indices name, in ascending order and each once, and what is added to them.
 //
-// With a workspace indices are brought together by a sort (CUDA) or by counting (CPU). Without one there is no memory but
-// that of the results: a GPU compares each index with all others, and the CPU sorts positions in `rows`.
+// With a workspace indices are brought together by a sort (CUDA) or by counting (CPU). Without one there is no memory
+// but that of the results: a GPU compares each index with all others, and the CPU sorts positions in `rows`.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Positions are grouped by row, and the rows that have some numbered in order. Without a workspace they are sorted by row in
-// the result `rows`, which has a place for each.
+// Positions are grouped by row, and the rows that have some numbered in order. Without a workspace they are sorted by
+// row in the result `rows`, which has a place for each.
 #pragma once
 
 #include <algorithm>

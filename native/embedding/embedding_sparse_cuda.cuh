@@ -1,5 +1,5 @@
-// (row, bag) pairs are sorted by row; where the row changes a run begins, which has the next number, and runs are summed into
-// the values of their numbers (core/rows/add_runs.cuh).
+// (row, bag) pairs are sorted by row; where the row changes a run begins, which has the next number, and runs are
+// summed into the values of their numbers (core/rows/add_runs.cuh).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What the ops share that add elements into places along one axis: checks, where the output lies, and the scatter itself.
+// What the ops share that add elements into places along one axis: checks, where the output lies, and the scatter
+// itself.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct ScatterElementOf<T, true> {
 template <class T>
 using scatter_element_t = typename ScatterElementOf<T>::type;
 
-// The elements of `shape`, which go to an output of `extent` along `axis` and of the same extents, or larger ones, beside it.
+// The elements of `shape`, which go to an output of `extent` along `axis` and of the same extents, or larger ones,
+// beside it.
 struct AccumulatedAxis {
     const char* count_name;
     int64_t count;

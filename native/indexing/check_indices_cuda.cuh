@@ -1,4 +1,5 @@
-// Threads share the positions; the least one that is wrong is kept by atomics, and what stands there is looked up at the end.
+// Threads share the positions; the least one that is wrong is kept by atomics, and what stands there is looked up at
+// the end.
 #pragma once
 
 #include <algorithm>

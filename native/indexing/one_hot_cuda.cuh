@@ -1,4 +1,5 @@
-// A pointwise op of no inputs: each vector of the output finds the rows that it lies in, so that nothing is written twice.
+// A pointwise op of no inputs: each vector of the output finds the rows that it lies in, so that nothing is written
+// twice.
 #pragma once
 
 #include <algorithm>

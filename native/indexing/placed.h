@@ -1,4 +1,5 @@
-// Operands that have another extent along one axis than the places that are walked, where an index says which element it is.
+// Operands that have another extent along one axis than the places that are walked, where an index says which element
+// it is.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Gradients of scatter_reduce on the CPU, a tile of cells at a time: a thread counts the updates of the tile, then gives its
-// cells and their updates what they get. A tile is some whole lines, counted in the caller's workspace, or without one as
-// many cells of a line as have room on the stack; then every tile reads the indices of the line.
+// Gradients of scatter_reduce on the CPU, a tile of cells at a time: a thread counts the updates of the tile, then
+// gives its cells and their updates what they get. A tile is some whole lines, counted in the caller's workspace, or
+// without one as many cells of a line as have room on the stack; then every tile reads the indices of the line.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct ScatterGradientTiling {
     int64_t lines = 1, cells;  // of a tile
     int64_t blocks, segments;  // tiles of a row of lines, and of a line
 
-    // Lines that lie beside one another are taken together, for they share cache lines. Without a workspace the cells of few
-    // lines are shared out among the threads.
+    // Lines that lie beside one another are taken together, for they share cache lines. Without a workspace the cells
+    // of few lines are shared out among the threads.
     ScatterGradientTiling(const ScatterGradientLayout& layout, int64_t cells_of_line, bool has_workspace)
         : targets(cells_of_line) {
         constexpr int kIndex = ScatterGradient<float>::kIndex;
@@ -81,8 +81,8 @@ inline uint64_t* count_of_zero(uint64_t* counts, int64_t first) {
     return reinterpret_cast<uint64_t*>(reinterpret_cast<uintptr_t>(counts) - static_cast<uintptr_t>(first) * sizeof(uint64_t));
 }
 
-// kReduction is that of the gradient, kAmax of either extreme, which are alike here: a loop that knows it keeps what it needs
-// in registers.
+// kReduction is that of the gradient, kAmax of either extreme, which are alike here: a loop that knows it keeps what it
+// needs in registers.
 template <Reduction kReduction, class T>
 BK_HD void gradients_of_tile(const ScatterGradientPlaces& updates, const ScatterGradientPlaces& cells,
                              const ScatterGradient<T>& given, const ScatterGradientTile& tile, T* dx, T* dupdates,

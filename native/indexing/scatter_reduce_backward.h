@@ -1,9 +1,10 @@
 // Gradients of scatter_reduce: of what the cells had before, and of the updates.
 //
-// A cell and its updates share the gradient of a mean equally, and that of an extreme if they have it; NaN equals NaN here. A
-// factor gets the product of the others, which is the product over the factor itself; beside one zero alone they are
-// multiplied along the line, for that zero. What is counted of a cell's updates is kept in a workspace of 8 bytes a cell, by a
-// GPU in shared memory where lines are many; without either it is counted again wherever it is asked for.
+// A cell and its updates share the gradient of a mean equally, and that of an extreme if they have it; NaN equals NaN
+// here. A factor gets the product of the others, which is the product over the factor itself; beside one zero alone
+// they are multiplied along the line, for that zero. What is counted of a cell's updates is kept in a workspace of 8
+// bytes a cell, by a GPU in shared memory where lines are many; without either it is counted again wherever it is asked
+// for.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,8 @@ template <class T>
 struct ScatterGradient {
     using C = compute_t<T>;
 
-    // Operands of the walks, beside two numbers: a place along the axis, and the line, which counts what lies beside it.
+    // Operands of the walks, beside two numbers: a place along the axis, and the line, which counts what lies beside
+    // it.
     enum Operand { kDy, kX, kUpdates, kIndex, kY, kGradient, kAlong, kLine, kOperands };
 
     Reduction reduction;

@@ -1,5 +1,5 @@
-// Updates are counted a tile of cells at a time; in a workspace where lines are fewer than threads, by atomic additions of
-// integers, whose order does not matter.
+// Updates are counted a tile of cells at a time; in a workspace where lines are fewer than threads, by atomic additions
+// of integers, whose order does not matter.
 #pragma once
 
 #include <algorithm>

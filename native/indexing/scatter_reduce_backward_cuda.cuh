@@ -1,5 +1,5 @@
-// A thread a count, or a gradient. Lanes of a warp with one target are counted together before memory is. Of many lines each is
-// a block's, which counts in shared memory.
+// A thread a count, or a gradient. Lanes of a warp with one target are counted together before memory is. Of many lines
+// each is a block's, which counts in shared memory.
 #pragma once
 
 #include <algorithm>

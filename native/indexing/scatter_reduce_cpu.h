@@ -1,6 +1,6 @@
-// 16-bit updates of one target are brought together and combined at once, where there is a workspace for that. Otherwise in
-// place: cells that are not counted in are reset, all is combined in memory, and means are divided by counts that are made
-// anew for each tile of targets.
+// 16-bit updates of one target are brought together and combined at once, where there is a workspace for that.
+// Otherwise in place: cells that are not counted in are reset, all is combined in memory, and means are divided by
+// counts that are made anew for each tile of targets.
 #pragma once
 
 #include <algorithm>

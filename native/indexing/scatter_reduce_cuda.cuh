@@ -1,6 +1,6 @@
-// Updates are sorted, or collected line by line, and each target's combined at once. Without a workspace for a sort, and where
-// they are too many for one sort: cells that are not counted in are reset, all is combined in memory, and means are divided by
-// counts that blocks make anew for each tile of targets.
+// Updates are sorted, or collected line by line, and each target's combined at once. Without a workspace for a sort,
+// and where they are too many for one sort: cells that are not counted in are reset, all is combined in memory, and
+// means are divided by counts that blocks make anew for each tile of targets.
 #pragma once
 
 #include <algorithm>

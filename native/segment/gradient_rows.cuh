@@ -18,9 +18,10 @@ struct GradientPlace {
     int64_t k, row, column, id;
 };
 
-// A thread a piece of N columns, so that writes are in order. A gradient G has Element, kUnroll (pieces that are loaded before
-// the first is computed), Loaded<N>, load<N>(place) and compute<N>(loaded, place). `rows` may be null: ids are those of rows in
-// order. Rows of ids out of range are zeros. `pieces` are those of a strip of columns, of which grid.y counts the strips.
+// A thread a piece of N columns, so that writes are in order. A gradient G has Element, kUnroll (pieces that are loaded
+// before the first is computed), Loaded<N>, load<N>(place) and compute<N>(loaded, place). `rows` may be null: ids are
+// those of rows in order. Rows of ids out of range are zeros. `pieces` are those of a strip of columns, of which grid.y
+// counts the strips.
 template <int N, class G, class Index>
 __global__ void __launch_bounds__(kGradientThreads)
     gradient_rows_kernel(G gradient, IdArray ids, const uint32_t* rows, typename G::Element* y, FastDiv<Index> pieces_of_row,
@@ -51,8 +52,8 @@ __global__ void __launch_bounds__(kGradientThreads)
     }
 }
 
-// Strips of columns that are taken one after another, so that what rows of one id read again is still in the cache: of ids in
-// any order, where a cache does not keep all rows of the segments.
+// Strips of columns that are taken one after another, so that what rows of one id read again is still in the cache: of
+// ids in any order, where a cache does not keep all rows of the segments.
 template <class T>
 int64_t gradient_strips(const SegmentShape& shape, bool is_ordered, int64_t pieces_of_row) {
     constexpr int64_t kCached = 20 << 20, kLeastBytes = 128;  // of the segments, and of a row's strip

@@ -12,8 +12,8 @@ namespace bk {
 
 constexpr int kCountThreads = 256;
 
-// A stretch of equal neighbours adds its length, so that a giant segment is no hot spot; counts are 0 before. Positions are
-// added modulo 2^32.
+// A stretch of equal neighbours adds its length, so that a giant segment is no hot spot; counts are 0 before. Positions
+// are added modulo 2^32.
 template <class Ids>
 __global__ void count_ids_kernel(Ids ids, uint32_t* counts, int32_t n, int32_t num_segments) {
     const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;

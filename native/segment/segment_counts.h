@@ -1,4 +1,5 @@
-// How many rows each segment has: what means are divided by. A caller of the reference ABI brings 4 bytes a segment for them.
+// How many rows each segment has: what means are divided by. A caller of the reference ABI brings 4 bytes a segment for
+// them.
 #pragma once
 
 #include <cstdint>

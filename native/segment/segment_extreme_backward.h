@@ -1,5 +1,5 @@
-// Gradients of the segment maxima and minima: that of a cell goes to the first row that has the extreme, the first NaN where
-// there is one.
+// Gradients of the segment maxima and minima: that of a cell goes to the first row that has the extreme, the first NaN
+// where there is one.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A segment at a time: its first rows with the extreme are found in registers, then its rows are written. Unsorted rows are
-// grouped first; without a workspace for that, all ids are read for each tile of segments, and all is 0 before.
+// A segment at a time: its first rows with the extreme are found in registers, then its rows are written. Unsorted rows
+// are grouped first; without a workspace for that, all ids are read for each tile of segments, and all is 0 before.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +67,8 @@ void clear_rows_of_none(const SegmentShape& shape, const ExtremeOperands<T>& ope
     });
 }
 
-// body(k, id - from) for those of n ids that are of `count` from `from` on. Most runs of ids have none, which vectors tell.
+// body(k, id - from) for those of n ids that are of `count` from `from` on. Most runs of ids have none, which vectors
+// tell.
 template <class I, class Body>
 BK_HD void for_ids_within(const I* ids, int64_t n, int64_t from, int64_t count, const Body& body) {
     constexpr int64_t kRun = 16;
@@ -87,8 +88,8 @@ BK_HD void for_ids_within(const I* ids, int64_t n, int64_t from, int64_t count, 
     visit(first, n);
 }
 
-// Tiles of segments and columns, whose extremes so far are on the stack. As wide as may be: the fewer segments, the more ids
-// are passed over.
+// Tiles of segments and columns, whose extremes so far are on the stack. As wide as may be: the fewer segments, the
+// more ids are passed over.
 template <class T>
 void extreme_by_tiles(const SegmentShape& shape, const Order<T>& order, const ExtremeOperands<T>& operands) {
     using Key = compute_t<T>;

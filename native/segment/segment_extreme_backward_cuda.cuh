@@ -1,5 +1,5 @@
-// With a workspace: the first rows that have the extremes are found by a fold of runs, then every row takes its part. Without:
-// a block keeps a tile of segments and columns in shared memory, and reads all ids.
+// With a workspace: the first rows that have the extremes are found by a fold of runs, then every row takes its part.
+// Without: a block keeps a tile of segments and columns in shared memory, and reads all ids.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Gradients of the segment products: d_input[i] = d_output[id] times the product of the segment's other elements, which is the
-// saved product over input[i]. Where the product is 0, that of the others is 0 but for the one zero of a segment that has one,
-// for which they are multiplied.
+// Gradients of the segment products: d_input[i] = d_output[id] times the product of the segment's other elements, which
+// is the saved product over input[i]. Where the product is 0, that of the others is 0 but for the one zero of a segment
+// that has one, for which they are multiplied.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ size_t segment_prod_backward_workspace(const SegmentShape& shape);
 template <bool kSorted, class T>
 Status segment_prod_backward(const Launch& launch, const SegmentShape& shape, const ProdOperands<T>& operands);
 
-// Rows in an order: place k has rows[k], or row k. `is_sorted`: those of a segment stand together, segments in order, and what
-// is of no segment comes last where there are `rows`.
+// Rows in an order: place k has rows[k], or row k. `is_sorted`: those of a segment stand together, segments in order,
+// and what is of no segment comes last where there are `rows`.
 struct SegmentOrder {
     IdArray ids;  // of the rows
     const uint32_t* rows;
@@ -55,8 +55,8 @@ struct SegmentOrder {
     }
 };
 
-// Product of what stands in a column of the segment of place k, without that place. It ends at the next zero, from k on and
-// around, so that all zeros of a column together take as long as one walk along it.
+// Product of what stands in a column of the segment of place k, without that place. It ends at the next zero, from k on
+// and around, so that all zeros of a column together take as long as one walk along it.
 template <class T>
 BK_HD fold_t<T> product_of_others(const SegmentOrder& order, const T* column, int64_t stride, int64_t k) {
     using C = fold_t<T>;

@@ -1,5 +1,5 @@
-// Rows on their own; a row that has the zero of a product is mended afterwards. The workspace of unsorted ids groups them for
-// that, where there is such a row.
+// Rows on their own; a row that has the zero of a product is mended afterwards. The workspace of unsorted ids groups
+// them for that, where there is such a row.
 #pragma once
 
 #include <cstring>

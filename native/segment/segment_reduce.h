@@ -1,4 +1,5 @@
-// Folds of rows by id: output[s] = the fold of input[i] over segment_ids[i] == s. Of sorted ids, and of ids in any order.
+// Folds of rows by id: output[s] = the fold of input[i] over segment_ids[i] == s. Of sorted ids, and of ids in any
+// order.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Grouped rows are folded in registers. Without a workspace to group them in, unsorted rows are folded into the output, each
-// thread its part of it; 16-bit results are rounded at every step then.
+// Grouped rows are folded in registers. Without a workspace to group them in, unsorted rows are folded into the output,
+// each thread its part of it; 16-bit results are rounded at every step then.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@ BK_COLD void fold_lost_rows(const Fold& fold, const T* input, int64_t d, const S
         if (fold.is_lost(lost[i])) y[c + i] = fold.finish_again(again[i], rows.count);
 }
 
-// Columns of one segment. Blocks of rows are folded on their own, so the error of a sum grows with count / 64 + 64 rather than
-// with count.
+// Columns of one segment. Blocks of rows are folded on their own, so the error of a sum grows with count / 64 + 64
+// rather than with count.
 template <class Fold, class T>
 BK_HD void fold_rows(const Fold& fold, const T* input, int64_t d, const SegmentRows& rows, ColumnRange columns, T* y) {
     using Acc = typename Fold::Acc;

@@ -56,8 +56,8 @@ struct SwappedWord<8> {
     using type = unsigned long long;
 };
 
-// Folds a part into a cell that others fold into as well. Where it changes nothing, which is the rule for extremes, nothing
-// is written.
+// Folds a part into a cell that others fold into as well. Where it changes nothing, which is the rule for extremes,
+// nothing is written.
 template <class Fold, class T>
 BK_DEVICE void atomic_fold(const Fold& fold, T* cell, const typename Fold::Acc& part) {
     using Word = typename SwappedWord<sizeof(T)>::type;

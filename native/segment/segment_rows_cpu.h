@@ -50,8 +50,8 @@ struct SegmentRows {
     }
 };
 
-// body(segment, rows, columns) for every segment of sorted ids. Threads own ranges of segments that hold about as many rows
-// each; where one segment outweighs that, ranges of columns.
+// body(segment, rows, columns) for every segment of sorted ids. Threads own ranges of segments that hold about as many
+// rows each; where one segment outweighs that, ranges of columns.
 template <class Body>
 void for_each_sorted_segment(const SegmentShape& shape, IdArray ids, size_t element_bytes, const Body& body) {
     const auto walk = [&](int64_t first, int64_t last, ColumnRange columns) {

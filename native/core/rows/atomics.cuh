@@ -1,5 +1,5 @@
-// Additions to global memory that no other thread's is lost to: N neighbours at once, in as few instructions as the chip
-// has. `pointer` is aligned to the N elements. 16-bit floats are added in their own width, each addition rounded.
+// Additions to global memory that no other thread's is lost to: N neighbours at once, in as few instructions as the
+// chip has. `pointer` is aligned to the N elements. 16-bit floats are added in their own width, each addition rounded.
 #pragma once
 
 #include <cstdint>
@@ -95,8 +95,8 @@ BK_DEVICE void atomic_add(bf16* pointer, const float (&value)[N]) {
 #endif
 }
 
-// A 16-bit float by the addition of a pair of them, whose other one has -0 added: it keeps its value, of a NaN the payload may
-// change. (A single one is compared and swapped in its word, twice the time.) The word holds nothing else.
+// A 16-bit float by the addition of a pair of them, whose other one has -0 added: it keeps its value, of a NaN the
+// payload may change. (A single one is compared and swapped in its word, twice the time.) The word holds nothing else.
 template <class T>
 BK_DEVICE void atomic_add_in_pair(T* pointer, float value) {
     if constexpr (!std::is_same_v<T, f16> && !kHasVectorRed) {

@@ -1,8 +1,9 @@
-// Runs of sorted single elements: out[key] = combine(itself, the updates of that key), each run by one writer in a fixed order.
+// Runs of sorted single elements: out[key] = combine(itself, the updates of that key), each run by one writer in a
+// fixed order.
 //
-// A block takes a tile of the pairs, each thread neighbours, and combines across threads by a scan that stops where runs
-// begin. Of a run that crosses tiles each keeps its part, `tail` where the run goes on and `head` where it ends, and a
-// second kernel joins them: as run_parts.cuh does for rows.
+// A block takes a tile of the pairs, each thread neighbours, and combines across threads by a scan that stops where
+// runs begin. Of a run that crosses tiles each keeps its part, `tail` where the run goes on and `head` where it ends,
+// and a second kernel joins them: as run_parts.cuh does for rows.
 #pragma once
 
 #include <cstdint>

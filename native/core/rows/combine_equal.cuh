@@ -9,8 +9,8 @@
 
 namespace bk {
 
-// Combines the values of lanes with equal keys into the first of them, which is told so; all 32 lanes take part. A value is
-// an update, or what Op collects of some.
+// Combines the values of lanes with equal keys into the first of them, which is told so; all 32 lanes take part. A
+// value is an update, or what Op collects of some.
 template <class Op, class Key, class V>
 BK_DEVICE bool combine_equal(const Op& op, Key key, bool valid, V* value) {
     const int lane = threadIdx.x % 32;
@@ -55,9 +55,9 @@ public:
     }
 };
 
-// combine_equal() where `may_meet` has told of lanes whose keys others have, too: of all of one key but one, and of others at
-// most by mistake. A turn for each such key takes less than to match all keys, where they are few. `nothing` changes no value
-// that it is combined with.
+// combine_equal() where `may_meet` has told of lanes whose keys others have, too: of all of one key but one, and of
+// others at most by mistake. A turn for each such key takes less than to match all keys, where they are few. `nothing`
+// changes no value that it is combined with.
 template <class Op, class Key, class V>
 BK_DEVICE bool combine_met(const Op& op, Key key, bool valid, bool may_meet, const V& nothing, V* value) {
     const int lane = threadIdx.x % 32;

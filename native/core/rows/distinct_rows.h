@@ -8,8 +8,8 @@
 
 namespace bk {
 
-// job(team, row) for each row of [0, rows) that is among `count` indices; other indices are passed over. It touches about
-// `bytes` of memory. A GPU reads for each index those before it, the CPU marks rows in bits on its stack.
+// job(team, row) for each row of [0, rows) that is among `count` indices; other indices are passed over. It touches
+// about `bytes` of memory. A GPU reads for each index those before it, the CPU marks rows in bits on its stack.
 template <class I, class Job>
 Status run_distinct_rows(const Launch& launch, const I* indices, int64_t count, int64_t rows, int64_t bytes, const Job& job);
 

@@ -1,5 +1,5 @@
-// Threads take ranges of rows, whose bits they have on the stack, and read all indices for each: time that grows with the
-// indices times the ranges. For fewer indices than ranges each is compared with those before it.
+// Threads take ranges of rows, whose bits they have on the stack, and read all indices for each: time that grows with
+// the indices times the ranges. For fewer indices than ranges each is compared with those before it.
 #pragma once
 
 #include <algorithm>

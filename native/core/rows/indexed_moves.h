@@ -1,5 +1,5 @@
-// The skeleton of moves by an index along one axis: one operand, the plain one, is walked by all places c, and so is the index;
-// the other, the placed one, is accessed where c[axis] is replaced by the index.
+// The skeleton of moves by an index along one axis: one operand, the plain one, is walked by all places c, and so is
+// the index; the other, the placed one, is accessed where c[axis] is replaced by the index.
 //   gather   plain = placed
 //   scatter  placed = plain
 // An index outside [0, extent) moves nothing.
@@ -90,8 +90,8 @@ Status with_widest_words(const IndexedAxes& axes, T* plain, U* placed, const Mov
 template <class Bits, class I>
 Status gather_along(const Launch& launch, const IndexedAxes& axes, Bits* plain, const I* index, const Bits* placed);
 
-// Bytes with which, of places that have one target, the last one along the axis is moved; without, any of them is. `cells` are
-// those of the placed operand.
+// Bytes with which, of places that have one target, the last one along the axis is moved; without, any of them is.
+// `cells` are those of the placed operand.
 template <class Owner>
 size_t scatter_workspace(int64_t cells);
 

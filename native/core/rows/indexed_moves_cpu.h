@@ -1,5 +1,5 @@
-// Threads take lines, which are places along the last axis. Of a scatter they take them so that places with one target are one
-// thread's, which comes to them in the order of the axis: the last one stays.
+// Threads take lines, which are places along the last axis. Of a scatter they take them so that places with one target
+// are one thread's, which comes to them in the order of the axis: the last one stays.
 #pragma once
 
 #include <algorithm>
@@ -101,8 +101,8 @@ size_t scatter_workspace(int64_t) {
     return 0;
 }
 
-// Lines go along the axis, or along the last axis, which is then cut, below it. A thread has whole lines, or all that lands in
-// its part of the axis.
+// Lines go along the axis, or along the last axis, which is then cut, below it. A thread has whole lines, or all that
+// lands in its part of the axis.
 template <class Owner, class Bits, class I>
 Status scatter_along(const Launch&, const IndexedAxes& given, int, const Bits* plain, const I* index, Bits* placed) {
     Layout<3> others = collapse(given.places);

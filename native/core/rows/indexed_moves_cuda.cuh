@@ -1,5 +1,5 @@
-// A thread takes a few pieces of neighbours along the last axis: those of which plain and index are contiguous are loaded and
-// stored as vectors, and rows that share an index move as words of up to 16 bytes.
+// A thread takes a few pieces of neighbours along the last axis: those of which plain and index are contiguous are
+// loaded and stored as vectors, and rows that share an index move as words of up to 16 bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Scatter by atomics, in two walks. Where lines of updates are neighbours in memory, or all of a row has one index, a
-// thread takes some updates of one line, or of N neighbouring ones at once, and combines equal targets that follow on one
-// another before it writes. Where a line itself is, a warp takes neighbours of it and combines all equal targets it finds.
+// thread takes some updates of one line, or of N neighbouring ones at once, and combines equal targets that follow on
+// one another before it writes. Where a line itself is, a warp takes neighbours of it and combines all equal targets it
+// finds.
 #pragma once
 
 #include <algorithm>
@@ -126,7 +127,8 @@ struct ScatterAxis {
     BK_DEVICE bool keeps(int64_t i) const { return i >= 0 && i < targets && i != dropped; }
 };
 
-// Lines are taken by strips, one after another, so that the cells that threads add to at the same time stay in the cache.
+// Lines are taken by strips, one after another, so that the cells that threads add to at the same time stay in the
+// cache.
 template <class Index>
 struct ScatterStrips {
     FastDiv<Index> workers, width;  // of a strip: threads, and lines
@@ -251,8 +253,8 @@ __global__ void __launch_bounds__(kScatterThreads)
 
 template <class Index, class Op, class T, class Ids>
 Status launch_along(const Launch& launch, const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out) {
-    // A line whose cells no cache keeps has them read and written by the atomics, a sector each: which takes longer than to
-    // read the updates again, for some windows that a cache keeps.
+    // A line whose cells no cache keeps has them read and written by the atomics, a sector each: which takes longer
+    // than to read the updates again, for some windows that a cache keeps.
     constexpr int64_t kCached = 32 << 20, kMostWindows = 4;
     const int64_t reach = magnitude(s.step[ScatterLayout::kOut]) * s.targets * static_cast<int64_t>(sizeof(T));
     const int64_t needed = ceil_div(reach, kCached), windows = s.targets <= s.n && needed <= kMostWindows ? needed : 1;

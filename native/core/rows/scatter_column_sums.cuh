@@ -1,8 +1,8 @@
-// Sums along many lines that lie side by side, in no fixed order: a block takes eight neighbouring lines, or the updates of
-// these that go to one tile of their targets, and adds them in shared memory by atomics. A thread combines equal targets that
-// follow on one another in its line before; updates of the next batch are on their way while one is added. Where most updates
-// go to few targets, the blocks wait for none of the others, as they would for cells in memory; out is read and written once,
-// where there are updates, and rounded once.
+// Sums along many lines that lie side by side, in no fixed order: a block takes eight neighbouring lines, or the
+// updates of these that go to one tile of their targets, and adds them in shared memory by atomics. A thread combines
+// equal targets that follow on one another in its line before; updates of the next batch are on their way while one is
+// added. Where most updates go to few targets, the blocks wait for none of the others, as they would for cells in
+// memory; out is read and written once, where there are updates, and rounded once.
 #pragma once
 
 #include <algorithm>

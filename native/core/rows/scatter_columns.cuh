@@ -1,8 +1,8 @@
-// Scatter along many lines that lie side by side: a block takes eight neighbouring lines, or the updates of these that go to
-// one tile of their targets, and collects them in shared memory. All its warps load a batch of updates and turn it; then each
-// warp has a line to itself, and adds 32 updates of it at once to the tile, equal ones combined before: no atomics and no
-// turns. While a batch is added the next one is on its way. Results are the same from launch to launch, and for tiles of any
-// size; out is read and written once, where there are updates.
+// Scatter along many lines that lie side by side: a block takes eight neighbouring lines, or the updates of these that
+// go to one tile of their targets, and collects them in shared memory. All its warps load a batch of updates and turn
+// it; then each warp has a line to itself, and adds 32 updates of it at once to the tile, equal ones combined before:
+// no atomics and no turns. While a batch is added the next one is on its way. Results are the same from launch to
+// launch, and for tiles of any size; out is read and written once, where there are updates.
 #pragma once
 
 #include <algorithm>
@@ -111,8 +111,8 @@ struct ColumnBlock {
     }
 };
 
-// A thread's part of a batch on its way: kItems updates, kRows apart along its line, and their indices by words, of which the
-// upper ones are 0 where there are none.
+// A thread's part of a batch on its way: kItems updates, kRows apart along its line, and their indices by words, of
+// which the upper ones are 0 where there are none.
 template <class T, int kItems, int kRows>
 struct ColumnBatch {
     T x[kItems];

@@ -1,8 +1,8 @@
-// Scatter along lines that are many and long, and dense: a block takes a line, or the updates of it that go to one tile of its
-// targets, and collects them in shared memory. Its warps load batches of updates and combine equal ones of 32 at once, where
-// there are any; then they add them to the tile in turns, in the order of the batches. Results are the same from launch to
-// launch, and for any number of warps; out is read and written once, where there are updates. Lines side by side are
-// scatter_columns.cuh's.
+// Scatter along lines that are many and long, and dense: a block takes a line, or the updates of it that go to one tile
+// of its targets, and collects them in shared memory. Its warps load batches of updates and combine equal ones of 32 at
+// once, where there are any; then they add them to the tile in turns, in the order of the batches. Results are the same
+// from launch to launch, and for any number of warps; out is read and written once, where there are updates. Lines side
+// by side are scatter_columns.cuh's.
 #pragma once
 
 #include <algorithm>
@@ -64,8 +64,8 @@ constexpr int kLineBatch = 32 * kLineItems;
 template <class Acc>
 constexpr int kLineBlocks = 6 - static_cast<int>(sizeof(Acc)) / 4;
 
-// The cells of a tile, of targets from `begin` to `end`, that updates go to. find() looks at a lane's updates, 32 apart, of
-// which `left` are to come: -1 is none of the tile's. All indices are on their way before one is looked at.
+// The cells of a tile, of targets from `begin` to `end`, that updates go to. find() looks at a lane's updates, 32
+// apart, of which `left` are to come: -1 is none of the tile's. All indices are on their way before one is looked at.
 struct LineTargets {
     int begin, end, dropped;
 

@@ -1,5 +1,5 @@
-// Moves to places along dense lines: a block finds the last update of each target of its line in shared memory, and writes
-// the line in order, where updates go to it.
+// Moves to places along dense lines: a block finds the last update of each target of its line in shared memory, and
+// writes the line in order, where updates go to it.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,10 @@
 // The scatter skeleton: out[c with index[c] along an axis] = combine(itself, updates[c]), duplicates all combined.
 //
-// Indices outside [0, targets), and `dropped`, combine nothing. Rows by index are the case of an index that stands still
-// along the row. Without a workspace a GPU combines by atomics, each result rounded to T; with one, equal targets are
-// brought together by a stable sort and combined in a fixed order in the compute type, rounded once. Many long lines that
-// are dense or lie side by side are collected in shared memory and rounded once, with or without a workspace: in a fixed order,
-// but for sums of lines side by side without one.
+// Indices outside [0, targets), and `dropped`, combine nothing. Rows by index are the case of an index that stands
+// still along the row. Without a workspace a GPU combines by atomics, each result rounded to T; with one, equal targets
+// are brought together by a stable sort and combined in a fixed order in the compute type, rounded once. Many long
+// lines that are dense or lie side by side are collected in shared memory and rounded once, with or without a
+// workspace: in a fixed order, but for sums of lines side by side without one.
 #pragma once
 
 #include <algorithm>
@@ -162,8 +162,8 @@ private:
 
 enum class Reduction : int32_t { kSum, kProd, kMean, kAmax, kAmin };
 
-// One of them, chosen at run time, so that a GPU has one kernel for all. A cell that updates go to counts as one of them
-// where `includes_self`, and is left out otherwise.
+// One of them, chosen at run time, so that a GPU has one kernel for all. A cell that updates go to counts as one of
+// them where `includes_self`, and is left out otherwise.
 template <class C>
 struct ScatterChoice {
     using Acc = Counted<C>;

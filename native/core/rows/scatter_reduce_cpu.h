@@ -1,6 +1,6 @@
-// In place, each thread its lines or its share of the targets, so that sums have the order of the updates. 16-bit results
-// are kept in f32 where there is a workspace: equal rows are brought together, lines go through tiles of targets. Without one
-// every step is rounded.
+// In place, each thread its lines or its share of the targets, so that sums have the order of the updates. 16-bit
+// results are kept in f32 where there is a workspace: equal rows are brought together, lines go through tiles of
+// targets. Without one every step is rounded.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +37,8 @@ struct ScatterParts {
     }
 };
 
-// A line whose updates, indices and targets are neighbours. What comes some pages later is asked for; a run of indices that are
-// all kept needs no branches.
+// A line whose updates, indices and targets are neighbours. What comes some pages later is asked for; a run of indices
+// that are all kept needs no branches.
 template <class Op, class T, class I>
 BK_HD void combine_line(const Op& op, const ScatterLayout& s, const ScatterParts& parts, int64_t part, const T* updates,
                         const I* index, T* out) {

@@ -1,7 +1,7 @@
-// In shared memory (scatter_lines.cuh, scatter_columns.cuh, scatter_column_sums.cuh), by atomics (scatter_atomic.cuh), or by
-// sorting (target, update) pairs and combining runs: of rows by add_runs.cuh, of elements by combine_elements.cuh. Updates are
-// sorted a slab of at most kScatterSlab at a time, and out is seen through windows whose places fit 31 bits; both are one for
-// all but giant problems.
+// In shared memory (scatter_lines.cuh, scatter_columns.cuh, scatter_column_sums.cuh), by atomics (scatter_atomic.cuh),
+// or by sorting (target, update) pairs and combining runs: of rows by add_runs.cuh, of elements by
+// combine_elements.cuh. Updates are sorted a slab of at most kScatterSlab at a time, and out is seen through windows
+// whose places fit 31 bits; both are one for all but giant problems.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// 16-bit cells whose updates lie in lines, each with indices of its own: what is combined for the targets of a tile of lines is
-// collected in f32, in a part of the workspace that the second cache holds, and every cell is rounded once.
+// 16-bit cells whose updates lie in lines, each with indices of its own: what is combined for the targets of a tile of
+// lines is collected in f32, in a part of the workspace that the second cache holds, and every cell is rounded once.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace bk {
 
-// A run of lines of the innermost axis of the cells: the operands' offsets where it begins, and their steps from line to line.
+// A run of lines of the innermost axis of the cells: the operands' offsets where it begins, and their steps from line
+// to line.
 struct ScatterRun {
     int64_t offset[3], inner[3], count;
 };
@@ -102,7 +103,8 @@ struct ScatterTiling {
     Cell* carve(Carver* carver) const {
         return carver->take<Cell>(parts * cells);
     }
-    // At least the cells of all parts, of any layout of no more lines and targets: a number that never falls as these grow.
+    // At least the cells of all parts, of any layout of no more lines and targets: a number that never falls as these
+    // grow.
     static int64_t most_cells(const ScatterLayout& s) {
         const int64_t targets = std::max<int64_t>(1, s.targets), all = std::max<int64_t>(1, s.lines()) * targets;
         const int64_t of_part =
@@ -120,8 +122,8 @@ BK_HD void prefetch_ids(const IdArray& ids, int64_t first, int64_t count) {
     prefetch_row(static_cast<const int32_t*>(at.ids), count * (at.is_wide ? 2 : 1));
 }
 
-// Of neighbouring lines, before step j along the axis: hardware does not foresee these. Without, a hot row took 7 times as
-// long.
+// Of neighbouring lines, before step j along the axis: hardware does not foresee these. Without, a hot row took 7 times
+// as long.
 template <class T, class Ids>
 BK_HD void prefetch_step(const ScatterLayout& s, const T* updates, const Ids& index, int64_t j, int64_t lines) {
     const int64_t next = j + 8;
@@ -151,7 +153,8 @@ BK_HD void prefetch_line(const T* updates, const I* index, int64_t first, int64_
     prefetch_row(index + first + kAhead, count);
 }
 
-// Every cell of the tile is empty before and after. Which are is what no processor can foresee, so that hardly a branch asks.
+// Every cell of the tile is empty before and after. Which are is what no processor can foresee, so that hardly a branch
+// asks.
 template <class Op, class T, class Cell, class I, class Lines>
 BK_HD void scatter_tile(const Op& op, const ScatterLayout& s, const T* updates, const I* index, T* out,
                         const int64_t (&inner)[3], Lines lines, Cell* tile) {

@@ -1,6 +1,7 @@
-// One pass: a block finds the places of a tile, learns how many come before, and writes those that it has, one after another.
-// How many come before, a block learns from a chain of all tiles, which lies in a workspace. Without one the blocks of a
-// cluster, or one block where chips have none, take tiles in turns and tell each other how many they have found.
+// One pass: a block finds the places of a tile, learns how many come before, and writes those that it has, one after
+// another. How many come before, a block learns from a chain of all tiles, which lies in a workspace. Without one the
+// blocks of a cluster, or one block where chips have none, take tiles in turns and tell each other how many they have
+// found.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,15 @@
 namespace bk {
 
 constexpr int kSelectWarps = kChainWarps, kSelectThreads = 32 * kSelectWarps;
-// Places of a thread in a tile: 16 kept the chain of tiles, a hop of 12 ns each, busy alone. More of them share the time that a
-// block waits, for memory and for the tiles before; of those with few to a vector the vectors are too many for the registers.
+// Places of a thread in a tile: 16 kept the chain of tiles, a hop of 12 ns each, busy alone. More of them share the
+// time that a block waits, for memory and for the tiles before; of those with few to a vector the vectors are too many
+// for the registers.
 constexpr int kLeastSelectItems = 32;
 template <class Truth>
 constexpr int kSelectItems = Truth::kLanes == 16 ? 64 : kLeastSelectItems;
 
-// Without a workspace a block has a multiprocessor to itself, and as many threads as it may have. The places that a tile of
-// theirs has fill 32 KiB of the 48 that a kernel need not ask for.
+// Without a workspace a block has a multiprocessor to itself, and as many threads as it may have. The places that a
+// tile of theirs has fill 32 KiB of the 48 that a kernel need not ask for.
 constexpr int kAloneSelectThreads = 1024, kAloneSelectItems = 16, kAloneSelectTile = kAloneSelectThreads * kAloneSelectItems;
 
 struct CountScan {
@@ -47,8 +49,8 @@ BK_DEVICE Counts sum_lanes(int mine, int rank, int lanes) {
     return sum;
 }
 
-// What some of a thread's places of a tile have, those from `from` on, all read before the first is put: half of the tile's
-// where they wait for no other tile, of elements that a register holds.
+// What some of a thread's places of a tile have, those from `from` on, all read before the first is put: half of the
+// tile's where they wait for no other tile, of elements that a register holds.
 template <class Write, int kThreads, int kItems, class = void>
 struct SelectedValues {};
 
