@@ -1,4 +1,4 @@
-// Elements and rows that an index chooses.
+// gather, index_select, take and gather_rows: y = x at indices along an axis.
 #pragma once
 
 #include <cstdint>
@@ -82,7 +82,7 @@ struct Take {
     }
 };
 
-// Whole rows, zeros where the index is none.
+// Whole rows; zeros if the index is out of range.
 template <class T>
 struct GatherRows {
     int64_t v;

@@ -1,4 +1,4 @@
-// Sums of slices that go where one index of each says, and the gradient of index_select, which is the same.
+// index_add: slices are added at one index each; index_select's gradient is the same.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Sums of elements that go where an index of the same shape says, and the gradient of gather, which is the same.
+// scatter_add: elements are added at an index of the same shape; gather's gradient is the same.
 #pragma once
 
 #include <cstdint>
