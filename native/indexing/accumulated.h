@@ -25,7 +25,7 @@ template <class T>
 using scatter_element_t = typename UnsignedIfInteger<T>::type;
 
 // Updates of `shape` that go to an output of `extent` along `axis`; its other extents are the same or larger.
-struct AccumulatedAxis {
+struct ScatterAddAxis {
     const char* count_name;
     int64_t count;
     int32_t rank;
@@ -47,7 +47,7 @@ struct AccumulatedAxis {
     // Locates an operand that has `extent` elements along the axis.
     BK_COLD Status locate(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
                           const int64_t* strides) const {
-        return locate_placed(operand, name, role, size, strides_name, rank, shape, axis, extent, strides);
+        return locate_indexed(operand, name, role, size, strides_name, rank, shape, axis, extent, strides);
     }
 
     // stride_index null: a vector of indices along the axis.

@@ -12,8 +12,8 @@
 namespace bk {
 
 // Locates an operand of `shape`, already checked, with `extent` along `axis`.
-BK_COLD inline Status locate_placed(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
-                                    int32_t rank, const int32_t* shape, int32_t axis, int32_t extent, const int64_t* strides) {
+BK_COLD inline Status locate_indexed(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
+                                     int32_t rank, const int32_t* shape, int32_t axis, int32_t extent, const int64_t* strides) {
     int32_t extents[kMaxRank] = {};
     std::copy(shape, shape + rank, extents);
     extents[axis] = extent;

@@ -30,7 +30,7 @@ struct Scatter {
         return require_non_negative({{"out_dim_size", out_dim_size}});
     }
     Status locate_out(Operand* operand, const char* name, Role role, int64_t size) const {
-        return locate_placed(operand, name, role, size, "stride_out", rank, upd_shape, scatter_dim, out_dim_size, stride_out);
+        return locate_indexed(operand, name, role, size, "stride_out", rank, upd_shape, scatter_dim, out_dim_size, stride_out);
     }
     // Duplicates exist only with several updates along the axis.
     size_t workspace_size() const {

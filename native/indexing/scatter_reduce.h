@@ -76,7 +76,7 @@ struct ScatterReduce {
 
 private:
     ReduceRule rule() const { return {reduce, include_self}; }
-    AccumulatedAxis axis() const {
+    ScatterAddAxis axis() const {
         return {"upd_numel", upd_numel, rank, "scatter_dim", scatter_dim, "out_dim_size", out_dim_size, "upd_shape", upd_shape};
     }
     ScatterLayout layout() const { return axis().layout(stride_updates, stride_index, stride_out); }

@@ -256,7 +256,7 @@ private:
     }
     Status locate(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
                   const int64_t* strides) const {
-        return locate_placed(operand, name, role, size, strides_name, rank, upd_shape, scatter_dim, out_dim_size, strides);
+        return locate_indexed(operand, name, role, size, strides_name, rank, upd_shape, scatter_dim, out_dim_size, strides);
     }
 };
 

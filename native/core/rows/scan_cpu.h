@@ -27,9 +27,9 @@ size_t scan_workspace_bytes(const ScanAxes<Operands>&) {
 }
 
 // Element `index`, or the next one if the input is read ahead; 1 past the end.
-template <bool kIsAhead, class T>
+template <bool kIsLookahead, class T>
 BK_HD T load_element(const T* row, int64_t step, int64_t index, int64_t length) {
-    if constexpr (kIsAhead)
+    if constexpr (kIsLookahead)
         return index + 1 < length ? row[(index + 1) * step] : narrow<T>(compute_t<T>(1));
     else
         return row[index * step];

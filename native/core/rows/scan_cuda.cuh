@@ -21,7 +21,7 @@ namespace bk {
 
 constexpr int kScanWarps = kLookbackWarps, kScanThreads = 32 * kScanWarps;
 constexpr int kScanItems = 16;  // per thread in a tile
-// Vectors of N per thread when the scanned axis is innermost; twice the items for 16-bit unary scans.
+// Vectors of N per thread when the scanned axis is innermost; narrow unary scans take more items.
 template <int N, int Operands>
 constexpr int kScanVectors = N > 4 && Operands == 2 ? 4 : kScanItems / N;
 // Items per thread when the scanned axis is strided. f32 stays at 16: its f64 state would spill.
@@ -30,37 +30,37 @@ constexpr int kScanStridedItems = N > 4 && Operands == 2 ? 2 * kScanItems : kSca
 // Rows in fewer blocks than half of this are cut into tiles. Constant, so that the reduction order is the same on every
 // chip.
 constexpr int64_t kScanFillBlocks = 1056;
-// With at least as many threads in flight a row gets no more than hold it in registers, several vectors each.
+// Beyond this many threads a row gets only as many as hold it in registers, so that each has several vectors in flight.
 constexpr int64_t kScanFillThreads = int64_t{1} << 18;
 constexpr uint32_t kScanPrefetchDistance = 2;  // tiles per SM
 constexpr int kMinRowThreads = 2;              // threads of a row, if it has more than one vector: 32 bytes, a sector
 
 // Whether the N elements are loaded or stored as one vector.
-template <int N, bool kIsAhead, class T>
+template <int N, bool kIsLookahead, class T>
 BK_DEVICE bool is_vector(int valid, bool is_dense) {
-    return !kIsAhead && sizeof(Vec<T, N>) <= kVectorBytes && is_dense && valid == N;
+    return !kIsLookahead && sizeof(Vec<T, N>) <= kVectorBytes && is_dense && valid == N;
 }
 
 // Issues the vector load from `index` on; ordered_items() uses the value once all loads are in flight.
-template <int N, bool kIsAhead, class T>
+template <int N, bool kIsLookahead, class T>
 BK_DEVICE Vec<T, N> load_items(const T* row, int64_t step, int64_t index, int valid, bool is_dense) {
-    if constexpr (kIsAhead || sizeof(Vec<T, N>) > kVectorBytes)
+    if constexpr (kIsLookahead || sizeof(Vec<T, N>) > kVectorBytes)
         return {};
     else
-        return load_if<N>(is_vector<N, kIsAhead, T>(valid, is_dense), step < 0 ? row - (index + N - 1) : row + index);
+        return load_if<N>(is_vector<N, kIsLookahead, T>(valid, is_dense), step < 0 ? row - (index + N - 1) : row + index);
 }
 
 // N elements from `index` on in scan order; `loaded` is what load_items() returned.
-template <int N, bool kIsAhead, bool kWhole, class T>
+template <int N, bool kIsLookahead, bool kWhole, class T>
 BK_DEVICE Vec<T, N> ordered_items(const Vec<T, N>& loaded, const T* row, int64_t step, int64_t index, int valid, int64_t length,
                                   bool is_dense) {
-    if (is_vector<N, kIsAhead, T>(valid, is_dense)) return reverse_if(step < 0, loaded);
+    if (is_vector<N, kIsLookahead, T>(valid, is_dense)) return reverse_if(step < 0, loaded);
     Vec<T, N> x{};
-    const T* const first = row + (index + kIsAhead) * step;
-    const int in_bounds = kIsAhead && valid > 0 && index + valid == length ? valid - 1 : valid;
+    const T* const first = row + (index + kIsLookahead) * step;
+    const int in_bounds = kIsLookahead && valid > 0 && index + valid == length ? valid - 1 : valid;
 #pragma unroll
     for (int i = 0; i < N; ++i)
-        x.lane[i] = kWhole || i < in_bounds ? first[i * step] : kIsAhead ? narrow<T>(compute_t<T>(1)) : T{};
+        x.lane[i] = kWhole || i < in_bounds ? first[i * step] : kIsLookahead ? narrow<T>(compute_t<T>(1)) : T{};
     return x;
 }
 
