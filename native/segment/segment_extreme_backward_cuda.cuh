@@ -67,7 +67,7 @@ constexpr int kExtremeThreads = 256, kExtremeColumns = 32, kExtremeBytes = 32 * 
 // A warp takes the segments of its residue class; each lane a column.
 template <class T>
 __global__ void __launch_bounds__(kExtremeThreads)
-    extreme_tiles_kernel(SegmentShape shape, FirstExtremeFold<T> fold, ExtremeOperands<T> operands, int64_t column_tiles) {
+    extreme_tiles_kernel(SegmentShape shape, FirstExtremeFold<T> reduction, ExtremeOperands<T> operands, int64_t column_tiles) {
     using Acc = typename FirstExtremeFold<T>::Acc;
     constexpr int kSegments = kExtremeBytes / (kExtremeColumns * static_cast<int>(sizeof(Acc))), kWarps = kExtremeThreads / 32;
     __shared__ Acc cells[kSegments][kExtremeColumns];
@@ -78,22 +78,22 @@ __global__ void __launch_bounds__(kExtremeThreads)
         for (int64_t base = 0; base < shape.n; base += 32) {
             const int64_t id = base + lane < shape.n ? operands.ids[base + lane] : int64_t{shape.num_segments};
             const bool is_unassigned = base + lane < shape.n && !shape.has(id);
-            const bool is_mine = id >= first && id < last && (id - first) % kWarps == warp;
+            const bool is_own = id >= first && id < last && (id - first) % kWarps == warp;
             const bool is_zero = is_unassigned && blockIdx.x == 0 && (base / 32) % kWarps == warp;
-            unsigned hits = __ballot_sync(0xffffffffu, is_mine || is_zero);
+            unsigned hits = __ballot_sync(0xffffffffu, is_own || is_zero);
             for (; hits != 0; hits &= hits - 1) {
                 const int from = __ffs(hits) - 1;
-                body(base + from, __shfl_sync(0xffffffffu, is_mine ? static_cast<int>(id - first) : -1, from));
+                body(base + from, __shfl_sync(0xffffffffu, is_own ? static_cast<int>(id - first) : -1, from));
             }
         }
     };
     for (int64_t tile = blockIdx.y; tile < column_tiles; tile += gridDim.y) {
         const int64_t column = tile * kExtremeColumns + lane;
         const bool in_bounds = column < shape.d;
-        for (int s = warp; s < kSegments; s += kWarps) cells[s][lane] = fold.identity();
+        for (int s = warp; s < kSegments; s += kWarps) cells[s][lane] = reduction.identity();
         for_each_row([&](int64_t row, int segment) {
             if (in_bounds && segment >= 0)
-                fold.add(cells[segment][lane], widen(operands.input[row * shape.d + column]), static_cast<uint32_t>(row));
+                reduction.add(cells[segment][lane], widen(operands.input[row * shape.d + column]), static_cast<uint32_t>(row));
         });
         for_each_row([&](int64_t row, int segment) {
             if (!in_bounds) return;
@@ -105,7 +105,7 @@ __global__ void __launch_bounds__(kExtremeThreads)
 }
 
 template <class T>
-Status extreme_by_tiles(const Launch& launch, const SegmentShape& shape, const FirstExtremeFold<T>& fold,
+Status extreme_by_tiles(const Launch& launch, const SegmentShape& shape, const FirstExtremeFold<T>& reduction,
                         const ExtremeOperands<T>& operands) {
     constexpr int64_t kSegments =
         kExtremeBytes / (kExtremeColumns * static_cast<int64_t>(sizeof(typename FirstExtremeFold<T>::Acc)));
@@ -113,7 +113,7 @@ Status extreme_by_tiles(const Launch& launch, const SegmentShape& shape, const F
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.num_segments, kSegments)),
                          static_cast<unsigned>(std::min(column_tiles, kMaxGridY))),
                     dim3(kExtremeThreads)};
-    return launch_kernel(launch, grid, extreme_tiles_kernel<T>, shape, fold, operands, column_tiles);
+    return launch_kernel(launch, grid, extreme_tiles_kernel<T>, shape, reduction, operands, column_tiles);
 }
 
 template <bool kSorted, class T>
@@ -121,18 +121,18 @@ Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape,
                                 const ExtremeOperands<T>& operands) {
     const RunShape s = make_run_shape<T>(shape.n, shape.d, shape.num_segments, true);
     const bool has_workspace = workspace_holds(launch, segment_extreme_backward_workspace<kSorted, T>(shape));
-    FirstExtremeFold<T> fold{order};
-    if (!has_workspace) return extreme_by_tiles(launch, shape, fold, operands);
+    FirstExtremeFold<T> reduction{order};
+    if (!has_workspace) return extreme_by_tiles(launch, shape, reduction, operands);
     Carver carver(launch.workspace);
     auto buffers = carve_extremes<kSorted, T>(&carver, shape, s);
     if constexpr (kSorted) {
-        BK_TRY(fold_runs<true>(launch, s, RowsInOrder<T>{operands.input}, operands.ids, fold, buffers.first_rows,
+        BK_TRY(fold_runs<true>(launch, s, RowsInOrder<T>{operands.input}, operands.ids, reduction, buffers.first_rows,
                                &buffers.partials));
     } else {
         BK_TRY(sort_segments(launch, shape, operands.ids, &buffers.sort));
-        fold.rows = buffers.sort.values[0];
-        BK_TRY(fold_runs<true>(launch, s, RowsByIndex<T, false>{operands.input, fold.rows}, sorted_ids(buffers.sort), fold,
-                               buffers.first_rows, &buffers.partials));
+        reduction.rows = buffers.sort.values[0];
+        BK_TRY(fold_runs<true>(launch, s, RowsByIndex<T, false>{operands.input, reduction.rows}, sorted_ids(buffers.sort),
+                               reduction, buffers.first_rows, &buffers.partials));
     }
     return gradient_rows(launch, shape, ExtremeGradient<T>{operands.d_output, buffers.first_rows, shape.d}, operands.ids,
                          kSorted, nullptr, operands.d_input, is_aligned(operands.d_output, kVectorBytes));

@@ -13,10 +13,10 @@
 namespace bk {
 
 // Recomputes columns [c, c + width) of a segment whose accumulators over- or underflowed (core/rows/folds.h).
-template <int64_t kMost, class Reduce, class T>
+template <int64_t kMaxWidth, class Reduce, class T>
 BK_COLD void reduce_lost_rows(const Reduce& reduction, const T* input, int64_t d, const SegmentRows& rows, int64_t c,
                               int64_t width, const typename Reduce::Acc* lost, T* y) {
-    typename Reduce::Again again[kMost];
+    typename Reduce::Again again[kMaxWidth];
     for (int64_t i = 0; i < width; ++i) again[i] = reduction.start_again();
     for (int64_t k = 0; k < rows.count; ++k) {
         const T* const x = input + rows[k] * d + c;

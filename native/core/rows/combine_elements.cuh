@@ -61,21 +61,21 @@ BK_DEVICE SegmentSum<Acc> combine_segments(const Op& op, const SegmentSum<Acc>& 
 
 // The exclusive segmented scan over the threads of the block.
 template <class Op, class Acc>
-BK_DEVICE SegmentSum<Acc> segmented_exclusive_scan(const Op& op, SegmentSum<Acc> mine, const Acc& identity) {
+BK_DEVICE SegmentSum<Acc> segmented_exclusive_scan(const Op& op, SegmentSum<Acc> aggregate, const Acc& identity) {
     __shared__ Acc warp_sum[kElementThreads / 32];
     __shared__ int warp_begins[kElementThreads / 32];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     for (int distance = 1; distance < 32; distance *= 2) {
-        const Acc sum = shuffle_up(mine.sum, distance);
-        const int begins = shuffle_up(static_cast<int>(mine.begins), distance);
-        if (lane >= distance) mine = combine_segments(op, SegmentSum<Acc>{sum, begins != 0}, mine);
+        const Acc sum = shuffle_up(aggregate.sum, distance);
+        const int begins = shuffle_up(static_cast<int>(aggregate.begins), distance);
+        if (lane >= distance) aggregate = combine_segments(op, SegmentSum<Acc>{sum, begins != 0}, aggregate);
     }
     if (lane == 31) {
-        warp_sum[warp] = mine.sum;
-        warp_begins[warp] = mine.begins;
+        warp_sum[warp] = aggregate.sum;
+        warp_begins[warp] = aggregate.begins;
     }
-    const Acc sum = shuffle_up(mine.sum, 1);
-    const int begins = shuffle_up(static_cast<int>(mine.begins), 1);
+    const Acc sum = shuffle_up(aggregate.sum, 1);
+    const int begins = shuffle_up(static_cast<int>(aggregate.begins), 1);
     SegmentSum<Acc> before{sum, begins != 0};
     if (lane == 0) before = {identity, false};
     __syncthreads();
@@ -106,10 +106,11 @@ __global__ void __launch_bounds__(kElementThreads)
     key[kElementItems] = first + kElementItems < pairs.count ? pairs.keys[first + kElementItems] : pairs.sentinel;
     const bool continues = first > 0 && first <= pairs.count && pairs.keys[first - 1] == key[0];
 
-    SegmentSum<Acc> mine{x[0], !continues};
+    SegmentSum<Acc> aggregate{x[0], !continues};
 #pragma unroll
-    for (int i = 1; i < kElementItems; ++i) mine = combine_segments(op, mine, SegmentSum<Acc>{x[i], key[i] != key[i - 1]});
-    const SegmentSum<Acc> before = segmented_exclusive_scan(op, mine, identity);
+    for (int i = 1; i < kElementItems; ++i)
+        aggregate = combine_segments(op, aggregate, SegmentSum<Acc>{x[i], key[i] != key[i - 1]});
+    const SegmentSum<Acc> before = segmented_exclusive_scan(op, aggregate, identity);
 
     if (threadIdx.x == 0) partials.head_key[blockIdx.x] = pairs.sentinel;
     __syncthreads();

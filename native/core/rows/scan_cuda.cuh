@@ -465,8 +465,8 @@ Status launch_scan(const Launch& launch, const ScanAxes<sizeof...(Out) + sizeof.
 template <class S, class... Out, class... In>
 Status run_scan(const Launch& launch, ScanAxes<sizeof...(Out) + sizeof...(In)> axes, const S& scan, Outputs<Out...> out,
                 Inputs<In...> in) {
-    constexpr int64_t kMostRows = int64_t{1} << 30;
-    if (axes.rows.numel() <= kMostRows) return launch_scan(launch, axes, scan, out, in);
+    constexpr int64_t kMaxRows = int64_t{1} << 30;
+    if (axes.rows.numel() <= kMaxRows) return launch_scan(launch, axes, scan, out, in);
     int widest = 0;
     for (int d = 1; d < axes.rows.rank; ++d)
         if (axes.rows.extent[d] > axes.rows.extent[widest]) widest = d;

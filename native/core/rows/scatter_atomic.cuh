@@ -254,9 +254,9 @@ template <class Index, class Op, class T, class Ids>
 Status launch_along(const Launch& launch, const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out) {
     // Cells of a fiber that exceed L2 cost the atomics a sector read and write each: reading the updates again for a
     // few windows of targets that fit is faster.
-    constexpr int64_t kCached = 32 << 20, kMostWindows = 4;
+    constexpr int64_t kCached = 32 << 20, kMaxWindows = 4;
     const int64_t reach = magnitude(s.step[ScatterLayout::kOut]) * s.targets * static_cast<int64_t>(sizeof(T));
-    const int64_t needed = ceil_div(reach, kCached), windows = s.targets <= s.n && needed <= kMostWindows ? needed : 1;
+    const int64_t needed = ceil_div(reach, kCached), windows = s.targets <= s.n && needed <= kMaxWindows ? needed : 1;
     const int64_t total = s.fibers() * s.n, blocks = ceil_div<int64_t>(total, kScatterThreads * 4);
     if (blocks > kMaxGridX) return fail(Status::kUnsupported, "%lld updates are too many for one launch", (long long)total);
     return launch_kernel(launch,

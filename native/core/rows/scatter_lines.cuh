@@ -129,12 +129,12 @@ __global__ void __launch_bounds__(32 * kFiberWarps, kFiberMinBlocks<typename Op:
     filter->clear();
     __syncthreads();
     for (int first = 0; first < s.n; first += warps * kFiberBatch) {
-        const int mine = first + warp * kFiberBatch + lane, remaining = s.n - mine;
-        const IdArray ids = index + mine;
+        const int first_update = first + warp * kFiberBatch + lane, remaining = s.n - first_update;
+        const IdArray ids = index + first_update;
         T x[kFiberItems];
         int target[kFiberItems];
 #pragma unroll
-        for (int u = 0; u < kFiberItems; ++u) x[u] = load_if<1>(u * 32 < remaining, updates + mine + u * 32).lane[0];
+        for (int u = 0; u < kFiberItems; ++u) x[u] = load_if<1>(u * 32 < remaining, updates + first_update + u * 32).lane[0];
         if (ids.is_wide)
             targets.find(static_cast<const int64_t*>(ids.ids), remaining, target);
         else
