@@ -3,7 +3,7 @@
 //
 // A block takes a tile of the pairs, each thread a few adjacent ones, and combines across threads by a segmented scan.
 // A segment that crosses tiles leaves one partial a tile, `tail` if it continues and `head` if it ends there, which a
-// second kernel combines (run_parts.cuh does the same for rows).
+// second kernel combines (core/rows/run_parts.cuh does the same for rows).
 #pragma once
 
 #include <cstdint>

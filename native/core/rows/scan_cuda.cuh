@@ -1,7 +1,7 @@
 // Scan kernels. Lanes and warps of a block share a row, tile after tile; each thread takes a few adjacent elements. If
 // the scanned axis is innermost, lanes share a row and load vectors; if it is strided, each lane takes a row. Few long
-// rows: each tile gets a block, with look-back between tiles (scan_chain.cuh), or reduce-then-scan without a workspace
-// (scan_parts.cuh).
+// rows: each tile gets a block, with look-back between tiles (core/rows/scan_chain.cuh), or reduce-then-scan without a
+// workspace (core/rows/scan_parts.cuh).
 #pragma once
 
 #include <algorithm>

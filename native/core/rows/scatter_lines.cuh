@@ -1,7 +1,7 @@
 // Scatter over many long dense fibers: a block takes a fiber, or its updates for one tile of targets, and accumulates
 // them in shared memory. Its warps load batches of updates and combine equal targets among 32 at once; then the warps
 // add them to the tile one after another, in batch order. Results are bitwise reproducible for any number of warps; out
-// is read and written once, if it has updates. scatter_columns.cuh does the same for adjacent fibers.
+// is read and written once, if it has updates. core/rows/scatter_columns.cuh does the same for adjacent fibers.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // CPU scatter-reduce. In place: each thread owns fibers, or a class of targets, so that updates are combined in order.
 // 16-bit results accumulate in f32 if there is a workspace: equal rows are grouped, other fibers go through tiles of
-// targets (scatter_tiles_cpu.h). Without one every step is rounded.
+// targets (core/rows/scatter_tiles_cpu.h). Without one every step is rounded.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// GPU scatter-reduce: in shared memory (scatter_lines.cuh, scatter_columns.cuh, scatter_column_sums.cuh), by atomics
-// (scatter_atomic.cuh), or by a sort of (target, update) pairs and a reduce-by-key: rows by add_runs.cuh, elements by
-// combine_elements.cuh. At most kScatterSlab updates are sorted at once, and targets are taken in windows that fit
-// 31-bit keys; all but giant problems have one of each.
+// GPU scatter-reduce: in shared memory (core/rows/scatter_lines.cuh, core/rows/scatter_columns.cuh,
+// core/rows/scatter_column_sums.cuh), by atomics (core/rows/scatter_atomic.cuh), or by a sort of (target, update) pairs
+// and a reduce-by-key: rows by add_runs.cuh, elements by core/rows/combine_elements.cuh. At most kScatterSlab updates
+// are sorted at once, and targets are taken in windows that fit 31-bit keys; all but giant problems have one of each.
 #pragma once
 
 #include <algorithm>

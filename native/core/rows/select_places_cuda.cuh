@@ -1,6 +1,6 @@
 // GPU select in one pass: a block tests a tile, gets the tile's exclusive prefix by deterministic look-back
-// (scan_chain.cuh) in the workspace, and writes its selected indices in order. Without a workspace the blocks of one
-// cluster, or a single block on chips without clusters, take tiles round-robin and exchange their counts.
+// (core/rows/scan_chain.cuh) in the workspace, and writes its selected indices in order. Without a workspace the blocks
+// of one cluster, or a single block on chips without clusters, take tiles round-robin and exchange their counts.
 #pragma once
 
 #include <cstdint>
