@@ -1,4 +1,4 @@
-// Extents of the embedding bag ops and what both directions share.
+// Extents of the embedding bag ops, shared by forward and backward.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@ namespace bk {
 
 enum class BagMode : int32_t { kSum = 0, kMean = 1 };
 
-// What stands where there is no row, as a functor of the pointwise skeleton.
-struct NoRow {
+// The row index where there is none, as a pointwise functor.
+struct NoRowIndex {
     BK_HD int32_t operator()() const { return -1; }
 };
 
 struct BagShape {
     int32_t total_indices, num_embeddings, embedding_dim, num_bags, mode;
     int64_t padding_idx;
-    bool has_last_offset = false;  // offsets has one more entry, where the last bag ends
-    bool is_by_frequency = false;  // gradients of a row are divided by the number of indices that name it
+    bool has_last_offset = false;  // offsets has one more entry, the end of the last bag
+    bool is_by_frequency = false;  // row gradients are divided by how often indices name the row
 
     Status check() const {
         BK_TRY(require_non_negative({{"total_indices", total_indices},
@@ -36,16 +36,16 @@ struct BagShape {
 
     BK_HD bool keeps(int64_t index) const { return index >= 0 && index < num_embeddings && index != padding_idx; }
 
-    // Positions [first, last) of bag b. Offsets outside [0, total_indices] are clamped: they may not reach foreign memory.
-    // Without offsets, null, every index is a bag.
+    // Positions [first, last) of bag b. Offsets are clamped to [0, total_indices], so that none reaches foreign memory.
+    // Null offsets: each index is a bag.
     struct Range {
         int32_t first, last;
     };
-    // Where the last bag ends, within the indices.
+    // The end of the last bag, clamped to the indices.
     BK_HD int64_t end(IdArray offsets) const {
         return has_last_offset && offsets[num_bags] < total_indices ? offsets[num_bags] : total_indices;
     }
-    // Whether a bag has position k; offsets are sorted.
+    // Whether position k is in a bag; offsets are sorted.
     BK_HD bool is_in_bag(IdArray offsets, int64_t k) const {
         return offsets.ids == nullptr || (offsets[0] <= k && k < end(offsets));
     }
@@ -56,7 +56,7 @@ struct BagShape {
         const int64_t high = last > total_indices ? total_indices : last;
         return {static_cast<int32_t>(low), static_cast<int32_t>(high > low ? high : low)};
     }
-    // Bags that begin at or before position k; offsets are sorted.
+    // The number of bags that begin at or before position k; offsets are sorted.
     BK_HD int64_t bags_until(IdArray offsets, int64_t k) const {
         int64_t low = 0, high = num_bags;
         while (low < high) {

@@ -1,4 +1,4 @@
-// Rows of a table by index, and the gradient of the table.
+// embedding: a row gather from a table, and its gradient, a row scatter-add.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Sums or means of embedding rows, a bag of indices each.
+// embedding_bag: the sum or mean of the table rows of each bag of indices.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace bk {
 
-// scales: a factor of each index; null: none.
+// scales: a weight per index; may be null.
 template <class T, class I>
 Status embedding_bag(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, IdArray offsets,
                      const T* scales, T* out);
 
-// With kHasLast offsets has one more entry, where the last bag ends.
+// With kHasLast offsets has one more entry, the end of the last bag.
 template <class T, class I, class O = int32_t, bool kHasLast = false>
 struct EmbeddingBag {
     int32_t total_indices;
@@ -39,7 +39,7 @@ private:
     BagShape shape() const { return {total_indices, num_embeddings, embedding_dim, num_bags, mode, padding_idx, kHasLast}; }
 };
 
-// Of sums, each row times the weight of its index.
+// The weighted sum: each row times the weight of its index.
 template <class T, class I, class O = int32_t>
 struct EmbeddingBagWeighted {
     int32_t total_indices;

@@ -1,4 +1,5 @@
-// Gradient of embedding_bag: adds each bag's gradient to the rows of its indices.
+// Gradients of embedding_bag: of the table, a scatter-add of each bag's gradient to the rows of its indices, and of the
+// weights.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,7 @@ namespace bk {
 template <class T, class I>
 size_t embedding_bag_backward_workspace(const BagShape& shape, bool is_scaled);
 
-// How many of the indices name a row, where there is no memory to count all rows at once.
+// Counts the indices that name a row, if there is no memory to count all rows at once.
 template <class I>
 BK_HD int32_t frequency_of(const BagShape& shape, const I* indices, int64_t row) {
     int32_t found = 0;
@@ -21,17 +22,17 @@ BK_HD int32_t frequency_of(const BagShape& shape, const I* indices, int64_t row)
     return found;
 }
 
-// scales: a factor of each index; null: none.
+// scales: a weight per index; may be null.
 template <class T, class I>
 Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
                               const T* scales, T* dweight);
 
-// The gradient of the factors: dout of the index's bag times its row of the table.
+// Gradient of the weights: dscales[k] = dot(dout[bag of k], weight[indices[k]]).
 template <class T, class I>
 Status embedding_bag_scales_backward(const Launch& launch, const BagShape& shape, const T* dout, const T* weight,
                                      const I* indices, IdArray offsets, T* dscales);
 
-// With kHasLast offsets has one more entry, where the last bag ends.
+// With kHasLast offsets has one more entry, the end of the last bag.
 template <class T, class I, class O = int32_t, bool kHasLast = false>
 struct EmbeddingBagBackward {
     int32_t total_indices;
@@ -41,7 +42,7 @@ struct EmbeddingBagBackward {
     int32_t mode;
     int64_t padding_idx;
 
-    Work work() const {  // what nothing is added to stays as it is
+    Work work() const {  // nothing to add: dweight stays as it is
         return num_bags == 0 || embedding_dim == 0 || total_indices == 0 || num_embeddings == 0 ? Work::kNone : Work::kAll;
     }
     Status check() const { return shape().check(); }
@@ -81,7 +82,7 @@ private:
     }
 };
 
-// Any of them, by frequency where `scale_grad_by_freq` is not 0; per_sample_weights may be null.
+// Any mode; scaled by frequency if scale_grad_by_freq is not 0; per_sample_weights may be null.
 template <class T, class I, class O = int32_t>
 struct EmbeddingBagDenseBackward {
     int32_t total_indices;
@@ -111,7 +112,7 @@ private:
     }
 };
 
-// Of rows by index: every index is a bag.
+// The gradient of embedding: every index is a bag.
 template <class T, class I>
 struct EmbeddingDenseBackward {
     int32_t num_indices;

@@ -1,5 +1,5 @@
-// As unsorted_segment_sum on the CPU: in place for f32 and f64, grouped by row for 16-bit gradients. By frequency a workspace
-// has a count for each row; without one the indices are read for each of them.
+// CPU, like unsorted_segment_sum: in place for f32 and f64, grouped by row for 16-bit gradients. For scaling by
+// frequency a workspace counts each row; without one the indices are read for each index that is added.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct BagGrouping {
     int32_t* kept;    // [num_bags]
 };
 
-// Null where none are wanted.
+// Null unless scaling by frequency.
 inline int32_t* carve_counts(Carver* carver, const BagShape& shape) {
     return shape.is_by_frequency ? carver->take<int32_t>(shape.num_embeddings) : nullptr;
 }
@@ -54,9 +54,9 @@ BK_HD int32_t count_kept(const BagShape& shape, const I* indices, BagShape::Rang
     return kept;
 }
 
-// What one index adds: of the mean, the quotient rounded to T.
+// x, or for a mean x / divisor rounded to T.
 template <bool kMean, class T>
-BK_HD compute_t<T> quotient(T x, compute_t<T> divisor) {
+BK_HD compute_t<T> mean_summand(T x, compute_t<T> divisor) {
     return kMean ? widen(narrow<T>(widen(x) / divisor)) : widen(x);
 }
 
@@ -75,35 +75,35 @@ int64_t group_bags(const BagShape& shape, const BagGrouping& grouping, const I* 
     return group_by_key(grouping.bags, shape.total_indices, shape.num_embeddings, row, [](int64_t k) { return k; });
 }
 
-// What a position adds to its row: factor x / divisor, the factor only where terms are scaled.
+// A position's summand for its row: row_scale * x / divisor.
 template <class T>
-struct BagTerm {
+struct BagSummand {
     const T* x;
-    compute_t<T> divisor, factor;
+    compute_t<T> divisor, row_scale;
 };
 
-// y += term_at(first) + ... + term_at(last - 1), of places whose terms there are up to `total`.
-template <bool kMean, class T, class TermAt>
-void add_bag_terms(ColumnRange columns, int64_t first, int64_t last, int64_t total, bool is_scaled, const TermAt& term_at,
-                   T* y) {
+// y += summand_at(first) + ... + summand_at(last - 1); positions below `total` may be prefetched.
+template <bool kMean, class T, class SummandAt>
+void add_bag_summands(ColumnRange columns, int64_t first, int64_t last, int64_t total, bool is_scaled,
+                      const SummandAt& summand_at, T* y) {
     using C = compute_t<T>;
     for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
         C sum[most()];
         for (int64_t i = 0; i < width; ++i) sum[i] = widen(y[c + i]);
         for (int64_t at = first; at < last; ++at) {
-            if (at + kRowsAhead < total) prefetch_row(term_at(at + kRowsAhead).x + c, width);
-            const BagTerm<T> term = term_at(at);
-            const T* const x = term.x + c;
+            if (at + kRowsAhead < total) prefetch_row(summand_at(at + kRowsAhead).x + c, width);
+            const BagSummand<T> summand = summand_at(at);
+            const T* const x = summand.x + c;
             if (is_scaled)
-                for (int64_t i = 0; i < width; ++i) sum[i] += term.factor * quotient<kMean>(x[i], term.divisor);
+                for (int64_t i = 0; i < width; ++i) sum[i] += summand.row_scale * mean_summand<kMean>(x[i], summand.divisor);
             else
-                for (int64_t i = 0; i < width; ++i) sum[i] += quotient<kMean>(x[i], term.divisor);
+                for (int64_t i = 0; i < width; ++i) sum[i] += mean_summand<kMean>(x[i], summand.divisor);
         }
         for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(sum[i]);
     });
 }
 
-// Adds what row r gets to row_at(r).
+// Adds the sum for row r to row_at(r).
 template <bool kMean, class T, class RowAt>
 void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, int64_t largest, const T* dout, const T* scales,
                       const int32_t* counts, const RowAt& row_at) {
@@ -113,13 +113,13 @@ void add_bags_grouped(const BagShape& shape, const BagGrouping& grouping, int64_
     for_each_group(grouping.bags, rows, largest, d, sizeof(T), [&](int64_t r, ColumnRange columns) {
         const int64_t first = grouping.bags.start[r], last = grouping.bags.start[r + 1];
         if (first == last) return;
-        const auto term_at = [&](int64_t at) {
+        const auto summand_at = [&](int64_t at) {
             const int32_t k = grouping.bags.values[at], b = grouping.bag_of[k];
             const C scale = scales != nullptr ? widen(scales[k]) : C(1);
-            return BagTerm<T>{dout + b * d, kMean ? static_cast<C>(grouping.kept[b]) : C(1),
-                              counts != nullptr ? scale / static_cast<C>(counts[r]) : scale};
+            return BagSummand<T>{dout + b * d, kMean ? static_cast<C>(grouping.kept[b]) : C(1),
+                                 counts != nullptr ? scale / static_cast<C>(counts[r]) : scale};
         };
-        add_bag_terms<kMean>(columns, first, last, total, is_scaled, term_at, row_at(r));
+        add_bag_summands<kMean>(columns, first, last, total, is_scaled, summand_at, row_at(r));
     });
 }
 
@@ -127,9 +127,9 @@ template <class T, class I>
 Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
                               const T* scales, T* dweight) {
     using C = compute_t<T>;
-    const bool found = workspace_holds(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr));
+    const bool has_workspace = workspace_holds(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr));
     int32_t* counts = nullptr;
-    if (found) {
+    if (has_workspace) {
         Carver carver(launch.workspace);
         counts = carve_counts(&carver, shape);
         if (counts != nullptr) count_rows(shape, indices, counts);
@@ -145,33 +145,33 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
         }
     }
     const bool is_scaled = scales != nullptr || shape.is_by_frequency;
-    const auto factor_of = [&](int64_t k, int64_t index) {
+    const auto row_scale_of = [&](int64_t k, int64_t index) {
         const C scale = scales != nullptr ? widen(scales[k]) : C(1);
         if (!shape.is_by_frequency) return scale;
         return scale / static_cast<C>(counts != nullptr ? counts[index] : frequency_of(shape, indices, index));
     };
     const int64_t d = shape.embedding_dim;
-    const MatrixParts parts(d, sizeof(T));
-    parallel_ranges(parts.count(), shape.total_indices * d < 4096 ? parts.count() : 1, [&](int64_t begin, int64_t end) {
-        for (int64_t part = begin; part < end; ++part) {
-            const ColumnRange columns = parts.column_range(part);
-            const auto owned = [&](int64_t index) { return shape.keeps(index) && parts.owns(part, index); };
+    const MatrixParts partition(d, sizeof(T));
+    parallel_ranges(partition.count(), shape.total_indices * d < 4096 ? partition.count() : 1, [&](int64_t begin, int64_t end) {
+        for (int64_t task = begin; task < end; ++task) {
+            const ColumnRange columns = partition.column_range(task);
+            const auto owned = [&](int64_t index) { return shape.keeps(index) && partition.owns(task, index); };
             for (int64_t b = 0; b < shape.num_bags; ++b) {
                 const auto bag = shape.bag(offsets, b);
                 const C divisor = shape.is_mean() ? static_cast<C>(count_kept(shape, indices, bag)) : C(1);
                 for_column_blocks(columns, [&](int64_t c, auto most, int64_t width) {
                     const T* const x = dout + b * d + c;
-                    C term[most()];
-                    for (int64_t i = 0; i < width; ++i) term[i] = quotient<true>(x[i], divisor);
+                    C summand[most()];
+                    for (int64_t i = 0; i < width; ++i) summand[i] = mean_summand<true>(x[i], divisor);
                     for (int64_t k = bag.first; k < bag.last; ++k) {
                         if (k + kRowsAhead < shape.total_indices)
                             if (const int64_t next = indices[k + kRowsAhead]; owned(next))
                                 prefetch_row(dweight + next * d + c, width);
                         const int64_t index = indices[k];
                         if (!owned(index)) continue;
-                        const C factor = is_scaled ? factor_of(k, index) : C(1);
+                        const C row_scale = is_scaled ? row_scale_of(k, index) : C(1);
                         add_to_row<most()>(dweight + index * d + c, width,
-                                           [&](int64_t i) { return is_scaled ? factor * term[i] : term[i]; });
+                                           [&](int64_t i) { return is_scaled ? row_scale * summand[i] : summand[i]; });
                     }
                 });
             }

@@ -1,7 +1,7 @@
-// With a workspace: (row, bag) pairs are sorted by row and the runs of bags' gradients summed (core/rows/add_runs.cuh).
-// Without: a group of threads a bag keeps the bag's gradient in registers and adds it to the rows by atomics; equal
-// indices of one bag contribute equally, so they become one addition. By frequency a workspace has a count for each row;
-// without one a thread reads all indices for each that it adds.
+// GPU. With a workspace: (row, bag) pairs are sorted by row and reduced by key (core/rows/add_runs.cuh). Without: a
+// thread group per bag keeps the bag's gradient in registers and adds it to the rows by atomics; equal indices of a bag
+// become one addition. For scaling by frequency a workspace counts each row; without one a thread reads all indices for
+// each that it adds.
 #pragma once
 
 #include <algorithm>
@@ -15,57 +15,57 @@
 namespace bk {
 
 constexpr int kBagGradThreads = 256;
-constexpr int64_t kBagGradGroups = int64_t{1} << 14;
+constexpr int64_t kMaxBagGradGroups = int64_t{1} << 14;
 
 // --- By atomics ------------------------------------------------------------------------------------------------------
 
-// Few bags are split over blockIdx.z, so that the chip is filled.
+// blockIdx.z splits bags if they are few.
 template <int N, class T, class I>
 __global__ void __launch_bounds__(kBagGradThreads)
     bag_grad_atomic_kernel(BagShape shape, const T* dout, const I* indices, IdArray offsets, const T* scales, T* dweight,
                            int group) {
     using C = compute_t<T>;
-    const RowLane place = RowLane::here<N>(group);
-    if (place.worker >= shape.num_bags) return;
-    const BagShape::Range range = shape.bag(offsets, place.worker);
+    const RowLane slot = RowLane::here<N>(group);
+    if (slot.worker >= shape.num_bags) return;
+    const BagShape::Range range = shape.bag(offsets, slot.worker);
     const int64_t step = int64_t{group} * gridDim.z, start = range.first + int64_t{group} * blockIdx.z;
     if (start >= range.last) return;
     const unsigned mask = group_mask(group);
     const int base = threadIdx.x & 31 & ~(group - 1);
-    const bool inside = place.column < shape.embedding_dim;
+    const bool inside = slot.column < shape.embedding_dim;
 
     C divisor = C(1);
     if (shape.is_mean()) {
         int32_t kept = 0;
-        for (int64_t k = range.first + place.lane; k < range.last; k += group) kept += shape.keeps(indices[k]);
+        for (int64_t k = range.first + slot.lane; k < range.last; k += group) kept += shape.keeps(indices[k]);
         for (int distance = group / 2; distance > 0; distance /= 2) kept += __shfl_xor_sync(mask, kept, distance);
         divisor = static_cast<C>(kept);
     }
     C grad[N];
     clear_row(grad);
-    if (inside) add_row(grad, load<N>(dout + place.worker * shape.embedding_dim + place.column));
+    if (inside) add_row(grad, load<N>(dout + slot.worker * shape.embedding_dim + slot.column));
     if (shape.is_mean())
 #pragma unroll
         for (int i = 0; i < N; ++i) grad[i] = widen(narrow<T>(grad[i] / divisor));
 
     for (int64_t k = start; k < range.last; k += step) {
-        const int64_t mine = k + place.lane < range.last ? static_cast<int64_t>(indices[k + place.lane]) : -1;
-        const int32_t index = shape.keeps(mine) ? static_cast<int32_t>(mine) : -1;
-        // Indices with scales of their own are added each by itself.
-        C scale = scales != nullptr && index >= 0 ? widen(scales[k + place.lane]) : C(1);
-        const unsigned equal = scales != nullptr ? 1u << (base + place.lane) : __match_any_sync(mask, index);
-        const bool leads = index >= 0 && __ffs(equal) - 1 == base + place.lane;
+        const int64_t thread_items = k + slot.lane < range.last ? static_cast<int64_t>(indices[k + slot.lane]) : -1;
+        const int32_t index = shape.keeps(thread_items) ? static_cast<int32_t>(thread_items) : -1;
+        // Indices with scales are added one by one.
+        C scale = scales != nullptr && index >= 0 ? widen(scales[k + slot.lane]) : C(1);
+        const unsigned equal = scales != nullptr ? 1u << (base + slot.lane) : __match_any_sync(mask, index);
+        const bool leads = index >= 0 && __ffs(equal) - 1 == base + slot.lane;
         if (shape.is_by_frequency && leads) scale /= static_cast<C>(frequency_of(shape, indices, index));
         unsigned leaders = __ballot_sync(mask, leads);
         for (; leaders != 0; leaders &= leaders - 1) {
             const int from = __ffs(leaders) - 1;
             const int64_t row = __shfl_sync(mask, index, from);
-            const C times = static_cast<C>(__popc(__shfl_sync(mask, equal, from))) * __shfl_sync(mask, scale, from);
+            const C row_scale = static_cast<C>(__popc(__shfl_sync(mask, equal, from))) * __shfl_sync(mask, scale, from);
             if (!inside) continue;
             C sum[N];
 #pragma unroll
-            for (int i = 0; i < N; ++i) sum[i] = grad[i] * times;
-            atomic_add<N>(dweight + row * shape.embedding_dim + place.column, sum);
+            for (int i = 0; i < N; ++i) sum[i] = grad[i] * row_scale;
+            atomic_add<N>(dweight + row * shape.embedding_dim + slot.column, sum);
         }
     }
 }
@@ -78,7 +78,8 @@ Status add_bags_atomic(const Launch& launch, const BagShape& shape, const T* dou
         shape.embedding_dim, is_aligned(dout, kVectorBytes) && is_aligned(dweight, kVectorBytes), kBagGradThreads);
     if (groups.tiles > kMaxGridY)
         return fail(Status::kUnsupported, "embedding_dim is %d, too long for one launch", shape.embedding_dim);
-    const int64_t wanted = kBagGradGroups / shape.num_bags, longest = ceil_div<int64_t>(shape.total_indices, 4 * groups.group);
+    const int64_t wanted = kMaxBagGradGroups / shape.num_bags,
+                  longest = ceil_div<int64_t>(shape.total_indices, 4 * groups.group);
     const int64_t splits = std::max<int64_t>(1, std::min({wanted, longest, int64_t{1024}}));
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.num_bags, groups.per_block)),
                          static_cast<unsigned>(groups.tiles), static_cast<unsigned>(splits)),
@@ -92,17 +93,17 @@ Status add_bags_atomic(const Launch& launch, const BagShape& shape, const T* dou
 template <class T>
 struct SortedBags {
     SortBuffers sort;
-    RunParts<compute_t<T>> parts;
-    int32_t* kept;    // [num_bags]; mean only, as the next
+    RunParts<compute_t<T>> partials;
+    int32_t* kept;    // [num_bags]; mean only, as are the gradients
     T* gradients;     // [num_bags, embedding_dim]
-    uint32_t* bags;   // [total_indices], of the positions; of scaled indices only
-    int32_t* counts;  // [num_embeddings], of the indices; by frequency only
+    uint32_t* bags;   // [total_indices], by position; scaled only
+    int32_t* counts;  // [num_embeddings]; by frequency only
 };
 
-// Whether indices have factors: scales, or what the frequency of their row makes of them.
-inline bool has_factors(const BagShape& shape, bool is_scaled) { return is_scaled || shape.is_by_frequency; }
+// Whether summands have weights: scales, or row frequencies.
+inline bool has_weights(const BagShape& shape, bool is_scaled) { return is_scaled || shape.is_by_frequency; }
 
-// Rows of bags by position, each times its scale, and over the count of the row that it is added to.
+// Bag gradients by position, each times its scale and over the count of its target row.
 template <class T>
 struct ScaledBags {
     using Element = T;
@@ -125,11 +126,11 @@ template <class T>
 SortedBags<T> carve_sorted_bags(Carver* carver, const BagShape& shape, const RunShape& runs, bool is_scaled) {
     SortedBags<T> buffers;
     buffers.sort = carve_sort(carver, shape.total_indices, static_cast<uint32_t>(shape.num_embeddings));
-    buffers.parts = carve_run_parts<compute_t<T>>(carver, runs);
+    buffers.partials = carve_run_parts<compute_t<T>>(carver, runs);
     const int64_t mean_bags = shape.is_mean() ? shape.num_bags : 0;
     buffers.kept = carver->take<int32_t>(mean_bags);
     buffers.gradients = carver->take<T>(mean_bags * shape.embedding_dim);
-    buffers.bags = carver->take<uint32_t>(has_factors(shape, is_scaled) ? shape.total_indices : 0);
+    buffers.bags = carver->take<uint32_t>(has_weights(shape, is_scaled) ? shape.total_indices : 0);
     buffers.counts = carver->take<int32_t>(shape.is_by_frequency ? shape.num_embeddings : 0);
     return buffers;
 }
@@ -150,13 +151,13 @@ constexpr int kKeyThreads = 256;
 constexpr int kKeyItems = 8;
 constexpr int kKeyTile = kKeyThreads * kKeyItems;
 
-// Running maximum over the block's tile in shared memory.
-BK_DEVICE void scan_max(int32_t* tile) {
+// In-place inclusive max-scan of the block's tile in shared memory.
+BK_DEVICE void block_inclusive_max(int32_t* tile) {
     __shared__ int32_t warp_max[kKeyThreads / 32];
-    int32_t* const mine = tile + threadIdx.x * kKeyItems;
+    int32_t* const thread_items = tile + threadIdx.x * kKeyItems;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int32_t largest = mine[0];
-    for (int i = 1; i < kKeyItems; ++i) mine[i] = largest = max(largest, mine[i]);
+    int32_t largest = thread_items[0];
+    for (int i = 1; i < kKeyItems; ++i) thread_items[i] = largest = max(largest, thread_items[i]);
     for (int distance = 1; distance < 32; distance *= 2) {
         const int32_t other = __shfl_up_sync(0xffffffffu, largest, distance);
         if (lane >= distance) largest = max(largest, other);
@@ -166,13 +167,13 @@ BK_DEVICE void scan_max(int32_t* tile) {
     if (lane == 0) before = -1;
     __syncthreads();
     for (int w = 0; w < warp; ++w) before = max(before, warp_max[w]);
-    for (int i = 0; i < kKeyItems; ++i) mine[i] = max(mine[i], before);
+    for (int i = 0; i < kKeyItems; ++i) thread_items[i] = max(thread_items[i], before);
     __syncthreads();
 }
 
-// Keys are the rows, num_embeddings for an index that is dropped or in no bag; values are the bags,
-// or positions where there are any to write, and bags lie beside them. Counts the kept indices of each bag where `kept` is
-// given, and all indices of each row where `counts` is. A block finds the bags of its tile by marking where they start.
+// Keys are the rows, num_embeddings if dropped or in no bag. Values are the bags; or, if `positions` is given,
+// positions, with the bags beside them. Counts each bag's kept indices in `kept` and each row's indices in `counts`, if
+// given. A block finds the bags of its tile by a max-scan over marks at their starts.
 template <class I>
 __global__ void __launch_bounds__(kKeyThreads)
     bag_keys_kernel(BagShape shape, const I* indices, IdArray offsets, uint32_t* keys, uint32_t* bags, uint32_t* positions,
@@ -183,7 +184,7 @@ __global__ void __launch_bounds__(kKeyThreads)
     const int64_t last = min(first + kKeyTile, int64_t{shape.total_indices});
     const bool has_offsets = offsets.ids != nullptr;
     if (has_offsets && threadIdx.x < 32) {
-        // Last bags that start at or before the first and the last position; -1 before the first bag.
+        // The last bags that start at or before the tile's first and last position; -1 for none.
         int64_t low[2] = {0, 0}, high[2] = {shape.num_bags, shape.num_bags};
         group_search(low, high, 32, static_cast<int>(threadIdx.x),
                      [&](int e, int64_t bag) { return offsets[bag] > (e == 0 ? first : last - 1); });
@@ -198,7 +199,7 @@ __global__ void __launch_bounds__(kKeyThreads)
         }
         if (threadIdx.x == 0) atomicMax(tile, edge[0]);
         __syncthreads();
-        scan_max(tile);
+        block_inclusive_max(tile);
     }
     const int64_t end = shape.end(offsets);
     for (int i = threadIdx.x; i < kKeyTile; i += kKeyThreads) {
@@ -223,7 +224,7 @@ __global__ void __launch_bounds__(kKeyThreads)
     }
 }
 
-// A mean's gradient, one bag a row: dout / kept, rounded to T as the reference ABI defines it.
+// A mean's bag gradient: dout / kept, rounded to T as the reference ABI defines it.
 template <class T>
 struct DivideByKept {
     using C = compute_t<T>;
@@ -241,14 +242,14 @@ struct DivideByKept {
     }
 };
 
-// Brings (row, bag) pairs in order of the rows. *gradients, dout, becomes what each bag gives to its rows.
+// Sorts (row, bag) pairs by row. *gradients, initially dout, becomes each bag's gradient for one row.
 template <class T, class I>
 Status sort_bags(const Launch& launch, const BagShape& shape, const I* indices, IdArray offsets, const T* scales,
                  SortedBags<T>* buffers, const T** gradients) {
     SortBuffers& sort = buffers->sort;
     int32_t* const kept = shape.is_mean() ? buffers->kept : nullptr;
     int32_t* const counts = shape.is_by_frequency ? buffers->counts : nullptr;
-    const bool is_scaled = has_factors(shape, scales != nullptr);
+    const bool is_scaled = has_weights(shape, scales != nullptr);
     if (kept != nullptr) BK_TRY(fill_bytes(launch, kept, 0, sizeof(int32_t) * static_cast<size_t>(shape.num_bags)));
     if (counts != nullptr) BK_TRY(fill_bytes(launch, counts, 0, sizeof(int32_t) * static_cast<size_t>(shape.num_embeddings)));
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, kKeyTile))), dim3(kKeyThreads)};
@@ -267,18 +268,18 @@ template <class T>
 Status add_sorted_bags(const Launch& launch, const BagShape& shape, const RunShape& runs, const SortedBags<T>& buffers,
                        const T* gradients, const T* scales, const uint32_t* ids, T* out) {
     const SortBuffers& sort = buffers.sort;
-    if (!has_factors(shape, scales != nullptr))
-        return add_runs(launch, runs, RowsByIndex<T, true>{gradients, sort.values[0]}, ids, out, buffers.parts);
+    if (!has_weights(shape, scales != nullptr))
+        return add_runs(launch, runs, RowsByIndex<T, true>{gradients, sort.values[0]}, ids, out, buffers.partials);
     const int32_t* const counts = shape.is_by_frequency ? buffers.counts : nullptr;
     return add_runs(launch, runs, ScaledBags<T>{gradients, sort.values[0], buffers.bags, scales, sort.keys[0], counts}, ids,
-                    out, buffers.parts);
+                    out, buffers.partials);
 }
 
 template <class T, class I>
 Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
                               const T* scales, T* dweight) {
-    const bool found = workspace_holds(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr));
-    if (!found) return add_bags_atomic(launch, shape, dout, indices, offsets, scales, dweight);
+    const bool has_workspace = workspace_holds(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr));
+    if (!has_workspace) return add_bags_atomic(launch, shape, dout, indices, offsets, scales, dweight);
     const RunShape runs = bag_runs<T>(shape);
     Carver carver(launch.workspace);
     SortedBags<T> buffers = carve_sorted_bags<T>(&carver, shape, runs, scales != nullptr);
@@ -287,31 +288,31 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
     return add_sorted_bags(launch, shape, runs, buffers, gradients, scales, buffers.sort.keys[0], dweight);
 }
 
-// --- Of the scales ---------------------------------------------------------------------------------------------------
+// --- Gradient of the scales ------------------------------------------------------------------------------------------
 
-// Bags that begin at or before position k, of which `bags` do before it: searched for only where many are empty.
-BK_DEVICE int64_t bags_from(const BagShape& shape, IdArray offsets, int64_t bags, int64_t k) {
+// The number of bags that begin at or before k, given the `bags` that begin before it; a search only if many are empty.
+BK_DEVICE int64_t advance_bags(const BagShape& shape, IdArray offsets, int64_t bags, int64_t k) {
     constexpr int kSteps = 4;
     for (int step = 0; bags < shape.num_bags && offsets[bags] <= k; ++step, ++bags)
         if (step == kSteps) return shape.bags_until(offsets, k);
     return bags;
 }
 
-// A group of threads takes `items` indices, one after another: the bag of the first is searched for, and the row of each is
-// multiplied with its bag's gradient.
+// A thread group takes `items` consecutive indices, searches the bag of the first, and dots each row with its bag's
+// gradient.
 template <int N, class T, class I>
 __global__ void __launch_bounds__(kBagGradThreads)
     bag_scales_kernel(BagShape shape, const T* dout, const T* weight, const I* indices, IdArray offsets, T* dscales, int group,
                       int items) {
     using C = compute_t<T>;
-    constexpr int kBatch = 4;  // rows under way
+    constexpr int kBatch = 4;  // rows in flight
     const int per_block = kBagGradThreads / group, lane = threadIdx.x % group;
     const int64_t first = (int64_t{blockIdx.x} * per_block + threadIdx.x / group) * items;
     const int64_t last = min(first + items, int64_t{shape.total_indices}), end = min(last, shape.end(offsets));
     const unsigned mask = group_mask(group);
     int64_t bags = first < end ? shape.bags_until(offsets, first) : 0;
     for (int64_t k = first; k < last; k += kBatch) {
-        int32_t bag[kBatch], row[kBatch];  // none: -1
+        int32_t bag[kBatch], row[kBatch];  // -1: none
         C sum[kBatch];
 #pragma unroll
         for (int u = 0; u < kBatch; ++u) {
@@ -319,7 +320,7 @@ __global__ void __launch_bounds__(kBagGradThreads)
             row[u] = -1;
             if (k + u >= end) continue;
             const int64_t index = indices[k + u];
-            bags = bags_from(shape, offsets, bags, k + u);
+            bags = advance_bags(shape, offsets, bags, k + u);
             if (bags == 0 || !shape.keeps(index)) continue;
             bag[u] = static_cast<int32_t>(bags - 1);
             row[u] = static_cast<int32_t>(index);
@@ -352,10 +353,10 @@ Status embedding_bag_scales_backward(const Launch& launch, const BagShape& shape
     constexpr int N = kVectorLanes<T>;
     const RowGroups groups = RowGroups::choose<T>(
         shape.embedding_dim, is_aligned(dout, kVectorBytes) && is_aligned(weight, kVectorBytes), kBagGradThreads);
-    constexpr int64_t kFull = 132 * 2048;  // threads of a large chip
+    constexpr int64_t kFull = 132 * 2048;  // threads that fill a 132-SM chip
     const int items = int64_t{shape.total_indices} * groups.group >= 8 * kFull ? 8 : 1;
-    const int64_t of_block = int64_t{kBagGradThreads / groups.group} * items;
-    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, of_block))), dim3(kBagGradThreads)};
+    const int64_t block_items = int64_t{kBagGradThreads / groups.group} * items;
+    const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, block_items))), dim3(kBagGradThreads)};
     return launch_kernel(launch, grid, groups.lanes > 1 ? bag_scales_kernel<N, T, I> : bag_scales_kernel<1, T, I>, shape, dout,
                          weight, indices, offsets, dscales, groups.group, items);
 }

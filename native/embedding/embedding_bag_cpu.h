@@ -10,7 +10,8 @@
 
 namespace bk {
 
-// The mean or sum of the kept rows of one bag, each times its scale where there are any.
+// The mean or sum of a bag's kept rows, each times its scale if kScaled. Non-finite sums are recomputed from
+// scaled-down rows.
 template <bool kScaled, class T, class I>
 BK_HD void sum_bag(const BagShape& shape, const T* weight, const I* indices, [[maybe_unused]] const T* scales,
                    BagShape::Range bag, T* y) {
@@ -27,7 +28,7 @@ BK_HD void sum_bag(const BagShape& shape, const T* weight, const I* indices, [[m
     }
     for_column_blocks({0, d}, [&](int64_t c, auto most, int64_t width) {
         const auto row = [&](int64_t k) {
-            // Past the end of this bag the next one's rows.
+            // Prefetching continues into the next bag.
             if (k + kRowsAhead < total)
                 if (const int64_t next = indices[k + kRowsAhead]; next >= 0 && next < rows)
                     prefetch_row(weight + next * d + c, width);
@@ -35,25 +36,25 @@ BK_HD void sum_bag(const BagShape& shape, const T* weight, const I* indices, [[m
         };
         C sum[most()];
         const T* const head = row(first);
-        const auto term = [&](int64_t k, T x) { return kScaled ? widen(scales[k]) * widen(x) : widen(x); };
-        for (int64_t i = 0; i < width; ++i) sum[i] = C(0) + term(first, head[i]);
+        const auto summand = [&](int64_t k, T x) { return kScaled ? widen(scales[k]) * widen(x) : widen(x); };
+        for (int64_t i = 0; i < width; ++i) sum[i] = C(0) + summand(first, head[i]);
         int64_t kept = 1;
         for (int64_t k = next_kept(first + 1); k < bag.last; k = next_kept(k + 1), ++kept) {
             const T* const x = row(k);
-            for (int64_t i = 0; i < width; ++i) sum[i] += term(k, x[i]);
+            for (int64_t i = 0; i < width; ++i) sum[i] += summand(k, x[i]);
         }
         const C divisor = shape.is_mean() ? static_cast<C>(kept) : C(1);
-        int lost = 0;
-        for (int64_t i = 0; i < width; ++i) lost |= int(!is_finite(sum[i]));
+        int has_nonfinite = 0;
+        for (int64_t i = 0; i < width; ++i) has_nonfinite |= int(!is_finite(sum[i]));
         if (shape.is_mean())
             for (int64_t i = 0; i < width; ++i) sum[i] /= divisor;
         for (int64_t i = 0; i < width; ++i) y[c + i] = narrow<T>(sum[i]);
-        if (lost == 0) return;
+        if (has_nonfinite == 0) return;
         for (int64_t i = 0; i < width; ++i) {
             if (is_finite(sum[i])) continue;
             C scaled = 0;
             for (int64_t k = first; k < bag.last; k = next_kept(k + 1))
-                scaled += term(k, weight[static_cast<int64_t>(indices[k]) * d + c + i]) * kScale<C>;
+                scaled += summand(k, weight[static_cast<int64_t>(indices[k]) * d + c + i]) * kScale<C>;
             y[c + i] = narrow<T>(scaled / divisor * (C(1) / kScale<C>));
         }
     });

@@ -1,4 +1,4 @@
-// A group of threads a bag; a bag of more than kLongBag indices is shared by its block.
+// GPU: a thread group per bag; a block shares bags of more than kLongBag indices.
 #pragma once
 
 #include "core/math/wide_range.h"
@@ -10,15 +10,15 @@ namespace bk {
 constexpr int kBagThreads = 256;
 constexpr int kLongBag = 512;
 
-// Adds the kept rows of positions [first, last), each times `common` and its scale where there are any, to `sum` and returns
-// their number.
+// Adds the kept rows of positions [first, last), each times `common` and its scale if any, to `sum`; returns their
+// number.
 template <int N, class T, class I, class C>
 BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* indices, const T* scales, int32_t first,
                                int32_t last, int64_t column, C common, C (&sum)[N]) {
     constexpr int kUnroll = 8;
-    const bool inside = column < shape.embedding_dim;
+    const bool in_bounds = column < shape.embedding_dim;
     int32_t kept = 0;
-    const uint32_t end = static_cast<uint32_t>(last);  // unsigned: the last step may pass 2^31
+    const uint32_t end = static_cast<uint32_t>(last);  // unsigned: the last step may exceed 2^31
     for (uint32_t k = static_cast<uint32_t>(first); k < end; k += kUnroll) {
         Vec<T, N> row[kUnroll];
         T scale[kUnroll];
@@ -27,16 +27,16 @@ BK_DEVICE int32_t add_bag_rows(const BagShape& shape, const T* weight, const I* 
         for (int u = 0; u < kUnroll; ++u) {
             const int64_t index = k + u < end ? static_cast<int64_t>(indices[k + u]) : -1;
             keep[u] = shape.keeps(index);
-            row[u] = load_if<N>(keep[u] && inside, weight + index * shape.embedding_dim + column);
+            row[u] = load_if<N>(keep[u] && in_bounds, weight + index * shape.embedding_dim + column);
             if (keep[u] && scales != nullptr) scale[u] = scales[k + u];
         }
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
             kept += keep[u];
-            if (!keep[u] || !inside) continue;
-            const C factor = scales == nullptr ? common : widen(scale[u]) * common;
+            if (!keep[u] || !in_bounds) continue;
+            const C row_scale = scales == nullptr ? common : widen(scale[u]) * common;
 #pragma unroll
-            for (int i = 0; i < N; ++i) sum[i] = fma(factor, widen_lane(row[u], i), sum[i]);
+            for (int i = 0; i < N; ++i) sum[i] = fma(row_scale, widen_lane(row[u], i), sum[i]);
         }
     }
     return kept;
@@ -53,16 +53,16 @@ BK_DEVICE void store_bag(const BagShape& shape, T* out, int64_t bag, int64_t col
 }
 
 template <int N, class C>
-BK_DEVICE bool are_lost(const C (&sum)[N]) {
-    bool are_lost = false;
+BK_DEVICE bool has_nonfinite(const C (&sum)[N]) {
+    bool has_nonfinite = false;
 #pragma unroll
-    for (int i = 0; i < N; ++i) are_lost = are_lost || !is_finite(sum[i]);
-    return are_lost;
+    for (int i = 0; i < N; ++i) has_nonfinite = has_nonfinite || !is_finite(sum[i]);
+    return has_nonfinite;
 }
 
-// The stored results that are not finite, from sums of scaled rows: a mean of finite rows is finite.
+// Replaces non-finite results by sums of scaled-down rows: a mean of finite rows is finite.
 template <int N, class T, class C>
-BK_DEVICE void store_lost(const BagShape& shape, T* out, int64_t bag, int64_t column, const C (&scaled)[N], int32_t kept) {
+BK_DEVICE void store_rescaled(const BagShape& shape, T* out, int64_t bag, int64_t column, const C (&scaled)[N], int32_t kept) {
     if (column >= shape.embedding_dim) return;
     const C divisor = shape.is_mean() && kept > 0 ? static_cast<C>(kept) : C(1);
     T* const row = out + bag * shape.embedding_dim + column;
@@ -75,31 +75,31 @@ template <int N, class T, class I>
 __global__ void __launch_bounds__(kBagThreads) embedding_bag_kernel(BagShape shape, const T* weight, const I* indices,
                                                                     IdArray offsets, const T* scales, T* out, int group) {
     using C = compute_t<T>;
-    const RowLane place = RowLane::here<N>(group);
+    const RowLane slot = RowLane::here<N>(group);
     BagShape::Range range{0, 0};
-    if (place.worker < shape.num_bags) range = shape.bag(offsets, place.worker);
+    if (slot.worker < shape.num_bags) range = shape.bag(offsets, slot.worker);
     const bool is_long = range.last - range.first > kLongBag;
-    if (place.worker < shape.num_bags && !is_long) {
-        bool again = false;
+    if (slot.worker < shape.num_bags && !is_long) {
+        bool is_rescaled = false;
         do {
             C sum[N];
             clear_row(sum);
-            const int32_t kept = add_bag_rows<N>(shape, weight, indices, scales, range.first, range.last, place.column,
-                                                 again ? kScale<C> : C(1), sum);
-            if (again) {
-                store_lost<N>(shape, out, place.worker, place.column, sum, kept);
+            const int32_t kept = add_bag_rows<N>(shape, weight, indices, scales, range.first, range.last, slot.column,
+                                                 is_rescaled ? kScale<C> : C(1), sum);
+            if (is_rescaled) {
+                store_rescaled<N>(shape, out, slot.worker, slot.column, sum, kept);
                 break;
             }
-            store_bag<N>(shape, out, place.worker, place.column, sum, kept);
-            again = are_lost(sum);
-        } while (again);
+            store_bag<N>(shape, out, slot.worker, slot.column, sum, kept);
+            is_rescaled = has_nonfinite(sum);
+        } while (is_rescaled);
     }
     if (!__syncthreads_or(is_long)) return;
 
-    // Each group of the block takes an equal slice of the long bag; the slices are added in order.
+    // Each group of the block takes an equal slice of the long bag; slices are added in order.
     __shared__ C slice[kBagThreads][N];
     __shared__ int32_t slice_kept[kBagThreads];
-    const int groups = kBagThreads / group, mine = threadIdx.x / group;
+    const int groups = kBagThreads / group, slice_index = threadIdx.x / group;
     for (int64_t bag = int64_t{blockIdx.x} * groups; bag < min(int64_t{blockIdx.x + 1} * groups, int64_t{shape.num_bags});
          ++bag) {
         range = shape.bag(offsets, bag);
@@ -107,24 +107,24 @@ __global__ void __launch_bounds__(kBagThreads) embedding_bag_kernel(BagShape sha
         if (length <= kLongBag) continue;
         C sum[N];
         clear_row(sum);
-        const int32_t first = range.first + static_cast<int32_t>(length * mine / groups);
-        const int32_t last = range.first + static_cast<int32_t>(length * (mine + 1) / groups);
-        slice_kept[threadIdx.x] = add_bag_rows<N>(shape, weight, indices, scales, first, last, place.column, C(1), sum);
+        const int32_t first = range.first + static_cast<int32_t>(length * slice_index / groups);
+        const int32_t last = range.first + static_cast<int32_t>(length * (slice_index + 1) / groups);
+        slice_kept[threadIdx.x] = add_bag_rows<N>(shape, weight, indices, scales, first, last, slot.column, C(1), sum);
 #pragma unroll
         for (int i = 0; i < N; ++i) slice[threadIdx.x][i] = sum[i];
         __syncthreads();
-        if (mine == 0) {
-            int32_t kept = slice_kept[place.lane];
-            for (int other = 1; other < groups; ++other) {
-                kept += slice_kept[other * group + place.lane];
+        if (slice_index == 0) {
+            int32_t kept = slice_kept[slot.lane];
+            for (int source = 1; source < groups; ++source) {
+                kept += slice_kept[source * group + slot.lane];
 #pragma unroll
-                for (int i = 0; i < N; ++i) sum[i] += slice[other * group + place.lane][i];
+                for (int i = 0; i < N; ++i) sum[i] += slice[source * group + slot.lane][i];
             }
-            store_bag<N>(shape, out, bag, place.column, sum, kept);
-            if (are_lost(sum)) {
+            store_bag<N>(shape, out, bag, slot.column, sum, kept);
+            if (has_nonfinite(sum)) {
                 clear_row(sum);
-                add_bag_rows<N>(shape, weight, indices, scales, range.first, range.last, place.column, kScale<C>, sum);
-                store_lost<N>(shape, out, bag, place.column, sum, kept);
+                add_bag_rows<N>(shape, weight, indices, scales, range.first, range.last, slot.column, kScale<C>, sum);
+                store_rescaled<N>(shape, out, bag, slot.column, sum, kept);
             }
         }
         __syncthreads();

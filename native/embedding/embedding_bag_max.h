@@ -1,4 +1,4 @@
-// Maxima of embedding rows, a bag of indices each, and the gradient of the table.
+// embedding_bag with max: the elementwise maximum of each bag's rows, and the gradient of the table.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +10,13 @@
 
 namespace bk {
 
-// Rows of the table, -1 for none, of either width, so that kernels need not be made for each.
-struct RowArray {
+// Output of row indices, -1 for none, of either width, so that kernels are not instantiated for both.
+struct RowIndexOutput {
     void* rows;
     bool is_wide;
 
-    explicit RowArray(int32_t* given) : rows(given), is_wide(false) {}
-    explicit RowArray(int64_t* given) : rows(given), is_wide(true) {}
+    explicit RowIndexOutput(int32_t* given) : rows(given), is_wide(false) {}
+    explicit RowIndexOutput(int64_t* given) : rows(given), is_wide(true) {}
     BK_HD void put(int64_t i, int32_t row) const {
         if (is_wide)
             static_cast<int64_t*>(rows)[i] = row;
@@ -27,17 +27,17 @@ struct RowArray {
 
 template <class T, class I>
 Status embedding_bag_max(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, IdArray offsets,
-                         T* out, RowArray out_index);
+                         T* out, RowIndexOutput out_index);
 
 template <class T, class I, class O>
 Status embedding_bag_max_or_none(const Launch& launch, const BagShape& shape, const T* weight, const I* indices,
                                  const O* offsets, T* out, O* out_index) {
     if (shape.total_indices > 0 && shape.num_embeddings > 0)
-        return embedding_bag_max(launch, shape, weight, indices, IdArray(offsets), out, RowArray(out_index));
+        return embedding_bag_max(launch, shape, weight, indices, IdArray(offsets), out, RowIndexOutput(out_index));
     const int64_t cells = int64_t{shape.num_bags} * shape.embedding_dim;
     BK_TRY(write_zeros(launch, cells, out));
-    constexpr int64_t words = sizeof(O) / sizeof(int32_t);  // of -1 all alike
-    return pointwise(launch, cells * words, NoRow{}, outputs(reinterpret_cast<int32_t*>(out_index)), inputs());
+    constexpr int64_t words = sizeof(O) / sizeof(int32_t);  // words of -1 are alike
+    return pointwise(launch, cells * words, NoRowIndex{}, outputs(reinterpret_cast<int32_t*>(out_index)), inputs());
 }
 
 template <class T, class I, class O = int32_t>
@@ -61,7 +61,7 @@ private:
     BagShape shape() const { return {total_indices, num_embeddings, embedding_dim, num_bags, 0, padding_idx}; }
 };
 
-// Where include_last_offset is not 0 offsets has one more entry, where the last bag ends.
+// If include_last_offset is not 0, offsets has one more entry, the end of the last bag.
 template <class T, class I, class O = int32_t>
 struct EmbeddingBagMaxLastOffset {
     int32_t total_indices;

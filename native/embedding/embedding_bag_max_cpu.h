@@ -9,7 +9,7 @@
 namespace bk {
 
 template <class T, class I>
-BK_HD void max_of_bag(const BagShape& shape, const T* weight, const I* indices, BagShape::Range bag, T* y, RowArray rows,
+BK_HD void max_of_bag(const BagShape& shape, const T* weight, const I* indices, BagShape::Range bag, T* y, RowIndexOutput rows,
                       int64_t first_row) {
     using C = compute_t<T>;
     const int64_t d = shape.embedding_dim, total = shape.total_indices;
@@ -39,7 +39,7 @@ BK_HD void max_of_bag(const BagShape& shape, const T* weight, const I* indices, 
                     best[i] = value > best[i] ? value : best[i];
                 }
             }
-            // From the table itself, so that a NaN keeps its payload.
+            // Values are read from the table, so that a NaN keeps its payload.
             for (int64_t i = 0; i < width; ++i) y[c + i] = weight[at[i] * d + c + i];
         }
         for (int64_t i = 0; i < width; ++i) rows.put(first_row + c + i, at[i]);
@@ -48,7 +48,7 @@ BK_HD void max_of_bag(const BagShape& shape, const T* weight, const I* indices, 
 
 template <class T, class I>
 Status embedding_bag_max(const Launch&, const BagShape& shape, const T* weight, const I* indices, IdArray offsets, T* out,
-                         RowArray out_index) {
+                         RowIndexOutput out_index) {
     const int64_t bags = shape.num_bags, d = shape.embedding_dim, per_bag = ceil_div<int64_t>(shape.total_indices, bags) + 1;
     const int64_t grain =
         std::max(grain_for(per_bag * d * static_cast<int64_t>(sizeof(T))), ceil_div<int64_t>(bags, 16 * thread_count()));

@@ -1,4 +1,4 @@
-// A group of threads a bag; a bag of more than kLongBag indices is shared by its block.
+// GPU: a thread group per bag; a block shares bags of more than kLongMaxBag indices.
 #pragma once
 
 #include "core/rows/row_groups.cuh"
@@ -9,13 +9,13 @@ namespace bk {
 constexpr int kBagMaxThreads = 256;
 constexpr int kLongMaxBag = 512;
 
-// The greatest so far, NaN left out, and its row; and whether the first of all was NaN, which nothing replaces.
+// The greatest value so far, NaN excluded, and its row; and the row of a NaN that came first, which nothing replaces.
 template <class C, int N>
 struct BagMax {
     C best[N];
     int32_t row[N];
-    int32_t nan_row[N];  // -1: the first is none
-    int32_t first;       // its row; -1: none yet
+    int32_t nan_row[N];  // -1: the first value is no NaN
+    int32_t first;       // the first row; -1: none yet
 };
 
 template <int N, class C>
@@ -29,7 +29,7 @@ BK_DEVICE void clear_max(BagMax<C, N>& max) {
 }
 
 template <int N, class T, class C>
-BK_DEVICE void take_row(BagMax<C, N>& max, int32_t index, const Vec<T, N>& x) {
+BK_DEVICE void update_max(BagMax<C, N>& max, int32_t index, const Vec<T, N>& x) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         const C value = widen(x.lane[i]);
@@ -42,28 +42,28 @@ BK_DEVICE void take_row(BagMax<C, N>& max, int32_t index, const Vec<T, N>& x) {
 }
 
 template <int N, class T, class I, class C>
-BK_DEVICE void take_bag_rows(const BagShape& shape, const T* weight, const I* indices, int32_t first, int32_t last,
-                             int64_t column, BagMax<C, N>& max) {
+BK_DEVICE void update_max_by_rows(const BagShape& shape, const T* weight, const I* indices, int32_t first, int32_t last,
+                                  int64_t column, BagMax<C, N>& max) {
     constexpr int kUnroll = 4;
-    const bool inside = column < shape.embedding_dim;
-    const uint32_t end = static_cast<uint32_t>(last);  // unsigned: the last step may pass 2^31
+    const bool in_bounds = column < shape.embedding_dim;
+    const uint32_t end = static_cast<uint32_t>(last);  // unsigned: the last step may exceed 2^31
     for (uint32_t k = static_cast<uint32_t>(first); k < end; k += kUnroll) {
         Vec<T, N> x[kUnroll];
         int64_t index[kUnroll];
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u) {
             index[u] = k + u < end ? static_cast<int64_t>(indices[k + u]) : -1;
-            x[u] = load_if<N>(shape.keeps(index[u]) && inside, weight + index[u] * shape.embedding_dim + column);
+            x[u] = load_if<N>(shape.keeps(index[u]) && in_bounds, weight + index[u] * shape.embedding_dim + column);
         }
 #pragma unroll
         for (int u = 0; u < kUnroll; ++u)
-            if (shape.keeps(index[u]) && inside) take_row(max, static_cast<int32_t>(index[u]), x[u]);
+            if (shape.keeps(index[u]) && in_bounds) update_max(max, static_cast<int32_t>(index[u]), x[u]);
     }
 }
 
-// What a later part of the bag has, after an earlier one.
+// Combines the maximum of a later slice of the bag into that of an earlier one.
 template <int N, class C>
-BK_DEVICE void take_part(BagMax<C, N>& max, const BagMax<C, N>& later) {
+BK_DEVICE void combine_max(BagMax<C, N>& max, const BagMax<C, N>& later) {
 #pragma unroll
     for (int i = 0; i < N; ++i) {
         if (max.first < 0) max.nan_row[i] = later.nan_row[i];
@@ -74,9 +74,9 @@ BK_DEVICE void take_part(BagMax<C, N>& max, const BagMax<C, N>& later) {
     if (max.first < 0) max.first = later.first;
 }
 
-// Values come from the table itself, so that a NaN keeps its payload.
+// Values are read from the table, so that a NaN keeps its payload.
 template <int N, class T, class C>
-BK_DEVICE void store_max(const BagShape& shape, const T* weight, T* out, RowArray out_index, int64_t bag, int64_t column,
+BK_DEVICE void store_max(const BagShape& shape, const T* weight, T* out, RowIndexOutput out_index, int64_t bag, int64_t column,
                          const BagMax<C, N>& max) {
     if (column >= shape.embedding_dim) return;
     Vec<T, N> value;
@@ -95,37 +95,37 @@ BK_DEVICE void store_max(const BagShape& shape, const T* weight, T* out, RowArra
 }
 
 template <int N, class T, class I>
-__global__ void __launch_bounds__(kBagMaxThreads)
-    bag_max_kernel(BagShape shape, const T* weight, const I* indices, IdArray offsets, T* out, RowArray out_index, int group) {
+__global__ void __launch_bounds__(kBagMaxThreads) bag_max_kernel(BagShape shape, const T* weight, const I* indices,
+                                                                 IdArray offsets, T* out, RowIndexOutput out_index, int group) {
     using C = compute_t<T>;
-    const RowLane place = RowLane::here<N>(group);
+    const RowLane slot = RowLane::here<N>(group);
     BagShape::Range range{0, 0};
-    if (place.worker < shape.num_bags) range = shape.bag(offsets, place.worker);
+    if (slot.worker < shape.num_bags) range = shape.bag(offsets, slot.worker);
     const bool is_long = range.last - range.first > kLongMaxBag;
     BagMax<C, N> max;
     clear_max(max);
-    if (place.worker < shape.num_bags && !is_long) {
-        take_bag_rows(shape, weight, indices, range.first, range.last, place.column, max);
-        store_max(shape, weight, out, out_index, place.worker, place.column, max);
+    if (slot.worker < shape.num_bags && !is_long) {
+        update_max_by_rows(shape, weight, indices, range.first, range.last, slot.column, max);
+        store_max(shape, weight, out, out_index, slot.worker, slot.column, max);
     }
     if (!__syncthreads_or(is_long)) return;
 
-    // Each group of the block takes an equal slice of the long bag; the slices follow on one another.
+    // Each group of the block takes an equal slice of the long bag; slices are combined in order.
     __shared__ BagMax<C, N> slice[kBagMaxThreads];
-    const int groups = kBagMaxThreads / group, mine = threadIdx.x / group;
+    const int groups = kBagMaxThreads / group, slice_index = threadIdx.x / group;
     for (int64_t bag = int64_t{blockIdx.x} * groups; bag < min(int64_t{blockIdx.x + 1} * groups, int64_t{shape.num_bags});
          ++bag) {
         range = shape.bag(offsets, bag);
         const int64_t length = range.last - range.first;
         if (length <= kLongMaxBag) continue;
         clear_max(max);
-        take_bag_rows(shape, weight, indices, range.first + static_cast<int32_t>(length * mine / groups),
-                      range.first + static_cast<int32_t>(length * (mine + 1) / groups), place.column, max);
+        update_max_by_rows(shape, weight, indices, range.first + static_cast<int32_t>(length * slice_index / groups),
+                           range.first + static_cast<int32_t>(length * (slice_index + 1) / groups), slot.column, max);
         slice[threadIdx.x] = max;
         __syncthreads();
-        if (mine == 0) {
-            for (int other = 1; other < groups; ++other) take_part(max, slice[other * group + place.lane]);
-            store_max(shape, weight, out, out_index, bag, place.column, max);
+        if (slice_index == 0) {
+            for (int source = 1; source < groups; ++source) combine_max(max, slice[source * group + slot.lane]);
+            store_max(shape, weight, out, out_index, bag, slot.column, max);
         }
         __syncthreads();
     }
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(kBagMaxThreads)
 
 template <class T, class I>
 Status embedding_bag_max(const Launch& launch, const BagShape& shape, const T* weight, const I* indices, IdArray offsets,
-                         T* out, RowArray out_index) {
+                         T* out, RowIndexOutput out_index) {
     constexpr int N = kVectorLanes<T> > 4 ? 4 : kVectorLanes<T>;
     RowGroups groups = RowGroups::choose<T>(shape.embedding_dim, false, kBagMaxThreads);
     if (shape.embedding_dim % N == 0 && is_aligned(weight, sizeof(T) * N) && is_aligned(out, sizeof(T) * N)) {

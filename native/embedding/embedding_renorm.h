@@ -1,4 +1,4 @@
-// Rows of a table that are longer than a bound, cut to it: those that indices name, each once.
+// embedding_renorm: rows that indices name and whose p-norm exceeds max_norm are scaled down to it, each once.
 #pragma once
 
 #include <cstdint>
@@ -14,34 +14,34 @@
 
 namespace bk {
 
-// Of the indices of a row one is chosen. Which one does not matter: what becomes of a row follows from the row alone.
-constexpr int64_t kOwnersOfTeam = 2048;
+// Elects one index per row. Races do not matter: the result of a row depends on the row alone.
+constexpr int64_t kIndicesPerTeam = 2048;
 
 template <class I>
-struct ChooseOwners {
+struct ElectRepresentatives {
     const I* indices;
-    int32_t* owner;
+    int32_t* representative;
     int32_t num_indices, num_embeddings;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
-        const int64_t first = item * kOwnersOfTeam, left = num_indices - first;
-        for (int64_t k = team.rank; k < (left < kOwnersOfTeam ? left : kOwnersOfTeam); k += team.size) {
+        const int64_t first = item * kIndicesPerTeam, remaining = num_indices - first;
+        for (int64_t k = team.rank; k < (remaining < kIndicesPerTeam ? remaining : kIndicesPerTeam); k += team.size) {
             const int64_t row = static_cast<int64_t>(indices[first + k]);
             if (row < 0 || row >= num_embeddings) continue;
 #if BK_IN_KERNEL
-            owner[row] = static_cast<int32_t>(first + k);
+            representative[row] = static_cast<int32_t>(first + k);
 #else
-            __atomic_store_n(owner + row, static_cast<int32_t>(first + k), __ATOMIC_RELAXED);
+            __atomic_store_n(representative + row, static_cast<int32_t>(first + k), __ATOMIC_RELAXED);
 #endif
         }
     }
 };
 
-// The norm of order p, from quotients by the greatest magnitude, whose powers neither overflow nor vanish together.
+// The p-norm, computed from x / max|x|, whose powers neither overflow nor all vanish.
 template <class T>
 struct RenormRow {
     using C = compute_t<T>;
-    static constexpr C kMost = std::numeric_limits<C>::max();
+    static constexpr C kMaxFinite = std::numeric_limits<C>::max();
 
     T* rows;
     int64_t columns;
@@ -63,13 +63,13 @@ private:
             largest = size > largest ? size : largest;
         }
         largest = team.largest(largest);
-        if (!(largest > 0) || largest > kMost || p > kMost) return largest + nan_of(team, x);
+        if (!(largest > 0) || largest > kMaxFinite || p > kMaxFinite) return largest + nan_of(team, x);
         C sum = 0;
         for (int64_t d = team.rank; d < columns; d += team.size) sum += power(math::fabs<C>(widen(x[d])) / largest);
         sum = team.sum(sum);
         return largest * (p == 1 ? sum : p == 2 ? math::sqrt<C>(sum) : math::pow<C>(sum, 1 / p));
     }
-    // NaN where an element is, else 0.
+    // NaN if an element is NaN, else 0.
     BK_HD C nan_of(const Team& team, const T* x) const {
         C sum = 0;
         for (int64_t d = team.rank; d < columns; d += team.size) {
@@ -81,17 +81,17 @@ private:
     BK_HD C power(C x) const { return p == 1 ? x : p == 2 ? x * x : math::pow<C>(x, p); }
 };
 
-// The rows of indices that own them.
+// Renormalises the rows of elected indices.
 template <class T, class I>
-struct RenormOwned {
+struct RenormRepresentatives {
     const I* indices;
-    const int32_t* owner;
+    const int32_t* representative;
     int32_t num_embeddings;
     RenormRow<T> renorm;
 
     BK_HD void operator()(const Team& team, int64_t item) const {
         const int64_t row = static_cast<int64_t>(indices[item]);
-        if (row >= 0 && row < num_embeddings && owner[row] == item) renorm(team, row);
+        if (row >= 0 && row < num_embeddings && representative[row] == item) renorm(team, row);
     }
 };
 
@@ -112,10 +112,10 @@ struct EmbeddingRenorm {
         return Status::kOk;
     }
     size_t workspace_size() const {
-        return num_indices < 2 ? 0 : static_cast<size_t>(num_embeddings) * sizeof(int32_t) + 3;  // which aligns them
+        return num_indices < 2 ? 0 : static_cast<size_t>(num_embeddings) * sizeof(int32_t) + 3;  // + 3 for alignment
     }
     Status run(const T* weight, const I* indices, T* out, const Launch& launch) const {
-        int32_t* const owner = num_indices < 2 ? nullptr : workspace_array<int32_t>(launch, num_embeddings);
+        int32_t* const representative = num_indices < 2 ? nullptr : workspace_array<int32_t>(launch, num_embeddings);
         if (weight != out) {
             CopyBatch batch(launch, sizeof(T));
             CopyLayout all;
@@ -127,10 +127,11 @@ struct EmbeddingRenorm {
         using C = compute_t<T>;
         const RenormRow<T> renorm{out, embedding_dim, static_cast<C>(max_norm), static_cast<C>(norm_type)};
         const int64_t bytes = int64_t{embedding_dim} * static_cast<int64_t>(sizeof(T));
-        if (owner == nullptr) return run_distinct_rows(launch, indices, num_indices, num_embeddings, bytes, renorm);
-        const ChooseOwners<I> choose{indices, owner, num_indices, num_embeddings};
-        BK_TRY(run_teams(launch, ceil_div<int64_t>(num_indices, kOwnersOfTeam), kOwnersOfTeam * 8, choose));
-        return run_teams(launch, num_indices, bytes, RenormOwned<T, I>{indices, owner, num_embeddings, renorm});
+        if (representative == nullptr) return run_distinct_rows(launch, indices, num_indices, num_embeddings, bytes, renorm);
+        const ElectRepresentatives<I> choose{indices, representative, num_indices, num_embeddings};
+        BK_TRY(run_teams(launch, ceil_div<int64_t>(num_indices, kIndicesPerTeam), kIndicesPerTeam * 8, choose));
+        return run_teams(launch, num_indices, bytes,
+                         RenormRepresentatives<T, I>{indices, representative, num_embeddings, renorm});
     }
 };
 

@@ -1,7 +1,7 @@
-// Gradients of tables as the rows that indices name, in ascending order and each once, and what is added to them.
+// Sparse gradients of tables: the distinct rows that indices name, ascending, and the sum of the gradients of each.
 //
-// With a workspace indices are brought together by a sort (CUDA) or by counting (CPU). Without one there is no memory but
-// that of the results: a GPU compares each index with all others, and the CPU sorts positions in `rows`.
+// With a workspace indices are sorted (CUDA) or grouped by counting (CPU). Without one only the results are memory: a
+// GPU compares each index with all others, the CPU sorts positions in `rows`.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace bk {
 
-// rows [total_indices] and values [total_indices, embedding_dim]; behind *count of them rows are -1 and values 0.
+// rows [total_indices] and values [total_indices, embedding_dim]; past *count rows are -1 and values 0.
 template <class T, class I>
 struct SparseRows {
     I* rows;
@@ -28,17 +28,16 @@ template <class T, class I>
 Status sparse_rows_of_bags(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
                            const T* scales, const SparseRows<T, I>& out);
 
-// rows: -1, values: 0.
 template <class T, class I>
 Status clear_sparse_rows(const Launch& launch, const BagShape& shape, const SparseRows<T, I>& out) {
     if (shape.total_indices == 0) return Status::kOk;
-    constexpr int64_t words = sizeof(I) / sizeof(int32_t);  // of -1 all alike
-    BK_TRY(pointwise(launch, shape.total_indices * words, NoRow{}, outputs(reinterpret_cast<int32_t*>(out.rows)), inputs()));
+    constexpr int64_t words = sizeof(I) / sizeof(int32_t);  // words of -1 are alike
+    BK_TRY(
+        pointwise(launch, shape.total_indices * words, NoRowIndex{}, outputs(reinterpret_cast<int32_t*>(out.rows)), inputs()));
     if (shape.embedding_dim == 0) return Status::kOk;
     return write_zeros(launch, int64_t{shape.total_indices} * shape.embedding_dim, out.values);
 }
 
-// Without a workspace.
 template <class T, class I>
 Status sparse_rows_in_place(const Launch& launch, const BagShape& shape, const T* dout, const I* indices, IdArray offsets,
                             const T* scales, const SparseRows<T, I>& out);
@@ -87,7 +86,7 @@ private:
     }
 };
 
-// Of rows by index: every index is a bag.
+// The sparse gradient of embedding: every index is a bag.
 template <class T, class I>
 struct EmbeddingSparseBackward {
     int32_t num_indices;

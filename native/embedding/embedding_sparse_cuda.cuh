@@ -1,5 +1,5 @@
-// (row, bag) pairs are sorted by row; where the row changes a run begins, which has the next number, and runs are summed into
-// the values of their numbers (core/rows/add_runs.cuh).
+// GPU: (row, bag) pairs are sorted by row, segment starts are selected and numbered, and each segment is summed into
+// the value row of its rank (core/rows/add_runs.cuh).
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,28 @@
 
 namespace bk {
 
-// Whether a run of equal keys below `end` begins at a place.
-struct BeginsRun {
+// Whether a segment of equal keys below `end` starts at an index.
+struct IsSegmentStart {
     static constexpr int kLanes = 1;
     const uint32_t* keys;
     uint32_t end;
-    BK_HD bool at(int64_t place) const { return keys[place] < end && (place == 0 || keys[place - 1] != keys[place]); }
-    BK_HD uint32_t operator()(int64_t place, int) const { return at(place); }
+    BK_HD bool at(int64_t index) const { return keys[index] < end && (index == 0 || keys[index - 1] != keys[index]); }
+    BK_HD uint32_t operator()(int64_t index, int) const { return at(index); }
 };
 
 template <class I>
-struct WriteRows {
+struct RowSink {
     const uint32_t* keys;
     I* rows;
     I* count;
-    BK_HD void operator()(int64_t number, int64_t place) const { rows[number] = static_cast<I>(keys[place]); }
+    BK_HD void operator()(int64_t rank, int64_t index) const { rows[rank] = static_cast<I>(keys[index]); }
     BK_HD void total(int64_t found) const { *count = static_cast<I>(found); }
 };
 
-// The number of each key among the rows; `last` where it is none.
+// The rank of each key among the rows; `last` if it is none.
 template <class I>
 __global__ void __launch_bounds__(kKeyThreads)
-    run_numbers_kernel(const uint32_t* keys, const I* rows, const I* count, uint32_t* numbers, int64_t last, uint32_t end) {
+    segment_ranks_kernel(const uint32_t* keys, const I* rows, const I* count, uint32_t* ranks, int64_t last, uint32_t end) {
     const int64_t k = int64_t{blockIdx.x} * kKeyThreads + threadIdx.x;
     if (k >= last) return;
     const uint32_t key = keys[k];
@@ -44,13 +44,13 @@ __global__ void __launch_bounds__(kKeyThreads)
         else
             high = middle;
     }
-    numbers[k] = static_cast<uint32_t>(key < end ? low : last);
+    ranks[k] = static_cast<uint32_t>(key < end ? low : last);
 }
 
 template <class T>
 struct SparseBuffers {
     SortedBags<T> bags;
-    Launch selection;  // with the workspace of it
+    Launch selection;  // holds the workspace of select
 };
 
 template <class T>
@@ -83,13 +83,14 @@ Status sparse_rows_of_bags(const Launch& launch, const BagShape& shape, const T*
     BK_TRY(sort_bags(launch, shape, indices, offsets, scales, &buffers.bags, &gradients));
     const int64_t n = shape.total_indices;
     const uint32_t end = static_cast<uint32_t>(shape.num_embeddings);
-    BK_TRY(select_places(buffers.selection, n, BeginsRun{sort.keys[0], end}, WriteRows<I>{sort.keys[0], out.rows, out.count}));
-    // The sort has no more use for its other buffer.
-    uint32_t* const numbers = sort.keys[1];
+    BK_TRY(
+        select_places(buffers.selection, n, IsSegmentStart{sort.keys[0], end}, RowSink<I>{sort.keys[0], out.rows, out.count}));
+    // The sort's second buffer is free now.
+    uint32_t* const ranks = sort.keys[1];
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(n, kKeyThreads))), dim3(kKeyThreads)};
-    BK_TRY(launch_kernel(launch, grid, run_numbers_kernel<I>, static_cast<const uint32_t*>(sort.keys[0]),
-                         static_cast<const I*>(out.rows), static_cast<const I*>(out.count), numbers, n, end));
-    return add_sorted_bags(launch, shape, sparse_runs<T>(shape), buffers.bags, gradients, scales, numbers, out.values);
+    BK_TRY(launch_kernel(launch, grid, segment_ranks_kernel<I>, static_cast<const uint32_t*>(sort.keys[0]),
+                         static_cast<const I*>(out.rows), static_cast<const I*>(out.count), ranks, n, end));
+    return add_sorted_bags(launch, shape, sparse_runs<T>(shape), buffers.bags, gradients, scales, ranks, out.values);
 }
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-// What the ops share that add elements into places along one axis: checks, where the output lies, and the scatter itself.
+// Shared by the scatter-add ops: checks, the location of the output, and the scatter itself.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace bk {
 
-// Sums of integers wrap, whatever their sign.
+// Integer sums wrap, so that unsigned arithmetic serves signed types, too.
 template <class T, bool = std::is_integral_v<T>>
-struct ScatterElementOf {
+struct UnsignedIfInteger {
     using type = T;
 };
 template <class T>
-struct ScatterElementOf<T, true> {
+struct UnsignedIfInteger<T, true> {
     using type = std::make_unsigned_t<T>;
 };
 template <class T>
-using scatter_element_t = typename ScatterElementOf<T>::type;
+using scatter_element_t = typename UnsignedIfInteger<T>::type;
 
-// The elements of `shape`, which go to an output of `extent` along `axis` and of the same extents, or larger ones, beside it.
-struct AccumulatedAxis {
+// Updates of `shape` that go to an output of `extent` along `axis`; its other extents are the same or larger.
+struct ScatterAddAxis {
     const char* count_name;
     int64_t count;
     int32_t rank;
@@ -44,13 +44,13 @@ struct AccumulatedAxis {
         return require_non_negative({{extent_name, extent}});
     }
 
-    // Of an array that has `extent` elements along the axis.
+    // Locates an operand that has `extent` elements along the axis.
     BK_COLD Status locate(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
                           const int64_t* strides) const {
-        return locate_placed(operand, name, role, size, strides_name, rank, shape, axis, extent, strides);
+        return locate_indexed(operand, name, role, size, strides_name, rank, shape, axis, extent, strides);
     }
 
-    // stride_index null: one index for all that lies beside it, one after another.
+    // stride_index null: a vector of indices along the axis.
     ScatterLayout layout(const int64_t* stride_updates, const int64_t* stride_index, const int64_t* stride_out) const {
         ScatterLayout s{{},
                         shape[axis],

@@ -1,4 +1,4 @@
-// Finds the first index that is outside of what it indexes, and the first that is below its predecessor.
+// Reports the first index that is out of bounds, and the first that is smaller than its predecessor.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace bk {
 
-// What an index must be. Positions count along the shape, row-major.
+// The rule for a valid index: in [0, bound), or equal to `other` if has_other. Positions are row-major in the shape.
 struct IndexRule {
     int64_t bound, other;
     bool has_other, is_sorted;
@@ -21,7 +21,7 @@ struct IndexRule {
     }
 };
 
-// (position, index) of each of the two faults; all bits set where there is none. Positions are compared unsigned.
+// Writes (position, index) of each fault; all bits set for none. Positions are compared as unsigned.
 template <class I>
 Status find_faults(const Launch& launch, const Layout<1>& layout, const IndexRule& rule, const I* indices, int64_t* report);
 

@@ -8,11 +8,10 @@
 
 namespace bk {
 
-// The least of the positions that threads find.
-inline void keep_least(int64_t* place, int64_t position) {
-    int64_t known = __atomic_load_n(place, __ATOMIC_RELAXED);
+inline void atomic_min(int64_t* minimum, int64_t position) {
+    int64_t known = __atomic_load_n(minimum, __ATOMIC_RELAXED);
     while (static_cast<uint64_t>(position) < static_cast<uint64_t>(known))
-        if (__atomic_compare_exchange_n(place, &known, position, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+        if (__atomic_compare_exchange_n(minimum, &known, position, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
 }
 
 template <class I>
@@ -23,16 +22,16 @@ Status find_faults(const Launch&, const Layout<1>& layout, const IndexRule& rule
     const Walk<1, uint64_t> walk(merge_axes(layout));
     const auto at = [&](int64_t i) { return indices[signed_offset(walk(static_cast<uint64_t>(i)).of[0])]; };
     parallel_ranges(numel, grain_for(8 * sizeof(I)), [&](int64_t begin, int64_t end) {
-        bool seeks_outside = true, seeks_fall = rule.is_sorted;
-        for (int64_t i = begin; i < end && (seeks_outside || seeks_fall); ++i) {
+        bool seeks_outside = true, seeks_decrease = rule.is_sorted;
+        for (int64_t i = begin; i < end && (seeks_outside || seeks_decrease); ++i) {
             const I index = at(i);
             if (seeks_outside && rule.is_outside(index)) {
-                keep_least(report, i);
+                atomic_min(report, i);
                 seeks_outside = false;
             }
-            if (seeks_fall && i > 0 && index < at(i - 1)) {
-                keep_least(report + 2, i);
-                seeks_fall = false;
+            if (seeks_decrease && i > 0 && index < at(i - 1)) {
+                atomic_min(report + 2, i);
+                seeks_decrease = false;
             }
         }
     });

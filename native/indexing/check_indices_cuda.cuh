@@ -1,4 +1,4 @@
-// Threads share the positions; the least one that is wrong is kept by atomics, and what stands there is looked up at the end.
+// Threads stride over the positions; atomicMin keeps the first fault, whose index is looked up at the end.
 #pragma once
 
 #include <algorithm>
@@ -16,17 +16,18 @@ template <class I>
 __global__ void __launch_bounds__(kCheckThreads)
     find_faults_kernel(const I* indices, Walk<1, uint64_t> walk, int64_t numel, IndexRule rule, unsigned long long* report) {
     const int64_t step = int64_t{gridDim.x} * kCheckThreads;
-    bool seeks_outside = true, seeks_fall = rule.is_sorted;  // of what a thread finds, the first alone matters
+    bool seeks_outside = true, seeks_decrease = rule.is_sorted;  // only a thread's first finding matters
     const auto at = [&](int64_t i) { return indices[signed_offset(walk(static_cast<uint64_t>(i)).of[0])]; };
-    for (int64_t i = int64_t{blockIdx.x} * kCheckThreads + threadIdx.x; i < numel && (seeks_outside || seeks_fall); i += step) {
+    for (int64_t i = int64_t{blockIdx.x} * kCheckThreads + threadIdx.x; i < numel && (seeks_outside || seeks_decrease);
+         i += step) {
         const I index = at(i);
         if (seeks_outside && rule.is_outside(index)) {
             atomicMin(report, static_cast<unsigned long long>(i));
             seeks_outside = false;
         }
-        if (seeks_fall && i > 0 && index < at(i - 1)) {
+        if (seeks_decrease && i > 0 && index < at(i - 1)) {
             atomicMin(report + 2, static_cast<unsigned long long>(i));
-            seeks_fall = false;
+            seeks_decrease = false;
         }
     }
 }

@@ -1,4 +1,4 @@
-// Elements and rows that an index chooses.
+// gather, index_select, take and gather_rows: y = x at indices along an axis.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct Gather {
         return require_non_negative({{"src_dim_size", src_dim_size}});
     }
     Status locate_src(Operand* operand, const char* name, Role role, int64_t size) const {
-        return locate_placed(operand, name, role, size, "stride_src", rank, out_shape, gather_dim, src_dim_size, stride_src);
+        return locate_indexed(operand, name, role, size, "stride_src", rank, out_shape, gather_dim, src_dim_size, stride_src);
     }
     Status run(const T* src, const I* index, T* out, const Launch& launch) const {
         using Bits = bits_t<T>;
@@ -59,7 +59,7 @@ struct IndexSelect {
         return require_non_negative({{"src_dim_size", src_dim_size}});
     }
     Status locate_src(Operand* operand, const char* name, Role role, int64_t size) const {
-        return locate_placed(operand, name, role, size, "stride_src", rank, out_shape, select_dim, src_dim_size, stride_src);
+        return locate_indexed(operand, name, role, size, "stride_src", rank, out_shape, select_dim, src_dim_size, stride_src);
     }
     Status run(const T* src, const I* idx, T* out, const Launch& launch) const {
         using Bits = bits_t<T>;
@@ -82,7 +82,7 @@ struct Take {
     }
 };
 
-// Whole rows, zeros where the index is none.
+// Whole rows; zeros if the index is out of range.
 template <class T>
 struct GatherRows {
     int64_t v;

@@ -1,4 +1,4 @@
-// Sums of slices that go where one index of each says, and the gradient of index_select, which is the same.
+// index_add: slices are added at one index each; index_select's gradient is the same.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct IndexAdd {
     }
 
 private:
-    AccumulatedAxis axis() const {
+    ScatterAddAxis axis() const {
         return {"src_numel", src_numel, rank, "add_dim", add_dim, "dst_dim_size", dst_dim_size, "src_shape", src_shape};
     }
     ScatterLayout layout() const { return axis().layout(stride_src, nullptr, stride_dst); }
@@ -57,7 +57,7 @@ struct IndexSelectBackward {
     }
 
 private:
-    AccumulatedAxis axis() const {
+    ScatterAddAxis axis() const {
         return {"out_numel", out_numel, rank, "select_dim", select_dim, "src_dim_size", src_dim_size, "out_shape", out_shape};
     }
     ScatterLayout layout() const { return axis().layout(stride_dout, nullptr, stride_dsrc); }

@@ -1,4 +1,4 @@
-// Elements that a mask, of one byte each, chooses: any byte but 0 does.
+// masked_fill, masked_select, masked_scatter. A mask has one byte an element; any byte but 0 selects.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// Of bits; the value is in the low bytes of what the caller passes, of elements of 16 bytes in two parts.
+// Works on bits; the value is in the low bytes of fill_bits, 16-byte values in two halves.
 template <class Bits>
 struct MaskedFillFunctor {
     static constexpr bool takes_bits = true;
@@ -30,52 +30,52 @@ struct MaskedFillBackwardFunctor {
     BK_HD Bits operator()(Bits dy, uint8_t mask) const { return math::select(mask != 0, Bits{}, dy); }
 };
 
-// select(truth) with a Truth of the elements of a layout that have a bit of `mask`.
+// select(predicate) with the predicate "the element has a bit of `mask`".
 template <class Bits, class Select>
-Status with_truth(const Bits* x, const std::common_type_t<Bits>& mask, const Layout<1>& given, const Select& select) {
+Status with_predicate(const Bits* x, const std::common_type_t<Bits>& mask, const Layout<1>& given, const Select& select) {
     Layout<1> layout = given;
-    if (layout.is_contiguous(0) && is_aligned(x, kVectorBytes)) return select(DenseTruth<Bits>{x, mask});
-    return select(StridedTruth<Bits>(x, mask, layout));
+    if (layout.is_contiguous(0) && is_aligned(x, kVectorBytes)) return select(DensePredicate<Bits>{x, mask});
+    return select(StridedPredicate<Bits>(x, mask, layout));
 }
 
-inline Layout<1> row_of(int64_t numel) {
+inline Layout<1> flat_layout(int64_t numel) {
     Layout<1> row;
     row.append(numel, {1});
     return row;
 }
 
-// y[number] = x[place]
+// y[rank] = x[index]
 template <class Bits>
-struct WriteSelected {
+struct GatherSelected {
     using Value = Bits;
-    static constexpr bool reads_places = true;
+    static constexpr bool reads_index_only = true;
     const Bits* x;
     Bits* y;
-    int64_t most;
+    int64_t limit;
     int64_t* counter;
-    BK_HD Bits read(int64_t, int64_t place) const { return x[place]; }
-    BK_HD void put(int64_t number, int64_t, Bits value) const {
-        if (number < most) y[number] = value;
+    BK_HD Bits read(int64_t, int64_t index) const { return x[index]; }
+    BK_HD void put(int64_t rank, int64_t, Bits value) const {
+        if (rank < limit) y[rank] = value;
     }
-    BK_HD void operator()(int64_t number, int64_t place) const {
-        if (number < most) put(number, place, read(number, place));
+    BK_HD void operator()(int64_t rank, int64_t index) const {
+        if (rank < limit) put(rank, index, read(rank, index));
     }
     BK_HD void total(int64_t count) const { *counter = count; }
 };
 
-// y[place] = x[number]
+// y[index] = x[rank]
 template <class Bits>
-struct WriteToSelected {
+struct ScatterToSelected {
     using Value = Bits;
-    static constexpr bool reads_places = false;
+    static constexpr bool reads_index_only = false;
     const Bits* x;
     Bits* y;
-    int64_t most;
-    BK_HD Bits read(int64_t number, int64_t) const { return number < most ? x[number] : Bits{}; }
-    BK_HD void put(int64_t number, int64_t place, Bits value) const {
-        if (number < most) y[place] = value;
+    int64_t limit;
+    BK_HD Bits read(int64_t rank, int64_t) const { return rank < limit ? x[rank] : Bits{}; }
+    BK_HD void put(int64_t rank, int64_t index, Bits value) const {
+        if (rank < limit) y[index] = value;
     }
-    BK_HD void operator()(int64_t number, int64_t place) const { put(number, place, read(number, place)); }
+    BK_HD void operator()(int64_t rank, int64_t index) const { put(rank, index, read(rank, index)); }
     BK_HD void total(int64_t) const {}
 };
 
@@ -90,10 +90,10 @@ struct MaskedSelect {
     Status run(const T* src, const uint8_t* mask, T* out, int64_t* counter, const Launch& launch) const {
         using Bits = bits_t<T>;
         if (work() == Work::kZeros) return write_zeros(launch, 1, counter);
-        const WriteSelected<Bits> write{reinterpret_cast<const Bits*>(src), reinterpret_cast<Bits*>(out), max_selected,
+        const GatherSelected<Bits> sink{reinterpret_cast<const Bits*>(src), reinterpret_cast<Bits*>(out), max_selected,
                                         counter};
-        return with_truth(mask, 0xff, row_of(numel),
-                          [&](const auto& truth) { return select_places(launch, numel, truth, write); });
+        return with_predicate(mask, 0xff, flat_layout(numel),
+                              [&](const auto& predicate) { return select_places(launch, numel, predicate, sink); });
     }
 };
 
@@ -108,9 +108,9 @@ struct MaskedSelectBackward {
     Status run(const T* dout, const uint8_t* mask, T* dsrc, const Launch& launch) const {
         using Bits = bits_t<T>;
         BK_TRY(write_zeros(launch, numel * kWords<T>, words_of(dsrc)));
-        const WriteToSelected<Bits> write{reinterpret_cast<const Bits*>(dout), reinterpret_cast<Bits*>(dsrc), max_selected};
-        return with_truth(mask, 0xff, row_of(numel),
-                          [&](const auto& truth) { return select_places(launch, numel, truth, write); });
+        const ScatterToSelected<Bits> sink{reinterpret_cast<const Bits*>(dout), reinterpret_cast<Bits*>(dsrc), max_selected};
+        return with_predicate(mask, 0xff, flat_layout(numel),
+                              [&](const auto& predicate) { return select_places(launch, numel, predicate, sink); });
     }
 };
 
@@ -124,9 +124,9 @@ struct MaskedScatter {
     size_t workspace_size() const { return select_workspace(numel); }
     Status run(const T* source, const uint8_t* mask, T* out, const Launch& launch) const {
         using Bits = bits_t<T>;
-        const WriteToSelected<Bits> write{reinterpret_cast<const Bits*>(source), reinterpret_cast<Bits*>(out), source_numel};
-        return with_truth(mask, 0xff, row_of(numel),
-                          [&](const auto& truth) { return select_places(launch, numel, truth, write); });
+        const ScatterToSelected<Bits> sink{reinterpret_cast<const Bits*>(source), reinterpret_cast<Bits*>(out), source_numel};
+        return with_predicate(mask, 0xff, flat_layout(numel),
+                              [&](const auto& predicate) { return select_places(launch, numel, predicate, sink); });
     }
 };
 

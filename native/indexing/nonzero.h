@@ -1,4 +1,4 @@
-// Coordinates of the elements that are not zero.
+// nonzero: row-major coordinates of the elements that are not zero.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@
 
 namespace bk {
 
-// The bits of which one is set in whatever is not 0: of floats all but the sign, of complex numbers all but two.
+// An element is nonzero if it has one of these bits: all but the sign of a float, all but both signs of a complex
+// number.
 template <class T>
 constexpr bits_t<T> kNonzeroBits = static_cast<bits_t<T>>(~bits_t<T>{});
 template <>
@@ -34,28 +35,32 @@ template <>
 constexpr Word16 kNonzeroBits<c64> = {{~uint64_t{0} >> 1, ~uint64_t{0} >> 1}};
 
 template <class I>
-struct WriteCoordinates {
+struct CoordinateSink {
     I* table;
     I* counter;
-    int64_t most;
-    Digits digits;
-    bool has_pairs;  // two coordinates, which one access stores
+    int64_t limit;
+    UnravelIndex unravel;
+    bool has_pairs;  // rank 2: both coordinates in one store
 
-    WriteCoordinates(I* rows, I* count, int64_t limit, const Digits& of)
-        : table(rows), counter(count), most(limit), digits(of), has_pairs(of.rank() == 2 && is_aligned(rows, 2 * sizeof(I))) {}
-    BK_HD void operator()(int64_t number, int64_t place) const {
-        if (number >= most) return;
-        I* const row = table + number * digits.rank();
+    CoordinateSink(I* rows, I* count, int64_t limit_rows, const UnravelIndex& of)
+        : table(rows),
+          counter(count),
+          limit(limit_rows),
+          unravel(of),
+          has_pairs(of.rank() == 2 && is_aligned(rows, 2 * sizeof(I))) {}
+    BK_HD void operator()(int64_t rank, int64_t index) const {
+        if (rank >= limit) return;
+        I* const row = table + rank * unravel.rank();
         if (has_pairs) {
             Vec<I, 2> pair;
-            digits(place,
-                   [&](int d, int64_t coordinate) { (d == 0 ? pair.lane[0] : pair.lane[1]) = static_cast<I>(coordinate); });
+            unravel(index,
+                    [&](int d, int64_t coordinate) { (d == 0 ? pair.lane[0] : pair.lane[1]) = static_cast<I>(coordinate); });
             store<2>(row, pair);
             return;
         }
-        digits(place, [&](int d, int64_t coordinate) { row[d] = static_cast<I>(coordinate); });
+        unravel(index, [&](int d, int64_t coordinate) { row[d] = static_cast<I>(coordinate); });
     }
-    // A count that I does not hold is its largest number.
+    // The count saturates at the largest I.
     BK_HD void total(int64_t count) const {
         constexpr int64_t largest = sizeof(I) == sizeof(int32_t) ? int64_t{INT32_MAX} : INT64_MAX;
         *counter = static_cast<I>(count < largest ? count : largest);
@@ -80,9 +85,9 @@ struct Nonzero {
         if (work() == Work::kZeros) return write_zeros(launch, 1, counter);
         using Bits = bits_t<T>;
         const Layout<1> layout = make_layout<1>(rank, shape, {stride_x});
-        const WriteCoordinates<I> write(out_coords, counter, max_nz, Digits(layout));
-        return with_truth(reinterpret_cast<const Bits*>(x), kNonzeroBits<T>, layout,
-                          [&](const auto& truth) { return select_places(launch, numel, truth, write); });
+        const CoordinateSink<I> sink(out_coords, counter, max_nz, UnravelIndex(layout));
+        return with_predicate(reinterpret_cast<const Bits*>(x), kNonzeroBits<T>, layout,
+                              [&](const auto& predicate) { return select_places(launch, numel, predicate, sink); });
     }
 };
 

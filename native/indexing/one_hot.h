@@ -1,4 +1,4 @@
-// Rows with a one where their class is.
+// one_hot: row r has a one at column src[r], else zeros.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,6 @@
 
 namespace bk {
 
-// The bits of 1.
 template <class T>
 bits_t<T> one_bits() {
     return bit_cast<bits_t<T>>(narrow<T>(compute_t<T>(1)));

@@ -1,4 +1,5 @@
-// A pointwise op of no inputs: each vector of the output finds the rows that it lies in, so that nothing is written twice.
+// A pointwise op without inputs: each output vector computes its own rows and columns, so that nothing is written
+// twice.
 #pragma once
 
 #include <algorithm>
@@ -23,15 +24,15 @@ struct OneHotFunctor {
         uint32_t row, column;
         static constexpr int64_t count = INT64_MAX;
         BK_HD Bits operator()(int64_t k) const {
-            // Vectors are shorter than long rows.
+            // From 32 classes on a vector spans at most two rows.
             const uint32_t classes = fn.classes.divisor(), at = column + static_cast<uint32_t>(k);
-            uint32_t down = at >= classes, class_of = down ? at - classes : at;
+            uint32_t rows_down = at >= classes, class_of = rows_down ? at - classes : at;
             if (classes < 32) {
                 const DivMod<uint32_t> split = fn.classes(at);
-                down = split.quotient;
+                rows_down = split.quotient;
                 class_of = split.remainder;
             }
-            const uint32_t from = row + down < fn.rows ? row + down : fn.rows - 1;
+            const uint32_t from = row + rows_down < fn.rows ? row + rows_down : fn.rows - 1;
             return static_cast<int64_t>(fn.src[from]) == int64_t{class_of} ? fn.one : Bits{};
         }
     };

@@ -1,4 +1,4 @@
-// Elements that go where an index says.
+// scatter and put: elements are written at indices; of duplicates the last wins if there is a workspace.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ struct Scatter {
         return require_non_negative({{"out_dim_size", out_dim_size}});
     }
     Status locate_out(Operand* operand, const char* name, Role role, int64_t size) const {
-        return locate_placed(operand, name, role, size, "stride_out", rank, upd_shape, scatter_dim, out_dim_size, stride_out);
+        return locate_indexed(operand, name, role, size, "stride_out", rank, upd_shape, scatter_dim, out_dim_size, stride_out);
     }
-    // Updates of one line meet in a cell where there are several.
+    // Duplicates exist only with several updates along the axis.
     size_t workspace_size() const {
         return upd_shape[scatter_dim] < 2 ? 0 : scatter_workspace<int32_t>(upd_numel / upd_shape[scatter_dim] * out_dim_size);
     }

@@ -1,4 +1,4 @@
-// Sums of elements that go where an index of the same shape says, and the gradient of gather, which is the same.
+// scatter_add: elements are added at an index of the same shape; gather's gradient is the same.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct ScatterAdd {
     }
 
 private:
-    AccumulatedAxis axis() const {
+    ScatterAddAxis axis() const {
         return {"upd_numel", upd_numel, rank, "scatter_dim", scatter_dim, "out_dim_size", out_dim_size, "upd_shape", upd_shape};
     }
     ScatterLayout layout() const { return axis().layout(stride_updates, stride_index, stride_out); }
@@ -77,7 +77,7 @@ struct GatherBackward {
     }
 
 private:
-    AccumulatedAxis axis() const {
+    ScatterAddAxis axis() const {
         return {"out_numel", out_numel, rank, "gather_dim", gather_dim, "src_dim_size", src_dim_size, "out_shape", out_shape};
     }
     ScatterLayout layout() const { return axis().layout(stride_dout, stride_index, stride_dsrc); }

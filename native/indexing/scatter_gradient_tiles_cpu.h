@@ -1,6 +1,6 @@
-// Gradients of scatter_reduce on the CPU, a tile of cells at a time: a thread counts the updates of the tile, then gives its
-// cells and their updates what they get. A tile is some whole lines, counted in the caller's workspace, or without one as
-// many cells of a line as have room on the stack; then every tile reads the indices of the line.
+// CPU gradients of scatter_reduce by tiles of cells: a thread counts the updates of a tile, then computes the gradients
+// of its cells and their updates. A tile is some whole fibers, counted in the workspace; without one, as many cells of
+// a fiber as fit the stack, and every tile reads all indices of its fiber.
 #pragma once
 
 #include <algorithm>
@@ -11,59 +11,59 @@
 
 namespace bk {
 
-// Cells [first, last) of `lines` lines from `line` on, which lie along the innermost axis of the lines.
+// Cells [first, last) of `fibers` adjacent fibers from `fiber` on.
 struct ScatterGradientTile {
-    int64_t line, lines, first, last;
+    int64_t fiber, fibers, first, last;
 
     bool has(int64_t i) const { return i >= first && i < last; }
 };
 
 struct ScatterGradientTiling {
-    static constexpr int64_t kStackCells = 1536, kMostLines = 16;
-    int64_t targets, row;      // cells of a line, lines of the innermost axis
-    int64_t lines = 1, cells;  // of a tile
-    int64_t blocks, segments;  // tiles of a row of lines, and of a line
+    static constexpr int64_t kStackCells = 1536, kMaxFibers = 16;
+    int64_t targets, inner;             // cells of a fiber, fibers of the innermost axis
+    int64_t fibers = 1, cells;          // per tile
+    int64_t fiber_blocks, fiber_tiles;  // tiles across an inner row of fibers, and along a fiber
 
-    // Lines that lie beside one another are taken together, for they share cache lines. Without a workspace the cells of few
-    // lines are shared out among the threads.
-    ScatterGradientTiling(const ScatterGradientLayout& layout, int64_t cells_of_line, bool has_workspace)
-        : targets(cells_of_line) {
+    // Adjacent fibers share cache lines, so that a tile takes several. Without a workspace the cells of few fibers are
+    // spread over the threads.
+    ScatterGradientTiling(const ScatterGradientLayout& layout, int64_t fiber_cells, bool has_workspace) : targets(fiber_cells) {
         constexpr int kIndex = ScatterGradient<float>::kIndex;
-        const Layout<8>& all = layout.update_lines;
-        row = all.rank == 0 ? 1 : all.extent[all.rank - 1];
-        if (has_workspace && row > 1 && magnitude(all.stride[kIndex][all.rank - 1]) < magnitude(layout.next_update[kIndex]))
-            lines = std::min(kMostLines, row);
+        const Layout<8>& all = layout.update_fibers;
+        inner = all.rank == 0 ? 1 : all.extent[all.rank - 1];
+        if (has_workspace && inner > 1 && magnitude(all.stride[kIndex][all.rank - 1]) < magnitude(layout.update_step[kIndex]))
+            fibers = std::min(kMaxFibers, inner);
         const int64_t share = ceil_div(targets, ceil_div(thread_count(), all.numel()));
         cells = std::max<int64_t>(1, has_workspace ? targets : std::min(kStackCells, share));
-        blocks = ceil_div(row, lines);
-        segments = std::max<int64_t>(1, ceil_div(targets, cells));
+        fiber_blocks = ceil_div(inner, fibers);
+        fiber_tiles = std::max<int64_t>(1, ceil_div(targets, cells));
     }
     ScatterGradientTile operator()(int64_t k) const {
-        const int64_t block = k / segments, from = block % blocks * lines, first = k % segments * cells;
-        return {block / blocks * row + from, std::min(lines, row - from), first, std::min(first + cells, targets)};
+        const int64_t block = k / fiber_tiles, first_fiber = block % fiber_blocks * fibers, first = k % fiber_tiles * cells;
+        return {block / fiber_blocks * inner + first_fiber, std::min(fibers, inner - first_fiber), first,
+                std::min(first + cells, targets)};
     }
 };
 
-// The places of lines: where a line begins, the steps of the operands along it, and from line to line.
-struct ScatterGradientPlaces {
+// Where a fiber begins, and the operands' strides along it and between adjacent fibers.
+struct FiberWalk {
     using At = Offsets<8, uint64_t>;
-    Walk<8, uint64_t> lines;
-    const int64_t* next;
-    int64_t beside[8] = {};
+    Walk<8, uint64_t> start_of;
+    const int64_t* axis_step;
+    int64_t fiber_step[8] = {};
 
-    ScatterGradientPlaces(const Layout<8>& layout, const int64_t (&along)[8]) : lines(layout), next(along) {
-        for (int k = 0; k < 8 && layout.rank > 0; ++k) beside[k] = layout.stride[k][layout.rank - 1];
+    FiberWalk(const Layout<8>& layout, const int64_t (&along)[8]) : start_of(layout), axis_step(along) {
+        for (int k = 0; k < 8 && layout.rank > 0; ++k) fiber_step[k] = layout.stride[k][layout.rank - 1];
     }
-    // body(offsets) for the places [begin, end) of each line of a tile, whose first line is line 0.
+    // body(offsets) for the elements [begin, end) of each fiber of a tile; its first fiber counts as fiber 0.
     template <class Body>
     BK_HD void walk(const ScatterGradientTile& tile, int64_t begin, int64_t end, const Body& body) const {
-        const bool one = tile.lines == 1;
-        const int64_t rows = one ? 1 : end - begin, columns = one ? end - begin : tile.lines;
-        At start = lines(static_cast<uint64_t>(tile.line)), step;
-        start.of[ScatterGradient<float>::kLine] = 0;
+        const bool is_single = tile.fibers == 1;
+        const int64_t rows = is_single ? 1 : end - begin, columns = is_single ? end - begin : tile.fibers;
+        At start = start_of(static_cast<uint64_t>(tile.fiber)), step;
+        start.of[ScatterGradient<float>::kFiber] = 0;
         for (int k = 0; k < 8; ++k) {
-            start.of[k] += static_cast<uint64_t>(begin * next[k]);
-            step.of[k] = static_cast<uint64_t>(one ? next[k] : beside[k]);
+            start.of[k] += static_cast<uint64_t>(begin * axis_step[k]);
+            step.of[k] = static_cast<uint64_t>(is_single ? axis_step[k] : fiber_step[k]);
         }
         for (int64_t r = 0; r < rows; ++r) {
             At at = start;
@@ -71,40 +71,39 @@ struct ScatterGradientPlaces {
                 body(at);
                 for (int k = 0; k < 8; ++k) at.of[k] += step.of[k];
             }
-            for (int k = 0; k < 8; ++k) start.of[k] += static_cast<uint64_t>(next[k]);
+            for (int k = 0; k < 8; ++k) start.of[k] += static_cast<uint64_t>(axis_step[k]);
         }
     }
 };
 
-// Where the count of cell 0 would be, of counts that begin with cell `first`.
-inline uint64_t* count_of_zero(uint64_t* counts, int64_t first) {
+// The address that cell 0's count would have if counts begin with cell `first`.
+inline uint64_t* counts_from_zero(uint64_t* counts, int64_t first) {
     return reinterpret_cast<uint64_t*>(reinterpret_cast<uintptr_t>(counts) - static_cast<uintptr_t>(first) * sizeof(uint64_t));
 }
 
-// kReduction is that of the gradient, kAmax of either extreme, which are alike here: a loop that knows it keeps what it needs
-// in registers.
+// kReduction is the gradient's, with kAmax for both extremes, which are alike here: a compile-time constant keeps the
+// loop's state in registers.
 template <Reduction kReduction, class T>
-BK_HD void gradients_of_tile(const ScatterGradientPlaces& updates, const ScatterGradientPlaces& cells,
-                             const ScatterGradient<T>& given, const ScatterGradientTile& tile, T* dx, T* dupdates,
-                             uint64_t* counts) {
+BK_HD void tile_gradients(const FiberWalk& updates, const FiberWalk& cells, const ScatterGradient<T>& given,
+                          const ScatterGradientTile& tile, T* dx, T* dupdates, uint64_t* counts) {
     using G = ScatterGradient<T>;
-    using At = ScatterGradientPlaces::At;
+    using At = FiberWalk::At;
     G gradient = given;
     gradient.reduction = kReduction;
-    gradient.near = nullptr;
-    uint64_t* const from_zero = count_of_zero(counts, tile.first);
+    gradient.shared_counts = nullptr;
+    uint64_t* const from_zero = counts_from_zero(counts, tile.first);
     gradient.counts = from_zero;
-    std::fill(counts, counts + tile.lines * (tile.last - tile.first), uint64_t{0});
+    std::fill(counts, counts + tile.fibers * (tile.last - tile.first), uint64_t{0});
     updates.walk(tile, 0, gradient.n, [=](const At& at) {
         if (!tile.has((gradient.index + signed_offset(at.of[G::kIndex]))[0])) return;
-        int64_t place;
-        const uint64_t amount = gradient.counted(at, &place);
-        from_zero[place] += amount;
+        int64_t cell;
+        const uint64_t update_count = gradient.count_update(at, &cell);
+        from_zero[cell] += update_count;
     });
     if (dupdates != nullptr)
         updates.walk(tile, 0, gradient.n, [=](const At& at) {
             const int64_t i = (gradient.index + signed_offset(at.of[G::kIndex]))[0];
-            // One tile of a line writes the zeros of updates that go nowhere.
+            // The first tile of a fiber writes the zeros of updates out of range.
             if (tile.has(i) || (tile.first == 0 && !gradient.keeps(i)))
                 dupdates[signed_offset(at.of[G::kGradient])] = narrow<T>(gradient.of_update(at));
         });
@@ -117,25 +116,25 @@ template <class T>
 void scatter_gradients_by_tiles(const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient, T* dx, T* dupdates,
                                 uint64_t* counts) {
     const ScatterGradientTiling tiling(layout, gradient.targets, counts != nullptr);
-    const ScatterGradientPlaces updates(layout.update_lines, layout.next_update), cells(layout.cell_lines, layout.next_cell);
-    const int64_t bytes = tiling.lines * (gradient.n + tiling.cells) * static_cast<int64_t>(2 * sizeof(T) + sizeof(int32_t));
-    const int64_t tiles = layout.update_lines.numel() / tiling.row * tiling.blocks * tiling.segments;
+    const FiberWalk updates(layout.update_fibers, layout.update_step), cells(layout.cell_fibers, layout.cell_step);
+    const int64_t bytes = tiling.fibers * (gradient.n + tiling.cells) * static_cast<int64_t>(2 * sizeof(T) + sizeof(int32_t));
+    const int64_t tiles = layout.update_fibers.numel() / tiling.inner * tiling.fiber_blocks * tiling.fiber_tiles;
     parallel_ranges(tiles, grain_for(bytes), [&](int64_t begin, int64_t end) {
-        uint64_t few[ScatterGradientTiling::kStackCells];
-        uint64_t* const own = counts == nullptr ? few : counts + tiling(begin).line * tiling.targets;
+        uint64_t stack_counts[ScatterGradientTiling::kStackCells];
+        uint64_t* const tile_counts = counts == nullptr ? stack_counts : counts + tiling(begin).fiber * tiling.targets;
         for (int64_t k = begin; k < end; ++k) {
             const ScatterGradientTile tile = tiling(k);
             switch (gradient.reduction) {
                 case Reduction::kSum:
-                    gradients_of_tile<Reduction::kSum>(updates, cells, gradient, tile, dx, dupdates, own);
+                    tile_gradients<Reduction::kSum>(updates, cells, gradient, tile, dx, dupdates, tile_counts);
                     break;
                 case Reduction::kProd:
-                    gradients_of_tile<Reduction::kProd>(updates, cells, gradient, tile, dx, dupdates, own);
+                    tile_gradients<Reduction::kProd>(updates, cells, gradient, tile, dx, dupdates, tile_counts);
                     break;
                 case Reduction::kMean:
-                    gradients_of_tile<Reduction::kMean>(updates, cells, gradient, tile, dx, dupdates, own);
+                    tile_gradients<Reduction::kMean>(updates, cells, gradient, tile, dx, dupdates, tile_counts);
                     break;
-                default: gradients_of_tile<Reduction::kAmax>(updates, cells, gradient, tile, dx, dupdates, own);
+                default: tile_gradients<Reduction::kAmax>(updates, cells, gradient, tile, dx, dupdates, tile_counts);
             }
         }
     });

@@ -1,4 +1,4 @@
-// Sums, products, means and extremes of elements that go where an index of the same shape says.
+// scatter_reduce: sums, products, means and extremes of elements at an index of the same shape.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace bk {
 
-// What a scatter reduces with, as the ABI has it.
-struct ScatterRule {
+// The reduction as the ABI passes it.
+struct ReduceRule {
     int32_t reduce, include_self;
 
     Reduction reduction() const { return static_cast<Reduction>(reduce); }
@@ -23,27 +23,27 @@ struct ScatterRule {
 };
 
 template <class T>
-size_t scatter_fold_workspace(const ScatterLayout& layout, const ScatterRule& rule);
+size_t scatter_reduce_rule_workspace(const ScatterLayout& layout, const ReduceRule& rule);
 
 template <class T>
-Status scatter_fold(const Launch& launch, const ScatterLayout& layout, const ScatterRule& rule, const T* updates, IdArray index,
-                    T* out);
+Status scatter_reduce_rule(const Launch& launch, const ScatterLayout& layout, const ReduceRule& rule, const T* updates,
+                           IdArray index, T* out);
 
-// The cells of a layout in two walks: lines that have indices of their own, and what shares those of a line.
-struct ScatterTiles {
-    Layout<2> lines;   // of index and out
-    Layout<1> shared;  // of out
-    int64_t tiles;     // of a line's targets
+// The cells of a layout in two walks: fibers with indices of their own, and cells that share a fiber's indices.
+struct TargetTiles {
+    Layout<2> fibers;  // strides of index and out
+    Layout<1> shared;  // strides of out
+    int64_t tiles;     // tiles of a fiber's targets
 
-    ScatterTiles(const ScatterLayout& s, int64_t tile) : tiles(ceil_div(s.targets, tile)) {
+    TargetTiles(const ScatterLayout& s, int64_t tile) : tiles(ceil_div(s.targets, tile)) {
         using L = ScatterLayout;
         for (int d = 0; d < s.cells.rank; ++d) {
             if (s.cells.stride[L::kIndex][d] != 0)
-                lines.append(s.cells.extent[d], {s.cells.stride[L::kIndex][d], s.cells.stride[L::kOut][d]});
+                fibers.append(s.cells.extent[d], {s.cells.stride[L::kIndex][d], s.cells.stride[L::kOut][d]});
             else
                 shared.append(s.cells.extent[d], {s.cells.stride[L::kOut][d]});
         }
-        lines = collapse(lines);
+        fibers = collapse(fibers);
         shared = collapse(shared);
     }
 };
@@ -69,14 +69,14 @@ struct ScatterReduce {
     Status locate_out(Operand* operand, const char* name, Role role, int64_t size) const {
         return axis().locate(operand, name, role, size, "stride_out", stride_out);
     }
-    size_t workspace_size() const { return scatter_fold_workspace<T>(layout(), rule()); }
+    size_t workspace_size() const { return scatter_reduce_rule_workspace<T>(layout(), rule()); }
     Status run(const T* updates, const I* index, T* out, const Launch& launch) const {
-        return scatter_fold(launch, layout(), rule(), updates, IdArray(index), out);
+        return scatter_reduce_rule(launch, layout(), rule(), updates, IdArray(index), out);
     }
 
 private:
-    ScatterRule rule() const { return {reduce, include_self}; }
-    AccumulatedAxis axis() const {
+    ReduceRule rule() const { return {reduce, include_self}; }
+    ScatterAddAxis axis() const {
         return {"upd_numel", upd_numel, rank, "scatter_dim", scatter_dim, "out_dim_size", out_dim_size, "upd_shape", upd_shape};
     }
     ScatterLayout layout() const { return axis().layout(stride_updates, stride_index, stride_out); }

@@ -1,5 +1,5 @@
-// Updates are counted a tile of cells at a time; in a workspace where lines are fewer than threads, by atomic additions of
-// integers, whose order does not matter.
+// Updates are counted per tile of cells; with fewer fibers than threads in a workspace, by atomic integer additions,
+// whose order does not matter.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,9 @@ void walk_scatter_gradients(const ScatterGradientLayout& layout, ScatterGradient
         memset(counts, 0, sizeof(uint64_t) * static_cast<size_t>(layout.count));
         parallel_ranges(updates, kGrain, [&](int64_t begin, int64_t end) {
             for (int64_t k = begin; k < end; ++k) {
-                int64_t place;
-                const uint64_t amount = gradient.counted(walk(static_cast<Index>(k)), &place);
-                if (place >= 0) __atomic_fetch_add(counts + place, amount, __ATOMIC_RELAXED);
+                int64_t cell;
+                const uint64_t count = gradient.count_update(walk(static_cast<Index>(k)), &cell);
+                if (cell >= 0) __atomic_fetch_add(counts + cell, count, __ATOMIC_RELAXED);
             }
         });
         gradient.counts = counts;
@@ -48,13 +48,13 @@ template <class T>
 Status scatter_gradients(const Launch& launch, const ScatterGradientLayout& layout, ScatterGradient<T> gradient, T* dx,
                          T* dupdates) {
     uint64_t* const counts = find_scatter_counts(launch, layout, gradient);
-    if (counts_updates(layout, gradient) && (counts == nullptr || layout.update_lines.numel() >= thread_count())) {
+    if (needs_counts(layout, gradient) && (counts == nullptr || layout.update_fibers.numel() >= thread_count())) {
         scatter_gradients_by_tiles(layout, gradient, dx, dupdates, counts);
         return Status::kOk;
     }
-    const bool small = layout.updates.fits_32bit() && layout.cells.fits_32bit() && layout.updates.numel() < INT32_MAX - 1024 &&
-                       layout.count < INT32_MAX - 1024;
-    if (small)
+    const bool is_32bit = layout.updates.fits_32bit() && layout.cells.fits_32bit() &&
+                          layout.updates.numel() < INT32_MAX - 1024 && layout.count < INT32_MAX - 1024;
+    if (is_32bit)
         walk_scatter_gradients<uint32_t>(layout, gradient, dx, dupdates, counts);
     else
         walk_scatter_gradients<uint64_t>(layout, gradient, dx, dupdates, counts);

@@ -1,5 +1,5 @@
-// A thread a count, or a gradient. Lanes of a warp with one target are counted together before memory is. Of many lines each is
-// a block's, which counts in shared memory.
+// One thread per count or gradient; lanes of a warp with one target are counted together first. With many fibers each
+// gets a block, which counts in shared memory.
 #pragma once
 
 #include <algorithm>
@@ -11,91 +11,92 @@ namespace bk {
 
 constexpr int kScatterGradientThreads = 256;
 
-// --- A block a line --------------------------------------------------------------------------------------------------------
+// --- A block a fiber -------------------------------------------------------------------------------------------------
 
-struct ScatterGradientLines {
-    Walk<8, uint64_t> updates, cells;  // of lines
-    Offsets<8, uint64_t> next_update, next_cell;
+struct ScatterGradientFibers {
+    Walk<8, uint64_t> updates, cells;  // over fibers
+    Offsets<8, uint64_t> update_step, cell_step;
     bool counts;
 
-    explicit ScatterGradientLines(const ScatterGradientLayout& layout)
-        : updates(layout.update_lines), cells(layout.cell_lines), counts(false) {
-        std::copy(layout.next_update, layout.next_update + 8, next_update.of);
-        std::copy(layout.next_cell, layout.next_cell + 8, next_cell.of);
+    explicit ScatterGradientFibers(const ScatterGradientLayout& layout)
+        : updates(layout.update_fibers), cells(layout.cell_fibers), counts(false) {
+        std::copy(layout.update_step, layout.update_step + 8, update_step.of);
+        std::copy(layout.cell_step, layout.cell_step + 8, cell_step.of);
     }
-    static BK_DEVICE Offsets<8, uint64_t> along(const Offsets<8, uint64_t>& line, const Offsets<8, uint64_t>& next,
-                                                unsigned j) {
+    static BK_DEVICE Offsets<8, uint64_t> offsets_at(const Offsets<8, uint64_t>& fiber, const Offsets<8, uint64_t>& step,
+                                                     unsigned j) {
         Offsets<8, uint64_t> at;
 #pragma unroll
-        for (int k = 0; k < 8; ++k) at.of[k] = line.of[k] + j * next.of[k];
+        for (int k = 0; k < 8; ++k) at.of[k] = fiber.of[k] + j * step.of[k];
         return at;
     }
 };
 
-constexpr int64_t kNearTargets = 49152 / sizeof(uint32_t);
+constexpr int64_t kMaxSharedTargets = 49152 / sizeof(uint32_t);
 
 template <class T>
-bool has_near_counts(const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient) {
-    constexpr int64_t kLeastLines = 128, kLeastUpdates = 256;  // for fewer the chip or the block is not full
-    const int64_t lines = layout.update_lines.numel();
-    return gradient.n >= kLeastUpdates && gradient.n < 1 << 16 && gradient.targets > 0 && gradient.targets <= kNearTargets &&
-           lines >= kLeastLines && lines <= kMaxGridX && gradient.step[ScatterGradient<T>::kIndex] == 1;
+bool fits_shared_counts(const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient) {
+    constexpr int64_t kMinFibers = 128, kMinUpdates = 256;  // fewer do not fill the chip or the block
+    const int64_t num_fibers = layout.update_fibers.numel();
+    return gradient.n >= kMinUpdates && gradient.n < 1 << 16 && gradient.targets > 0 && gradient.targets <= kMaxSharedTargets &&
+           num_fibers >= kMinFibers && num_fibers <= kMaxGridX && gradient.step[ScatterGradient<T>::kIndex] == 1;
 }
 
 template <class T>
 __global__ void __launch_bounds__(kScatterGradientThreads)
-    scatter_line_gradients_kernel(ScatterGradient<T> gradient, const __grid_constant__ ScatterGradientLines lines, T* dx,
-                                  T* dupdates) {
+    scatter_fiber_gradients_kernel(ScatterGradient<T> gradient, const __grid_constant__ ScatterGradientFibers fibers, T* dx,
+                                   T* dupdates) {
     using G = ScatterGradient<T>;
-    BK_LAUNCH_SHARED(uint32_t, near);
+    BK_LAUNCH_SHARED(uint32_t, shared_counts);
     const unsigned n = static_cast<unsigned>(gradient.n), targets = static_cast<unsigned>(gradient.targets);
-    const auto updates = lines.updates(blockIdx.x), cells = lines.cells(blockIdx.x);
-    if (lines.counts) {
-        for (unsigned i = threadIdx.x; i < targets; i += kScatterGradientThreads) near[i] = 0;
+    const auto updates = fibers.updates(blockIdx.x), cells = fibers.cells(blockIdx.x);
+    if (fibers.counts) {
+        for (unsigned i = threadIdx.x; i < targets; i += kScatterGradientThreads) shared_counts[i] = 0;
         __syncthreads();
         for (unsigned j = threadIdx.x; j < n; j += kScatterGradientThreads) {
-            int64_t place;
-            const uint64_t amount = gradient.counted(lines.along(updates, lines.next_update, j), &place);
-            if (place >= 0)
-                atomicAdd(near + (place - signed_offset(updates.of[G::kLine]) * gradient.targets), G::in_halves(amount));
+            int64_t cell;
+            const uint64_t update_count = gradient.count_update(fibers.offsets_at(updates, fibers.update_step, j), &cell);
+            if (cell >= 0)
+                atomicAdd(shared_counts + (cell - signed_offset(updates.of[G::kFiber]) * gradient.targets),
+                          G::pack16(update_count));
         }
         __syncthreads();
-        gradient.near = near;
+        gradient.shared_counts = shared_counts;
     }
     if (dupdates != nullptr)
         for (unsigned j = threadIdx.x; j < n; j += kScatterGradientThreads) {
-            const auto at = lines.along(updates, lines.next_update, j);
+            const auto at = fibers.offsets_at(updates, fibers.update_step, j);
             dupdates[signed_offset(at.of[G::kGradient])] = narrow<T>(gradient.of_update(at));
         }
     if (dx != nullptr)
         for (unsigned i = threadIdx.x; i < targets; i += kScatterGradientThreads) {
-            const auto at = lines.along(cells, lines.next_cell, i);
+            const auto at = fibers.offsets_at(cells, fibers.cell_step, i);
             dx[signed_offset(at.of[G::kGradient])] = narrow<T>(gradient.of_cell(at));
         }
 }
 
 template <class T>
-Status launch_line_gradients(const Launch& launch, const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient,
-                             T* dx, T* dupdates) {
-    ScatterGradientLines lines(layout);
-    lines.counts = counts_updates(layout, gradient);
-    const unsigned shared = lines.counts ? static_cast<unsigned>(gradient.targets * sizeof(uint32_t)) : 0;
-    const Grid grid{dim3(static_cast<unsigned>(layout.update_lines.numel())), dim3(kScatterGradientThreads), 1, shared};
-    return launch_kernel(launch, grid, scatter_line_gradients_kernel<T>, gradient, lines, dx, dupdates);
+Status launch_fiber_gradients(const Launch& launch, const ScatterGradientLayout& layout, const ScatterGradient<T>& gradient,
+                              T* dx, T* dupdates) {
+    ScatterGradientFibers fibers(layout);
+    fibers.counts = needs_counts(layout, gradient);
+    const unsigned shared = fibers.counts ? static_cast<unsigned>(gradient.targets * sizeof(uint32_t)) : 0;
+    const Grid grid{dim3(static_cast<unsigned>(layout.update_fibers.numel())), dim3(kScatterGradientThreads), 1, shared};
+    return launch_kernel(launch, grid, scatter_fiber_gradients_kernel<T>, gradient, fibers, dx, dupdates);
 }
 
-// --- A thread an element ---------------------------------------------------------------------------------------------------
+// --- A thread an element ---------------------------------------------------------------------------------------------
 
 template <class T, class Index>
 __global__ void __launch_bounds__(kScatterGradientThreads)
     scatter_counts_kernel(ScatterGradient<T> gradient, Walk<8, Index> walk, int64_t updates, uint64_t* counts) {
     const int64_t k = int64_t{blockIdx.x} * kScatterGradientThreads + threadIdx.x;
-    int64_t place = -1;
-    uint64_t amount = 0;
-    if (k < updates) amount = gradient.counted(walk(static_cast<Index>(k)), &place);
-    // Lanes without a target have keys of their own.
-    const auto key = static_cast<unsigned long long>(place >= 0 ? 32 + place : threadIdx.x % 32);
-    if (combine_equal(ScatterSum<uint64_t>{}, key, place >= 0, &amount)) atomic_add_one(counts + place, amount);
+    int64_t cell = -1;
+    uint64_t update_count = 0;
+    if (k < updates) update_count = gradient.count_update(walk(static_cast<Index>(k)), &cell);
+    // Lanes without a target have unique keys.
+    const auto key = static_cast<unsigned long long>(cell >= 0 ? 32 + cell : threadIdx.x % 32);
+    if (combine_equal(ScatterSum<uint64_t>{}, key, cell >= 0, &update_count)) atomic_add_one(counts + cell, update_count);
 }
 
 template <bool kCells, class T, class Index>
@@ -137,11 +138,11 @@ template <class T>
 Status scatter_gradients(const Launch& launch, const ScatterGradientLayout& layout, ScatterGradient<T> gradient, T* dx,
                          T* dupdates) {
     uint64_t* const counts = find_scatter_counts(launch, layout, gradient);
-    if (has_near_counts(layout, gradient)) return launch_line_gradients(launch, layout, gradient, dx, dupdates);
-    const bool small = layout.updates.fits_32bit() && layout.cells.fits_32bit() && layout.updates.numel() < INT32_MAX - 1024 &&
-                       layout.count < INT32_MAX - 1024;
-    return small ? launch_scatter_gradients<uint32_t>(launch, layout, gradient, dx, dupdates, counts)
-                 : launch_scatter_gradients<uint64_t>(launch, layout, gradient, dx, dupdates, counts);
+    if (fits_shared_counts(layout, gradient)) return launch_fiber_gradients(launch, layout, gradient, dx, dupdates);
+    const bool is_32bit = layout.updates.fits_32bit() && layout.cells.fits_32bit() &&
+                          layout.updates.numel() < INT32_MAX - 1024 && layout.count < INT32_MAX - 1024;
+    return is_32bit ? launch_scatter_gradients<uint32_t>(launch, layout, gradient, dx, dupdates, counts)
+                    : launch_scatter_gradients<uint64_t>(launch, layout, gradient, dx, dupdates, counts);
 }
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-// Scans along one axis, and their gradients.
+// Scan ops along one axis, and their gradients.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace bk {
 
 namespace op {
 
-// What the ops are made of: `running` of the op itself, `champion` of what knows where an extreme is, `tail` of the gradient.
+// Operators of each op: `running` scans, `arg_extreme` tracks the index of an extreme, `suffix` is the gradient's.
 template <class T>
 struct Cumsum {
     static RunningSum<T> running(bool exclusive = false) { return {exclusive}; }
@@ -25,25 +25,25 @@ struct Cumsum {
 template <class T>
 struct Cumprod {
     static RunningProduct<T> running(bool exclusive = false) { return {exclusive}; }
-    static ProductTail<T> tail(bool exclusive = false) { return {exclusive}; }
+    static ProductSuffix<T> suffix(bool exclusive = false) { return {exclusive}; }
 };
 
 template <class T>
 struct Cummax {
     static RunningExtreme<T> running(bool exclusive = false) { return {{false}, exclusive}; }
-    static RunningChampion<T> champion() { return {{false}}; }
+    static RunningArgExtreme<T> arg_extreme() { return {{false}}; }
 };
 
 template <class T>
 struct Cummin {
     static RunningExtreme<T> running(bool exclusive = false) { return {{true}, exclusive}; }
-    static RunningChampion<T> champion() { return {{true}}; }
+    static RunningArgExtreme<T> arg_extreme() { return {{true}}; }
 };
 
 template <class T>
 struct LogCumsumExp {
     static RunningLogSumExp<T> running(bool exclusive = false) { return {exclusive}; }
-    static LogSumExpTail<T> tail(bool exclusive = false) { return {exclusive}; }
+    static LogSumExpSuffix<T> suffix(bool exclusive = false) { return {exclusive}; }
 };
 
 }  // namespace op
@@ -57,7 +57,6 @@ inline Status require_scan_axis(int32_t scan_axis, int32_t scan_extent, int32_t 
     return Status::kOk;
 }
 
-// All axes but one, and that one.
 template <int Operands>
 BK_COLD ScanAxes<Operands> scan_axes(int32_t rank, const int32_t* shape, int32_t axis,
                                      const int64_t* const (&strides)[Operands]) {
@@ -105,7 +104,6 @@ private:
     ScanAxes<2> axes() const { return scan_axes<2>(rank, shape, scan_axis, {stride_y, stride_x}); }
 };
 
-// An extreme and its index.
 template <template <class> class F, class T>
 struct ScanIndices {
     int64_t numel;
@@ -124,18 +122,18 @@ struct ScanIndices {
                            {{"stride_y", stride_y}, {"stride_indices", stride_indices}}));
         return require_scan_axis(scan_axis, scan_extent, rank, shape);
     }
-    size_t workspace_size() const { return scan_workspace<T, RunningWinner<T>>(axes()); }
+    size_t workspace_size() const { return scan_workspace<T, RunningExtremeAndIndex<T>>(axes()); }
     Status run(const T* x, T* y, int64_t* indices, const Launch& launch) const {
-        const bool turned = reverse != 0;
-        const RunningWinner<T> winner{F<T>::champion(), turned ? scan_extent - 1 : 0, turned ? -1 : 1};
-        return scan(launch, axes(), winner, outputs(y, indices), inputs(x), turned);
+        const bool is_reversed = reverse != 0;
+        const RunningExtremeAndIndex<T> operation{F<T>::arg_extreme(), is_reversed ? scan_extent - 1 : 0, is_reversed ? -1 : 1};
+        return scan(launch, axes(), operation, outputs(y, indices), inputs(x), is_reversed);
     }
 
 private:
     ScanAxes<3> axes() const { return scan_axes<3>(rank, shape, scan_axis, {stride_y, stride_indices, stride_x}); }
 };
 
-// The gradient of a sum is a sum from the other end.
+// The gradient of a cumulative sum is the cumulative sum in the other direction.
 template <class T, bool kExclusive = false>
 struct CumsumBackward {
     int64_t numel;
@@ -161,7 +159,7 @@ private:
     ScanAxes<2> axes() const { return scan_axes<2>(rank, shape, scan_axis, {stride_dx, stride_dy}); }
 };
 
-// `reverse` is the op's: its gradient is a scan from the other end.
+// `reverse` is the forward op's: its gradient scans in the other direction.
 template <template <class> class F, class T, bool kExclusive = false>
 struct ScanBackward {
     int64_t numel;
@@ -182,19 +180,20 @@ struct ScanBackward {
                            {{"stride_dx", stride_dx}}));
         return require_scan_axis(scan_axis, scan_extent, rank, shape);
     }
-    size_t workspace_size() const { return scan_workspace<T, decltype(F<T>::tail())>(axes()); }
+    size_t workspace_size() const { return scan_workspace<T, decltype(F<T>::suffix())>(axes()); }
     Status run(const T* dy, const T* x, const T* y, T* dx, const Launch& launch) const {
-        const auto tail = F<T>::tail(kExclusive);
-        // An exclusive result is read in its own place, which is ahead of the one before; the first, of no terms, is 1.
-        if (kExclusive && tail.kAhead == 2) y += reverse == 0 ? stride_y[scan_axis] : -stride_y[scan_axis];
-        return scan(launch, axes(), tail, outputs(dx), inputs(dy, x, y), reverse == 0);
+        const auto suffix = F<T>::suffix(kExclusive);
+        // An exclusive y is read at j itself, one ahead of where the operator expects it; the first result, the empty
+        // product, is 1.
+        if (kExclusive && suffix.kAhead == 2) y += reverse == 0 ? stride_y[scan_axis] : -stride_y[scan_axis];
+        return scan(launch, axes(), suffix, outputs(dx), inputs(dy, x, y), reverse == 0);
     }
 
 private:
     ScanAxes<4> axes() const { return scan_axes<4>(rank, shape, scan_axis, {stride_dx, stride_dy, stride_x, stride_y}); }
 };
 
-// dx holds, between the two scans, where x is a new extreme.
+// Between its two scans dx holds 1 at each new extreme of x, else 0.
 template <template <class> class F, class T, bool kExclusive = false>
 struct ExtremeScanBackward {
     int64_t numel;
@@ -214,17 +213,17 @@ struct ExtremeScanBackward {
         return require_scan_axis(scan_axis, scan_extent, rank, shape);
     }
     size_t workspace_size() const {
-        return std::max(scan_workspace<T, IsRecord<T>>(records()), scan_workspace<T, RecordTail<T>>(tails()));
+        return std::max(scan_workspace<T, IsRecord<T>>(record_axes()), scan_workspace<T, RecordSuffix<T>>(gradient_axes()));
     }
     Status run(const T* dy, const T* x, T* dx, const Launch& launch) const {
-        BK_TRY(scan(launch, records(), IsRecord<T>{F<T>::champion()}, outputs(dx), inputs(x), reverse != 0));
-        return scan(launch, tails(), RecordTail<T>{kExclusive}, outputs(dx), inputs(dy, static_cast<const T*>(dx)),
+        BK_TRY(scan(launch, record_axes(), IsRecord<T>{F<T>::arg_extreme()}, outputs(dx), inputs(x), reverse != 0));
+        return scan(launch, gradient_axes(), RecordSuffix<T>{kExclusive}, outputs(dx), inputs(dy, static_cast<const T*>(dx)),
                     reverse == 0);
     }
 
 private:
-    ScanAxes<2> records() const { return scan_axes<2>(rank, shape, scan_axis, {stride_dx, stride_x}); }
-    ScanAxes<3> tails() const { return scan_axes<3>(rank, shape, scan_axis, {stride_dx, stride_dy, stride_dx}); }
+    ScanAxes<2> record_axes() const { return scan_axes<2>(rank, shape, scan_axis, {stride_dx, stride_x}); }
+    ScanAxes<3> gradient_axes() const { return scan_axes<3>(rank, shape, scan_axis, {stride_dx, stride_dy, stride_dx}); }
 };
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-// What the gradients of scans keep: sums of dy over the results that a term went into, from the last one back.
+// Scan operators of the gradients: sums of dy over the results that an element went into, from the last one back.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,15 @@
 
 namespace bk {
 
-// Of a product: dx[j] = y[j - 1] (dy[j] + x[j + 1] (dy[j + 1] + x[j + 2] (...))), which divides by nothing, and of an
-// exclusive one dx[j] = y[j] (dy[j + 1] + x[j + 1] (dy[j + 2] + x[j + 2] (...))), where y[j] is the product before x[j] too.
-// A run of terms turns what follows it, f, into factor f + tail.
+// Product gradient: dx[j] = y[j - 1] (dy[j] + x[j + 1] (dy[j + 1] + x[j + 2] (...))), without division; exclusive:
+// dx[j] = y[j] (dy[j + 1] + x[j + 1] (dy[j + 2] + x[j + 2] (...))), y[j] being the product before x[j]. A state is the
+// affine map f -> product * f + suffix of what follows the range.
 template <class T>
-struct ProductTail {
-    static constexpr int kAhead = 2;  // y, which the scan from the last term on meets a place later
+struct ProductSuffix {
+    static constexpr int kAhead = 2;  // y[j - 1] is one position ahead in the reversed scan
     using C = compute_t<T>;
     struct State {
-        double factor, tail;
+        double product, suffix;
     };
     bool exclusive;
     BK_HD State identity() const { return {1, 0}; }
@@ -24,26 +24,26 @@ struct ProductTail {
         return {static_cast<double>(x), exclusive ? static_cast<double>(dy) : static_cast<double>(x) * dy};
     }
     BK_HD State join(const State& earlier, const State& later) const {
-        // The factor of many terms may be infinite where there is nothing to multiply yet.
-        const double tail = earlier.tail == 0 ? later.tail : later.factor * earlier.tail + later.tail;
-        return {later.factor * earlier.factor, tail};
+        // `product` may be infinite while there is nothing to multiply yet; inf * 0 would be NaN.
+        const double suffix = earlier.suffix == 0 ? later.suffix : later.product * earlier.suffix + later.suffix;
+        return {later.product * earlier.product, suffix};
     }
     BK_HD C value(int64_t, const State& before, const State&, C dy, C, C y) const {
-        // A product that overflowed has a gradient of 0 where no result, or none with a gradient, has it as a factor.
-        const double tail = exclusive ? before.tail : dy + before.tail;
-        return tail == 0 && math::fabs<C>(y) == kInfinity<C> ? C(0) : static_cast<C>(y * tail);
+        // If y overflowed and no gradient reaches it, dx is 0, not inf * 0.
+        const double suffix = exclusive ? before.suffix : dy + before.suffix;
+        return suffix == 0 && math::fabs<C>(y) == kInfinity<C> ? C(0) : static_cast<C>(y * suffix);
     }
 };
 
-// Of an extreme: dx[j] is the sum of dy from j to the next record, where j is one, else 0. The results of an exclusive one
-// that x[j] is are those behind j, up to that of the next record.
+// Extreme gradient: dx[j] is the sum of dy from j to the next record if x[j] is a record, else 0. The results of an
+// exclusive scan that x[j] is begin after j and include that at the next record.
 template <class T>
-struct RecordTail {
+struct RecordSuffix {
     static constexpr int kAhead = -1;
     using C = compute_t<T>;
     struct State {
-        sum_t<T> tail;                                                        // since the last record
-        std::conditional_t<sizeof(sum_t<T>) == 8, int64_t, int32_t> is_open;  // there was none
+        sum_t<T> suffix;                                                      // the sum since the last record
+        std::conditional_t<sizeof(sum_t<T>) == 8, int64_t, int32_t> is_open;  // no record yet
     };
     bool exclusive;
     BK_HD State identity() const { return {sum_t<T>(-0.0), 1}; }
@@ -52,36 +52,36 @@ struct RecordTail {
         return {closes && !exclusive ? sum_t<T>(-0.0) : static_cast<sum_t<T>>(dy), !closes};
     }
     BK_HD State join(const State& earlier, const State& later) const {
-        return {later.is_open ? earlier.tail + later.tail : later.tail, earlier.is_open & later.is_open};
+        return {later.is_open ? earlier.suffix + later.suffix : later.suffix, earlier.is_open & later.is_open};
     }
     BK_HD C value(int64_t, const State& before, const State&, C dy, C is_record) const {
-        return is_record != 0 ? static_cast<C>(before.tail + (exclusive ? C(0) : dy)) : C(0);
+        return is_record != 0 ? static_cast<C>(before.suffix + (exclusive ? C(0) : dy)) : C(0);
     }
 };
 
-// Of ln(exp(x) + ...): dx[j] = exp(x[j]) sum of dy[i] exp(-y[i]), kept as a multiple of exp(-level), the largest factor; of
-// an exclusive one over i > j.
+// Log-sum-exp gradient: dx[j] = exp(x[j]) * sum of dy[i] exp(-y[i]) over i >= j, exclusive i > j, kept as a multiple of
+// exp(-shift), the largest weight.
 template <class T>
-struct LogSumExpTail {
+struct LogSumExpSuffix {
     static constexpr int kAhead = -1;
     using C = compute_t<T>;
     struct State {
-        sum_t<T> tail;
-        C level;
+        sum_t<T> suffix;
+        C shift;
     };
     bool exclusive;
     BK_HD State identity() const { return {0, kInfinity<C>}; }
     BK_HD State term(int64_t, C dy, C, C y) const { return {static_cast<sum_t<T>>(dy), y}; }
     BK_HD State join(const State& earlier, const State& later) const {
-        const bool rises = later.level > earlier.level;
+        const bool rises = later.shift > earlier.shift;
         const State low = rises ? earlier : later, high = rises ? later : earlier;
-        return {low.tail + high.tail * decay<T>(descent(low.level, high.level)), low.level};
+        return {low.suffix + high.suffix * exp_weight<T>(minus_max(low.shift, high.shift)), low.shift};
     }
     BK_HD C value(int64_t, const State& before, const State& through, C, C x, C) const {
         const State& found = exclusive ? before : through;
-        // exp(-inf) is 0, whatever it is divided by; and nothing has a part in no results, however large it is.
-        if (x == -kInfinity<C> || (exclusive && found.tail == 0)) return C(0);
-        return static_cast<C>(found.tail * math::exp<T>(x - found.level));
+        // exp(-inf) is 0 whatever its divisor, and an empty suffix gives 0 however large x is.
+        if (x == -kInfinity<C> || (exclusive && found.suffix == 0)) return C(0);
+        return static_cast<C>(found.suffix * math::exp<T>(x - found.shift));
     }
 };
 

@@ -1,4 +1,4 @@
-// Counts of segments on a GPU: in memory of the caller's, or tile by tile in shared memory where there is none.
+// Segment counts on a GPU: in the workspace, or tile by tile in shared memory without one.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace bk {
 
 constexpr int kCountThreads = 256;
 
-// A stretch of equal neighbours adds its length, so that a giant segment is no hot spot; counts are 0 before. Positions are
-// added modulo 2^32.
+// Each range of equal adjacent ids adds its length once, so that a giant segment is no hot spot. Counts start at 0;
+// positions are added modulo 2^32.
 template <class Ids>
 __global__ void count_ids_kernel(Ids ids, uint32_t* counts, int32_t n, int32_t num_segments) {
     const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -45,7 +45,7 @@ inline Grid count_tiles_grid(const SegmentShape& shape) {
     return {dim3(static_cast<unsigned>(tiles), static_cast<unsigned>(shares)), dim3(kCountThreads)};
 }
 
-// The first segment of the block's tile, whose counts stand in `counts` afterwards.
+// Counts the block's tile of segments into `counts`; returns its first segment.
 BK_DEVICE int64_t count_tile(const SegmentShape& shape, IdArray ids, uint32_t* counts) {
     const int64_t first = int64_t{blockIdx.x} * kCountTile;
     for (int i = threadIdx.x; i < kCountTile; i += kCountThreads) counts[i] = 0;
@@ -58,7 +58,7 @@ BK_DEVICE int64_t count_tile(const SegmentShape& shape, IdArray ids, uint32_t* c
     return first;
 }
 
-// Rows of x that stand for segments, divided by their counts, in place.
+// Divides the rows of x, one a segment, by their counts in place.
 template <class T>
 __global__ void __launch_bounds__(kCountThreads) divide_by_tiles_kernel(SegmentShape shape, IdArray ids, T* x) {
     using C = compute_t<T>;
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kCountThreads) divide_by_tiles_kernel(SegmentS
     }
 }
 
-// Each row of y: that of its segment in x over the segment's count; zeros where the id is out of range.
+// y[i] = x[ids[i]] / count of the segment; zeros if the id is out of range.
 template <class T>
 __global__ void __launch_bounds__(kCountThreads) gather_by_tiles_kernel(SegmentShape shape, const T* x, IdArray ids, T* y) {
     using C = compute_t<T>;

@@ -1,4 +1,4 @@
-// How many rows each segment has: what means are divided by. A caller of the reference ABI brings 4 bytes a segment for them.
+// Row counts of segments, the divisors of means; 4 bytes a segment of the workspace, as in the reference ABI.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace bk {
 
-// Room for the counts in the caller's workspace, or nullptr.
+// The counts in the workspace, or nullptr if it is too small.
 inline int32_t* find_counts(const Launch& launch, const SegmentShape& shape) {
     return workspace_array<int32_t>(launch, shape.num_segments);
 }
 
-// Bytes that find_counts asks for at most: the reference's, and what an odd address costs.
+// Workspace bytes for find_counts(): the reference's, plus 3 for alignment.
 inline size_t counts_bytes(const SegmentShape& shape) { return sizeof(int32_t) * static_cast<size_t>(shape.num_segments) + 3; }
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-// Counts of segments on the CPU: in memory of the caller's, or tile by tile on the stack where there is none.
+// Segment counts on the CPU: in the workspace, or tile by tile on the stack without one.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace bk {
 
 constexpr int64_t kCountTile = 4096;
 
-// body(first, last, counts) for stretches of segments whose counts are known: all of them, or a tile.
+// body(first, last, counts) for ranges of segments whose counts are known: all segments, or a tile.
 template <class Body>
 void with_counts(const Launch& launch, const SegmentShape& shape, IdArray ids, const Body& body) {
     const int64_t segments = shape.num_segments;

@@ -1,4 +1,4 @@
-// Gradient of both segment means: d_input[i] = d_output[id] / the number of rows of the segment.
+// Gradient of segment mean: d_input[i] = d_output[id] / number of rows of the segment.
 #pragma once
 
 #include <cstdint>

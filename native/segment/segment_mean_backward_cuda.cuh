@@ -21,11 +21,11 @@ struct MeanGradient {
     int64_t columns;
 
     template <int N>
-    BK_DEVICE Loaded<N> load(const GradientPlace& at) const {
+    BK_DEVICE Loaded<N> load(const RowElement& at) const {
         return {bk::load<N>(d_output + at.id * columns + at.column), counts[at.id]};
     }
     template <int N>
-    BK_DEVICE Vec<T, N> compute(const Loaded<N>& x, const GradientPlace&) const {
+    BK_DEVICE Vec<T, N> compute(const Loaded<N>& x, const RowElement&) const {
         const DivideBy<T> mean(static_cast<compute_t<T>>(x.count));
         Vec<T, N> y;
 #pragma unroll

@@ -1,6 +1,5 @@
-// Gradients of the segment products: d_input[i] = d_output[id] times the product of the segment's other elements, which is the
-// saved product over input[i]. Where the product is 0, that of the others is 0 but for the one zero of a segment that has one,
-// for which they are multiplied.
+// Gradient of segment product: d_input[i] = d_output[id] * y / x, the saved product y over x = input[i]. If y is 0,
+// only the sole zero of a segment has a gradient, for which the other elements are multiplied.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +27,10 @@ size_t segment_prod_backward_workspace(const SegmentShape& shape);
 template <bool kSorted, class T>
 Status segment_prod_backward(const Launch& launch, const SegmentShape& shape, const ProdOperands<T>& operands);
 
-// Rows in an order: place k has rows[k], or row k. `is_sorted`: those of a segment stand together, segments in order, and what
-// is of no segment comes last where there are `rows`.
+// A permutation of rows: position k has rows[k], or row k if `rows` is null. If is_sorted, segments are contiguous and
+// in order; with `rows`, rows without a segment come last.
 struct SegmentOrder {
-    IdArray ids;  // of the rows
+    IdArray ids;  // per row
     const uint32_t* rows;
     int64_t n;
     int32_t num_segments;
@@ -55,10 +54,10 @@ struct SegmentOrder {
     }
 };
 
-// Product of what stands in a column of the segment of place k, without that place. It ends at the next zero, from k on and
-// around, so that all zeros of a column together take as long as one walk along it.
+// The product of a column over the segment of position k, without k. The walk starts after k, wraps around and stops at
+// the next zero, so that all zeros of a column together cost one walk.
 template <class T>
-BK_HD fold_t<T> product_of_others(const SegmentOrder& order, const T* column, int64_t stride, int64_t k) {
+BK_HD fold_t<T> leave_one_out_product(const SegmentOrder& order, const T* column, int64_t stride, int64_t k) {
     using C = fold_t<T>;
     const int64_t id = order.id(k);
     C product = 1;

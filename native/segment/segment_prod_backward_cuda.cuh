@@ -1,4 +1,5 @@
-// Rows on their own; the workspace of unsorted ids sorts them, so that a zero's segment is found.
+// GPU: rows are computed independently by division; for unsorted ids the workspace sorts the rows, so that a zero finds
+// its segment.
 #pragma once
 
 #include "segment/gradient_rows.cuh"
@@ -22,27 +23,27 @@ struct ProdGradient {
     int64_t columns;
 
     template <int N>
-    BK_DEVICE Loaded<N> load(const GradientPlace& at) const {
+    BK_DEVICE Loaded<N> load(const RowElement& at) const {
         const int64_t cell = at.id * columns + at.column;
         return {bk::load<N>(d_output + cell), load_once<N>(input + at.row * columns + at.column), bk::load<N>(output + cell)};
     }
     template <int N>
-    BK_DEVICE Vec<T, N> compute(const Loaded<N>& from, const GradientPlace& at) const {
+    BK_DEVICE Vec<T, N> compute(const Loaded<N>& from, const RowElement& at) const {
         using C = compute_t<T>;
         Vec<T, N> result;
-        unsigned only_zeros = 0;
+        unsigned zero_lanes = 0;
 #pragma unroll
         for (int i = 0; i < N; ++i) {
             const C x = widen(from.x.lane[i]), y = widen(from.y.lane[i]);
-            if (x == C(0) && y == C(0)) only_zeros |= 1u << i;
+            if (x == C(0) && y == C(0)) zero_lanes |= 1u << i;
             result.lane[i] = narrow<T>(widen(from.dy.lane[i]) * (y / x));
         }
-        for (; only_zeros != 0; only_zeros &= only_zeros - 1) {
-            const int lane = __ffs(only_zeros) - 1;
-            const C others = product_of_others(order, input + at.column + lane, columns, at.k);
+        for (; zero_lanes != 0; zero_lanes &= zero_lanes - 1) {
+            const int lane = __ffs(zero_lanes) - 1;
+            const C others_product = leave_one_out_product(order, input + at.column + lane, columns, at.k);
 #pragma unroll
             for (int i = 0; i < N; ++i)
-                if (i == lane) result.lane[i] = narrow<T>(widen(from.dy.lane[i]) * others);
+                if (i == lane) result.lane[i] = narrow<T>(widen(from.dy.lane[i]) * others_product);
         }
         return result;
     }
@@ -57,10 +58,10 @@ size_t segment_prod_backward_workspace(const SegmentShape& shape) {
 
 template <bool kSorted, class T>
 Status segment_prod_backward(const Launch& launch, const SegmentShape& shape, const ProdOperands<T>& operands) {
-    const bool found = workspace_holds(launch, segment_prod_backward_workspace<kSorted, T>(shape));
+    const bool has_workspace = workspace_holds(launch, segment_prod_backward_workspace<kSorted, T>(shape));
     SegmentOrder order{operands.ids, nullptr, shape.n, shape.num_segments, kSorted};
     IdArray ids = operands.ids;
-    if (found) {
+    if (has_workspace) {
         Carver carver(launch.workspace);
         SortBuffers sort = carve_sorted_segments(&carver, shape);
         BK_TRY(sort_segments(launch, shape, operands.ids, &sort));

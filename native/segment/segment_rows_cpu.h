@@ -1,4 +1,4 @@
-// Segments as lists of rows, and work on them shared out among the threads.
+// Segments as lists of rows, distributed over the threads.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace bk {
 
-// Row where segment s starts; ids are sorted.
+// The first row of segment s; ids are sorted.
 inline int64_t segment_start(const SegmentShape& shape, IdArray ids, int64_t s) {
     int64_t low = 0, high = shape.n;
     while (low < high) {
@@ -20,9 +20,9 @@ inline int64_t segment_start(const SegmentShape& shape, IdArray ids, int64_t s) 
     return low;
 }
 
-// First segment of piece p of `pieces`, where rows and segments together are cut evenly.
-inline int64_t first_segment(const SegmentShape& shape, IdArray ids, int64_t p, int64_t pieces) {
-    const int64_t items = (int64_t{shape.n} + shape.num_segments) * p / pieces;
+// The first segment of range p; `ranges` divide rows plus segments evenly.
+inline int64_t first_segment(const SegmentShape& shape, IdArray ids, int64_t p, int64_t ranges) {
+    const int64_t items = (int64_t{shape.n} + shape.num_segments) * p / ranges;
     int64_t low = 0, high = shape.num_segments;
     while (low < high) {
         const int64_t middle = low + (high - low) / 2;
@@ -34,14 +34,14 @@ inline int64_t first_segment(const SegmentShape& shape, IdArray ids, int64_t p, 
     return low;
 }
 
-// Rows start, start + 1, ...; or those that `rows` has there.
+// Rows start, start + 1, ...; or rows[start], rows[start + 1], ... if `rows` is given.
 struct SegmentRows {
     const int32_t* rows;
     int64_t start, count, total;
 
     BK_HD int64_t operator[](int64_t k) const { return rows == nullptr ? start + k : rows[start + k]; }
 
-    // Row k of x, and a later one on its way to the caches.
+    // Row k of x; prefetches a later one.
     template <class T>
     BK_HD const T* row(const T* x, int64_t columns, int64_t k, int64_t column, int64_t width) const {
         if (rows != nullptr && start + k + kRowsAhead < total)
@@ -50,8 +50,8 @@ struct SegmentRows {
     }
 };
 
-// body(segment, rows, columns) for every segment of sorted ids. Threads own ranges of segments that hold about as many rows
-// each; where one segment outweighs that, ranges of columns.
+// body(segment, rows, columns) for every segment of sorted ids. Threads own ranges of segments with about as many rows
+// each, or ranges of columns if one segment outweighs that.
 template <class Body>
 void for_each_sorted_segment(const SegmentShape& shape, IdArray ids, size_t element_bytes, const Body& body) {
     const auto walk = [&](int64_t first, int64_t last, ColumnRange columns) {
@@ -62,10 +62,10 @@ void for_each_sorted_segment(const SegmentShape& shape, IdArray ids, size_t elem
             body(s, SegmentRows{nullptr, start, row - start, shape.n}, columns);
         }
     };
-    const int64_t threads = thread_count(), pieces = 4 * threads;
+    const int64_t threads = thread_count(), ranges = 4 * threads;
     int64_t largest = 0;
-    for (int64_t p = 0, from = 0; p < pieces && threads > 1; ++p) {
-        const int64_t to = segment_start(shape, ids, first_segment(shape, ids, p + 1, pieces));
+    for (int64_t p = 0, from = 0; p < ranges && threads > 1; ++p) {
+        const int64_t to = segment_start(shape, ids, first_segment(shape, ids, p + 1, ranges));
         largest = std::max(largest, to - from);
         from = to;
     }
@@ -74,9 +74,9 @@ void for_each_sorted_segment(const SegmentShape& shape, IdArray ids, size_t elem
                         [&](int64_t begin, int64_t end) { walk(0, shape.num_segments, ColumnRange{begin, end}); });
     } else {
         const int64_t bytes = (int64_t{shape.n} + shape.num_segments) * shape.d * static_cast<int64_t>(element_bytes);
-        parallel_chunks(pieces, bytes < 65536 ? pieces : 1, [&](int64_t begin, int64_t end) {
+        parallel_chunks(ranges, bytes < 65536 ? ranges : 1, [&](int64_t begin, int64_t end) {
             for (int64_t p = begin; p < end; ++p)
-                walk(first_segment(shape, ids, p, pieces), first_segment(shape, ids, p + 1, pieces), ColumnRange{0, shape.d});
+                walk(first_segment(shape, ids, p, ranges), first_segment(shape, ids, p + 1, ranges), ColumnRange{0, shape.d});
         });
     }
 }
@@ -94,7 +94,7 @@ inline size_t grouping_bytes(const SegmentShape& shape) {
     return carver.bytes();
 }
 
-// Folds of rows whose ids are in any order, the rows grouped in a workspace of grouping_bytes.
+// body(segment, rows, columns) for ids in any order, grouped in a workspace of grouping_bytes().
 template <class Body>
 void for_each_grouped_segment(const Launch& launch, const SegmentShape& shape, IdArray ids, size_t element_bytes,
                               const Body& body) {

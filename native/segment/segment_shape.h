@@ -1,4 +1,4 @@
-// Extents of the segment ops: n rows of d columns, num_segments results; and how rows are collected.
+// Extents of the segment ops, n rows of d columns and num_segments results, and their reductions.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace bk {
 struct SegmentShape {
     int32_t n, d, num_segments;
 
-    // Of the forward ops: without rows every segment is empty, which its fold has a value for.
+    // Forward: without rows every segment gets its reduction's value for none.
     Work forward_work() const { return num_segments == 0 || d == 0 ? Work::kNone : n == 0 ? Work::kZeros : Work::kAll; }
-    // Of the gradients: without segments every id is out of range.
+    // Gradients: without segments every id is out of range.
     Work backward_work() const { return n == 0 || d == 0 ? Work::kNone : num_segments == 0 ? Work::kZeros : Work::kAll; }
 
     Status check() const { return require_non_negative({{"n", n}, {"d", d}, {"num_segments", num_segments}}); }
@@ -22,16 +22,16 @@ struct SegmentShape {
 
 enum class SegmentFold { kSum, kMean, kProd, kMax, kMin, kMaxOrZero, kMinOrZero };
 
-template <SegmentFold kFold, class T>
-auto fold_of() {
-    if constexpr (kFold == SegmentFold::kProd)
+template <SegmentFold kReduction, class T>
+auto reduction_of() {
+    if constexpr (kReduction == SegmentFold::kProd)
         return ProductFold<T>{};
-    else if constexpr (kFold == SegmentFold::kMax || kFold == SegmentFold::kMin)
-        return ExtremeFold<T>{Order<T>::of(kFold == SegmentFold::kMax)};
-    else if constexpr (kFold == SegmentFold::kMaxOrZero || kFold == SegmentFold::kMinOrZero)
-        return ExtremeFold<T>{Order<T>::of(kFold == SegmentFold::kMaxOrZero), true};
+    else if constexpr (kReduction == SegmentFold::kMax || kReduction == SegmentFold::kMin)
+        return ExtremeFold<T>{Order<T>::of(kReduction == SegmentFold::kMax)};
+    else if constexpr (kReduction == SegmentFold::kMaxOrZero || kReduction == SegmentFold::kMinOrZero)
+        return ExtremeFold<T>{Order<T>::of(kReduction == SegmentFold::kMaxOrZero), true};
     else
-        return SumFold<T>(kFold == SegmentFold::kMean);
+        return SumFold<T>(kReduction == SegmentFold::kMean);
 }
 
 }  // namespace bk

@@ -1,4 +1,4 @@
-// Gradient of both segment sums: a gather of rows, d_input[i] = d_output[segment_ids[i]], 0 for an id out of range.
+// Gradient of segment sum: a row gather, d_input[i] = d_output[segment_ids[i]], 0 for an id out of range.
 #pragma once
 
 #include <cstdint>

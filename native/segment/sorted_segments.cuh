@@ -1,4 +1,4 @@
-// Rows sorted by the ids of their segments, in order within each.
+// Rows sorted by segment id, stable within each segment.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ inline SortBuffers carve_sorted_segments(Carver* carver, const SegmentShape& sha
     return carve_sort(carver, shape.n, static_cast<uint32_t>(shape.num_segments));
 }
 
-// Keys are the ids, num_segments for one out of range, which sorts last; values are the rows.
+// Keys are the ids, num_segments if out of range, which sorts last; values are the rows.
 template <class Ids>
 __global__ void segment_keys_kernel(Ids ids, uint32_t* keys, uint32_t* rows, SegmentShape shape) {
     const int64_t i = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
@@ -29,7 +29,7 @@ inline Status sort_segments(const Launch& launch, const SegmentShape& shape, IdA
     return sort_pairs(launch, sort, shape.n, static_cast<uint32_t>(shape.num_segments));
 }
 
-// Keys do not pass 2^31 - 1.
+// Keys fit int32, since num_segments does.
 inline IdArray sorted_ids(const SortBuffers& sort) { return IdArray(reinterpret_cast<const int32_t*>(sort.keys[0])); }
 
 }  // namespace bk

@@ -1,5 +1,5 @@
-// Additions to global memory that no other thread's is lost to: N neighbours at once, in as few instructions as the chip
-// has. `pointer` is aligned to the N elements. 16-bit floats are added in their own width, each addition rounded.
+// Atomic additions to global memory (red.global), N adjacent elements in as few instructions as the chip has; `pointer`
+// is aligned to them. 16-bit floats are added in their own width, each addition rounded.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// Additions of 16 bytes at once, and of bf16 at all.
+// sm_90 has 16-byte vector red, and bf16 red.
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 constexpr bool kHasVectorRed = true;
 #else
@@ -83,7 +83,7 @@ BK_DEVICE void atomic_add(bf16* pointer, const float (&value)[N]) {
         }
     }
 #else
-    // No bf16 addition before sm_90: compare and swap of the 16 bits alone.
+    // Before sm_90 there is no bf16 red: compare-and-swap of the 16 bits alone.
     for (int i = 0; i < N; ++i) {
         unsigned short* const cell = reinterpret_cast<unsigned short*>(pointer + i);
         unsigned short seen = *cell, expected;
@@ -95,8 +95,8 @@ BK_DEVICE void atomic_add(bf16* pointer, const float (&value)[N]) {
 #endif
 }
 
-// A 16-bit float by the addition of a pair of them, whose other one has -0 added: it keeps its value, of a NaN the payload may
-// change. (A single one is compared and swapped in its word, twice the time.) The word holds nothing else.
+// Adds to one 16-bit float by a red on its pair, with -0 for the other one, which keeps its value (a NaN may change
+// payload). Compare-and-swap of the word takes twice the time. The word must hold nothing but cells.
 template <class T>
 BK_DEVICE void atomic_add_in_pair(T* pointer, float value) {
     if constexpr (!std::is_same_v<T, f16> && !kHasVectorRed) {

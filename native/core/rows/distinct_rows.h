@@ -1,4 +1,4 @@
-// Work on the rows that indices name, on each once, without a workspace.
+// Runs a job once for each distinct row among indices, without a workspace.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace bk {
 
-// job(team, row) for each row of [0, rows) that is among `count` indices; other indices are passed over. It touches about
-// `bytes` of memory. A GPU reads for each index those before it, the CPU marks rows in bits on its stack.
+// job(team, row) once for each row of [0, rows) among `count` indices; others are skipped. A job touches about `bytes`
+// of memory. A GPU looks for earlier duplicates of each index; the CPU marks rows in a bitmap on its stack.
 template <class I, class Job>
 Status run_distinct_rows(const Launch& launch, const I* indices, int64_t count, int64_t rows, int64_t bytes, const Job& job);
 

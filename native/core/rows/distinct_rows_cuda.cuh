@@ -1,4 +1,4 @@
-// A block for each index, which reads those before it: time that grows with the square of their number.
+// A block an index, which reads its predecessors: quadratic in the number of indices.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace bk {
 
 template <class I, class Job>
-struct FirstOfRow {
+struct FirstOccurrence {
     const I* indices;
     int64_t rows;
     Job job;
@@ -33,7 +33,7 @@ private:
 
 template <class I, class Job>
 Status run_distinct_rows(const Launch& launch, const I* indices, int64_t count, int64_t rows, int64_t bytes, const Job& job) {
-    return run_teams(launch, count, bytes, FirstOfRow<I, Job>{indices, rows, job});
+    return run_teams(launch, count, bytes, FirstOccurrence<I, Job>{indices, rows, job});
 }
 
 }  // namespace bk

@@ -1,5 +1,4 @@
-// The row gather skeleton: y[i] = x[index[i]], a row of zeros where the index is outside [0, source_rows) or is
-// `dropped`.
+// Row gather: y[i] = x[index[i]], or zeros if the index is outside [0, source_rows) or is `dropped`.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Rows that lie anywhere, which hardware does not foresee: each is asked for while others are copied.
+// CPU row gather with software prefetch: hardware does not predict indexed rows.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace bk {
 
-// y[i] = x[index[i]], rows of neighbours.
+// y[i] = x[index[i]] for contiguous rows.
 template <class T, class I>
 struct IndexedRows {
     static constexpr int64_t kAhead = 8;
@@ -18,7 +18,7 @@ struct IndexedRows {
     const T* x;
     int64_t y_step, index_step, x_step, columns;
 
-    // Of i in [begin, end); missing(y[i]) for an index that is not kept.
+    // Copies i in [begin, end); calls missing(y[i]) for an index that keeps() rejects.
     template <class Keeps, class Missing>
     BK_HD void copy(int64_t begin, int64_t end, const Keeps& keeps, const Missing& missing) const {
         const size_t bytes = sizeof(T) * static_cast<size_t>(columns);

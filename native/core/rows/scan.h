@@ -1,23 +1,23 @@
-// The scan skeleton: along one axis, each result of the terms up to its place, in the order of the axis.
+// The scan skeleton: y[i] combines elements 0 .. i along one axis, in axis order; inclusive or exclusive.
 //
-// A scan S, trivially copyable, takes the inputs, widened to their compute types:
-//   using State                                      what is known of a run of terms
-//   State identity() const                           of none: joined with anything it leaves that as it is
-//   State term(int64_t i, C... x) const              of the one at place i
-//   State join(State earlier, State later) const     of a run and the one that follows it; associative but for rounding
+// An operator S is trivially copyable and takes the inputs widened to their compute types:
+//   using State                                      the state of a range of elements
+//   State identity() const                           the neutral element
+//   State term(int64_t i, C... x) const              the state of element i alone
+//   State join(State earlier, State later) const     adjacent ranges together; associative up to rounding
 //   auto value(int64_t i, State before, State through, C... x) const
-//                                                    the result at place i, or a Pack of results: `before` is that of the
-//                                                    terms before it, `through` that of these and its own
-// A scan of one input, whose results need no more than the states, may climb; the CPU takes blocks of terms by steps, then:
-//   struct Climb { C low, top; }                     State has the `top`, too: the largest term so far
-//   Climb climb(C top, C x) const                    the next top, and what lies below it
-//   C factor(Climb) const                            waits for no other term
-//   State climbed(State earlier, Climb, C factor) const      is join(earlier, term(i, x))
-// Of one input, `S::kAhead` where it is not negative, the element of the next place is taken, and beyond the last place 1.
+//                                                    result i, or a Pack of results, from the exclusive prefix `before`
+//                                                    and the inclusive prefix `through`
+// An operator of one input may split its work around a running maximum, so that the CPU vectorises most of it:
+//   struct MaxStep { C low, top; }                   State has a `top` too, the largest element so far
+//   MaxStep step_max(C top, C x) const               the next top, and the smaller of the two
+//   C weight(MaxStep) const                          depends on no other element
+//   State extend_max(State earlier, MaxStep, C weight) const
+//                                                    the state after one more element
+// S::kAhead, unless negative, is the input that is read one position ahead; past the end it reads as 1.
 //
-// Places count from the first term: a scan from the other end is one of a turned axis. Terms are joined in an order that
-// follows from the extents and the presence of a workspace alone. An output may be an input of the same layout, but for that
-// which is read ahead.
+// The reduction order depends on the extents and on the presence of a workspace only, so results are bitwise
+// reproducible. An output may alias an input of the same layout, except the input that is read ahead.
 #pragma once
 
 #include <cstdint>
@@ -30,37 +30,37 @@
 
 namespace bk {
 
-// Operands are the outputs, then the inputs.
+// Operands are the outputs, then the inputs; strides are in elements.
 template <int Operands>
 struct ScanAxes {
     Layout<Operands> rows;  // all axes but the scanned one
-    int64_t length = 0;     // of that
+    int64_t length = 0;
     int64_t step[Operands] = {};
 
-    // Whether neighbours in memory, of the first output, are terms of one row.
-    bool runs_along() const { return rows.rank == 0 || magnitude(step[0]) <= magnitude(rows.stride[0][rows.rank - 1]); }
+    // Whether the scanned axis has the smallest stride of the first output.
+    bool is_innermost() const { return rows.rank == 0 || magnitude(step[0]) <= magnitude(rows.stride[0][rows.rank - 1]); }
 };
 
-// Walks the axis from its other end; pointers move by as many elements as `last_places` says.
+// Reverses the scanned axis; pointers must then advance by the returned offsets, to the last element.
 template <int Operands>
-Offsets<Operands, int64_t> turn(ScanAxes<Operands>* axes) {
-    Offsets<Operands, int64_t> last_places{};
+Offsets<Operands, int64_t> reverse_axis(ScanAxes<Operands>* axes) {
+    Offsets<Operands, int64_t> last_offsets{};
     for (int k = 0; k < Operands; ++k) {
-        last_places.of[k] = (axes->length - 1) * axes->step[k];
+        last_offsets.of[k] = (axes->length - 1) * axes->step[k];
         axes->step[k] = -axes->step[k];
     }
-    return last_places;
+    return last_offsets;
 }
 
 template <class... T, size_t... I>
-Pack<T*...> moved(const Pack<T*...>& pointers, const int64_t* by, std::index_sequence<I...>) {
+Pack<T*...> advanced(const Pack<T*...>& pointers, const int64_t* by, std::index_sequence<I...>) {
     return pack(get<I>(pointers) + by[I]...);
 }
 
 template <class... Out, class... In>
-void move_by(Outputs<Out...>* out, Inputs<In...>* in, const int64_t* offsets) {
-    out->pointer = moved(out->pointer, offsets, std::index_sequence_for<Out...>{});
-    in->pointer = moved(in->pointer, offsets + sizeof...(Out), std::index_sequence_for<In...>{});
+void advance_pointers(Outputs<Out...>* out, Inputs<In...>* in, const int64_t* offsets) {
+    out->pointer = advanced(out->pointer, offsets, std::index_sequence_for<Out...>{});
+    in->pointer = advanced(in->pointer, offsets + sizeof...(Out), std::index_sequence_for<In...>{});
 }
 
 }  // namespace bk
@@ -73,13 +73,12 @@ void move_by(Outputs<Out...>* out, Inputs<In...>* in, const int64_t* offsets) {
 
 namespace bk {
 
-// T are the elements. Bytes with which few long rows are scanned by many threads; 0 where that takes no more than the rows
-// themselves.
+// Workspace bytes for the chained scan of few long rows; 0 where rows alone fill the device.
 template <class T, class S, int Operands>
 size_t scan_workspace(const ScanAxes<Operands>& given) {
     ScanAxes<Operands> axes = given;
     axes.rows = collapse(given.rows);
-    return scan_parts_bytes<T, S>(axes);
+    return scan_workspace_bytes<T, S>(axes);
 }
 
 template <class S, class... Out, class... In>
@@ -88,8 +87,8 @@ Status scan(const Launch& launch, const ScanAxes<sizeof...(Out) + sizeof...(In)>
     auto axes = given;
     axes.rows = collapse(given.rows);
     if (reversed) {
-        const auto last_places = turn(&axes);
-        move_by(&out, &in, last_places.of);
+        const auto last_offsets = reverse_axis(&axes);
+        advance_pointers(&out, &in, last_offsets.of);
     }
     return run_scan(launch, axes, scan, out, in);
 }

@@ -1,15 +1,17 @@
-// What comes before a piece of a row, when its pieces are scanned by blocks at the same time.
+// Deterministic decoupled look-back: the exclusive prefix of each tile while the tiles of a row are scanned
+// concurrently.
 //
-// Pieces take tickets, so that those before one are under way or done. Each leaves what it comes to, and a piece joins what it
-// finds in the order of the pieces, whatever was there first: the bits are the same every time. Of a single row the last of a
-// batch of pieces leaves what comes before the one after the next batch, so that a piece looks at those of its own batch and of
-// the one before: what it waits for has been left once, not passed on. (To leave and to find takes about two microseconds on an
-// H200; three such steps held a block for 7 of the 10 that it was there.) Of rows side by side, the last of a batch leaves what
-// the batch comes to, and the last of a batch of batches what comes before the next one.
+// Tiles take tickets, so that all earlier tiles are running or done. Each tile publishes its aggregate, and combines
+// its predecessors' in tile order, never whichever prefix came first: the bits are the same every time. In a single row
+// the last tile of a window publishes the prefix of the window after the next, so that a tile reads the aggregates of
+// its own window and the one before and waits for values that were published once, not passed on. (Publish and wait
+// take about two microseconds on an H200; three such hops held a block for 7 of its 10 microseconds.) In adjacent rows
+// the last tile of a window publishes the window's aggregate, and the last of a window of windows the prefix of the
+// next one.
 //
-// What is left goes as words of 64 bits, of which one half is a mark that it is there: a reader that sees the marks of all
-// words has the whole state, and neither side needs a fence, whose wait would be longer than the look itself (the words of
-// the decoupled look-back of Merrill and Garland, 2016, have such marks).
+// A state is published as 64-bit words whose upper half is a ready flag: a reader that sees all flags has the whole
+// state, and neither side needs a fence, which would cost more than the look-back (Merrill and Garland, "Single-pass
+// Parallel Prefix Scan with Decoupled Look-back", 2016).
 #pragma once
 
 #include <cstdint>
@@ -21,45 +23,44 @@
 
 namespace bk {
 
-// `kSlots` rows side by side have a chain together: 1, or one for each lane.
+// One chain serves kSlots adjacent rows: 1, or one for each lane.
 template <class State>
-struct ScanChain {
+struct ScanTileStates {
     static constexpr int kWords = sizeof(State) / 4;
     static_assert(sizeof(State) % 4 == 0, "a state is words");
-    uint32_t* ticket = nullptr;  // of the next piece; null where rows are scanned whole
-    uint64_t* left = nullptr;    // [group of rows][node][word of a state][slot]
-    int64_t size = 0;            // words of 64 bits of the ticket and of all that is left, which are 0 at first
+    uint32_t* ticket = nullptr;     // the next tile's; null: rows are scanned whole
+    uint64_t* published = nullptr;  // [group of rows][entry][word of a state][slot]
+    int64_t size = 0;               // 64-bit words with the ticket's; all 0 at first
     uint32_t groups = 0;
-    int pieces = 0, batches = 0, nodes = 0;  // of a row; nodes are the pieces, the batches and, side by side, their batches
+    int tiles = 0, windows = 0, entries = 0;  // per row; entries: tiles, windows, windows of windows
 };
 
-constexpr int kChainWarps = 8;  // of a block
+constexpr int kLookbackWarps = 8;
 template <int kSlots>
-constexpr int kFan = kSlots == 1 ? 32 * kChainWarps : kChainWarps;  // threads, or warps, that look for what was left
+constexpr int kLookbackWindow = kSlots == 1 ? 32 * kLookbackWarps : kLookbackWarps;
 
 template <int kSlots, class State>
-ScanChain<State> carve_chain(Carver* carver, uint32_t groups, int64_t pieces) {
-    ScanChain<State> chain;
+ScanTileStates<State> carve_tile_states(Carver* carver, uint32_t groups, int64_t tiles) {
+    ScanTileStates<State> chain;
     chain.groups = groups;
-    chain.pieces = static_cast<int>(pieces);
-    chain.batches = static_cast<int>(ceil_div<int64_t>(pieces, kFan<kSlots>));
-    chain.nodes = chain.pieces + chain.batches + (kSlots == 1 ? 0 : ceil_div(chain.batches, kFan<kSlots>));
-    chain.size = 1 + int64_t{groups} * chain.nodes * kSlots * chain.kWords;
+    chain.tiles = static_cast<int>(tiles);
+    chain.windows = static_cast<int>(ceil_div<int64_t>(tiles, kLookbackWindow<kSlots>));
+    chain.entries = chain.tiles + chain.windows + (kSlots == 1 ? 0 : ceil_div(chain.windows, kLookbackWindow<kSlots>));
+    chain.size = 1 + int64_t{groups} * chain.entries * kSlots * chain.kWords;
     uint64_t* const words = carver->take<uint64_t>(chain.size);
-    if (words == nullptr) return chain;  // measured, not taken
+    if (words == nullptr) return chain;  // measuring only
     chain.ticket = reinterpret_cast<uint32_t*>(words);
-    chain.left = words + 1;
+    chain.published = words + 1;
     return chain;
 }
 
 template <class State>
-Status clear_chain(const Launch& launch, const ScanChain<State>& chain) {
+Status clear_tile_states(const Launch& launch, const ScanTileStates<State>& chain) {
     return fill_bytes(launch, chain.ticket, 0, sizeof(uint64_t) * static_cast<size_t>(chain.size));
 }
 
-// x of another lane.
 template <class State, class Exchange>
-BK_DEVICE State exchanged(const State& x, const Exchange& exchange) {
+BK_DEVICE State exchange_words(const State& x, const Exchange& exchange) {
     static_assert(sizeof(State) % 4 == 0, "lanes exchange words");
     uint32_t word[sizeof(State) / 4];
     memcpy(word, &x, sizeof(State));
@@ -70,122 +71,127 @@ BK_DEVICE State exchanged(const State& x, const Exchange& exchange) {
     return result;
 }
 
-// x of the lane `distance` below among `width`; its own where there is none.
+// x of the lane `distance` below within `width` lanes; its own where there is none.
 template <class State>
-BK_DEVICE State lane_below(const State& x, int distance, int width) {
-    return exchanged(x, [=](uint32_t word) { return __shfl_up_sync(0xffffffffu, word, distance, width); });
+BK_DEVICE State state_shuffle_up(const State& x, int distance, int width) {
+    return exchange_words(x, [=](uint32_t word) { return __shfl_up_sync(0xffffffffu, word, distance, width); });
 }
 
 template <class State>
-BK_DEVICE State last_lane(const State& x, int width) {
-    return exchanged(x, [=](uint32_t word) { return __shfl_sync(0xffffffffu, word, width - 1, width); });
+BK_DEVICE State state_from_last_lane(const State& x, int width) {
+    return exchange_words(x, [=](uint32_t word) { return __shfl_sync(0xffffffffu, word, width - 1, width); });
 }
 
-// What the lanes up to this one have, joined.
+// The inclusive prefix over `width` lanes; `at` is the lane's index among them.
 template <class S, class State = typename S::State>
-BK_DEVICE State join_lanes(const S& scan, State state, int at, int width) {
+BK_DEVICE State warp_inclusive_scan(const S& scan, State state, int at, int width) {
 #pragma unroll 1
     for (int distance = 1; distance < width; distance *= 2) {
-        const State below = lane_below(state, distance, width);
+        const State below = state_shuffle_up(state, distance, width);
         if (at >= distance) state = scan.join(below, state);
     }
     return state;
 }
 
-// By a whole warp: of its lanes' states one, or all.
+// Called by a whole warp: publishes lane 0's state, or that of every lane.
 template <int kSlots, class State>
-BK_DEVICE void leave(const ScanChain<State>& chain, int64_t node, int lane, const State& state) {
-    constexpr int kWords = ScanChain<State>::kWords;
+BK_DEVICE void publish(const ScanTileStates<State>& chain, int64_t entry, int lane, const State& state) {
+    constexpr int kWords = ScanTileStates<State>::kWords;
     if (kSlots == 1 && lane > 0) return;
     uint32_t word[kWords];
     memcpy(word, &state, sizeof(State));
-    volatile uint64_t* const left = chain.left + node * kWords * kSlots + (kSlots > 1 ? lane : 0);
+    volatile uint64_t* const published = chain.published + entry * kWords * kSlots + (kSlots > 1 ? lane : 0);
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) left[w * kSlots] = uint64_t{1} << 32 | word[w];
+    for (int w = 0; w < kWords; ++w) published[w * kSlots] = uint64_t{1} << 32 | word[w];
 }
 
-// Waits until it is there.
+// Spins until every word of the entry carries its flag.
 template <int kSlots, class State>
-BK_DEVICE State meet(const ScanChain<State>& chain, int64_t node, int slot) {
-    constexpr int kWords = ScanChain<State>::kWords;
-    const volatile uint64_t* const left = chain.left + node * kWords * kSlots + slot;
+BK_DEVICE State wait_published(const ScanTileStates<State>& chain, int64_t entry, int slot) {
+    constexpr int kWords = ScanTileStates<State>::kWords;
+    const volatile uint64_t* const published = chain.published + entry * kWords * kSlots + slot;
     uint32_t word[kWords];
-    bool is_there;
+    bool is_ready;
     do {
-        uint64_t found[kWords];
+        uint64_t loaded[kWords];
 #pragma unroll
-        for (int w = 0; w < kWords; ++w) found[w] = left[w * kSlots];
-        is_there = true;
+        for (int w = 0; w < kWords; ++w) loaded[w] = published[w * kSlots];
+        is_ready = true;
 #pragma unroll
         for (int w = 0; w < kWords; ++w) {
-            is_there &= found[w] >> 32 != 0;
-            word[w] = static_cast<uint32_t>(found[w]);
+            is_ready &= loaded[w] >> 32 != 0;
+            word[w] = static_cast<uint32_t>(loaded[w]);
         }
-    } while (!is_there);
+    } while (!is_ready);
     State state;
     memcpy(&state, word, sizeof(State));
     return state;
 }
 
-// Of the pieces from `node` on, `count` of them, those that a warp's lanes look at: joined.
+// Combines `count` entries from `entry` on, one a lane, in order; all lanes get the result.
 template <class S, class State = typename S::State>
-BK_DEVICE State meet_by_lanes(const S& scan, const ScanChain<State>& chain, int64_t node, int count, int lane) {
-    const State state = lane < count ? meet<1>(chain, node + lane, 0) : scan.identity();
-    return last_lane(join_lanes(scan, state, lane, 32), 32);
+BK_DEVICE State wait_window(const S& scan, const ScanTileStates<State>& chain, int64_t entry, int count, int lane) {
+    const State state = lane < count ? wait_published<1>(chain, entry + lane, 0) : scan.identity();
+    return state_from_last_lane(warp_inclusive_scan(scan, state, lane, 32), 32);
 }
 
-// What comes before `piece` of a row, which comes to `own`. Called by all threads of a block, each with the same `own`.
+// The exclusive prefix of `tile` in one row. Called by all threads of a block, each with the same `aggregate`.
 template <class S, class State = typename S::State>
-BK_DEVICE State find_before_in_row(const S& scan, const ScanChain<State>& chain, uint32_t row, int piece, const State& own) {
-    constexpr int fan = kFan<1>;
-    __shared__ State found[2][kChainWarps], beyond;  // of the batch before, and of its own; what comes before these
+BK_DEVICE State exclusive_prefix_in_row(const S& scan, const ScanTileStates<State>& chain, uint32_t row, int tile,
+                                        const State& aggregate) {
+    constexpr int window_size = kLookbackWindow<1>;
+    __shared__ State loaded[2][kLookbackWarps], earlier_windows;  // of the previous and the current window; before both
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int batch = piece / fan, in_batch = piece % fan;
-    const int64_t first = int64_t{row} * chain.nodes, mine = first + batch * fan + 32 * warp;
-    if (warp == 0) leave<1>(chain, first + piece, lane, own);
-    const State previous = meet_by_lanes(scan, chain, mine - fan, batch > 0 ? 32 : 0, lane);
-    const State current = meet_by_lanes(scan, chain, mine, in_batch - 32 * warp, lane);
+    const int window = tile / window_size, index_in_window = tile % window_size;
+    const int64_t first = int64_t{row} * chain.entries, warp_first = first + window * window_size + 32 * warp;
+    if (warp == 0) publish<1>(chain, first + tile, lane, aggregate);
+    const State previous = wait_window(scan, chain, warp_first - window_size, window > 0 ? 32 : 0, lane);
+    const State current = wait_window(scan, chain, warp_first, index_in_window - 32 * warp, lane);
     if (lane == 0) {
-        found[0][warp] = previous;
-        found[1][warp] = current;
-        if (warp == kChainWarps - 1) beyond = batch > 1 ? meet<1>(chain, first + chain.pieces + batch, 0) : scan.identity();
+        loaded[0][warp] = previous;
+        loaded[1][warp] = current;
+        if (warp == kLookbackWarps - 1)
+            earlier_windows = window > 1 ? wait_published<1>(chain, first + chain.tiles + window, 0) : scan.identity();
     }
     __syncthreads();
-    State before = beyond;
+    State before = earlier_windows;
 #pragma unroll
-    for (int w = 0; w < 2 * kChainWarps; ++w) before = scan.join(before, found[w / kChainWarps][w % kChainWarps]);
-    if (warp == 0 && in_batch == fan - 1 && batch + 2 < chain.batches)
-        leave<1>(chain, first + chain.pieces + batch + 2, lane, scan.join(before, own));
+    for (int w = 0; w < 2 * kLookbackWarps; ++w) before = scan.join(before, loaded[w / kLookbackWarps][w % kLookbackWarps]);
+    if (warp == 0 && index_in_window == window_size - 1 && window + 2 < chain.windows)
+        publish<1>(chain, first + chain.tiles + window + 2, lane, scan.join(before, aggregate));
     return before;
 }
 
-// What comes before `piece` in the rows of the lanes, where it comes to `own`. `shared` has a place for each warp and lane,
-// which nothing else uses meanwhile.
+// The exclusive prefix of `tile` in each lane's row. `shared` is scratch that nothing else uses meanwhile.
 template <class S, class State = typename S::State>
-BK_DEVICE State find_before_in_rows(const S& scan, const ScanChain<State>& chain, uint32_t group, int piece, const State& own,
-                                    State (&shared)[kChainWarps][32]) {
-    constexpr int fan = kFan<32>;
+BK_DEVICE State exclusive_prefix_in_rows(const S& scan, const ScanTileStates<State>& chain, uint32_t group, int tile,
+                                         const State& aggregate, State (&shared)[kLookbackWarps][32]) {
+    constexpr int window_size = kLookbackWindow<32>;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int batch = piece / fan, in_batch = piece % fan, above = batch / fan, in_above = batch % fan;
-    const int64_t first = int64_t{group} * chain.nodes, batches = first + chain.pieces, beyond = batches + chain.batches;
-    const bool ends_batch = in_batch == fan - 1, ends_above = ends_batch && in_above == fan - 1;
-    if (warp == 0) leave<32>(chain, first + piece, lane, own);
-    shared[warp][lane] = warp < in_batch ? meet<32>(chain, first + piece - in_batch + warp, lane) : scan.identity();
+    const int window = tile / window_size, index_in_window = tile % window_size, super_window = window / window_size,
+              index_in_super_window = window % window_size;
+    const int64_t first = int64_t{group} * chain.entries, windows = first + chain.tiles,
+                  super_windows = windows + chain.windows;
+    const bool ends_window = index_in_window == window_size - 1,
+               ends_super_window = ends_window && index_in_super_window == window_size - 1;
+    if (warp == 0) publish<32>(chain, first + tile, lane, aggregate);
+    shared[warp][lane] =
+        warp < index_in_window ? wait_published<32>(chain, first + tile - index_in_window + warp, lane) : scan.identity();
     __syncthreads();
-    State pieces = shared[0][lane];
-    for (int w = 1; w < kChainWarps; ++w) pieces = scan.join(pieces, shared[w][lane]);
-    if (warp == 0 && ends_batch) leave<32>(chain, batches + batch, lane, scan.join(pieces, own));
+    State in_window = shared[0][lane];
+    for (int w = 1; w < kLookbackWarps; ++w) in_window = scan.join(in_window, shared[w][lane]);
+    if (warp == 0 && ends_window) publish<32>(chain, windows + window, lane, scan.join(in_window, aggregate));
     __syncthreads();
-    State found = scan.identity();  // at most kChainWarps - 1 batches; the last warp looks above them
-    if (warp < in_above) found = meet<32>(chain, batches + batch - in_above + warp, lane);
-    if (warp == kChainWarps - 1 && above > 0) found = meet<32>(chain, beyond + above, lane);
-    shared[warp][lane] = found;
+    State loaded = scan.identity();  // at most kLookbackWarps - 1 windows; the last warp reads above them
+    if (warp < index_in_super_window) loaded = wait_published<32>(chain, windows + window - index_in_super_window + warp, lane);
+    if (warp == kLookbackWarps - 1 && super_window > 0) loaded = wait_published<32>(chain, super_windows + super_window, lane);
+    shared[warp][lane] = loaded;
     __syncthreads();
-    State before = shared[kChainWarps - 1][lane];
-    for (int w = 0; w + 1 < kChainWarps; ++w) before = scan.join(before, shared[w][lane]);
-    if (warp == 0 && ends_above && piece + 1 < chain.pieces)
-        leave<32>(chain, beyond + above + 1, lane, scan.join(before, scan.join(pieces, own)));
-    return scan.join(before, pieces);
+    State before = shared[kLookbackWarps - 1][lane];
+    for (int w = 0; w + 1 < kLookbackWarps; ++w) before = scan.join(before, shared[w][lane]);
+    if (warp == 0 && ends_super_window && tile + 1 < chain.tiles)
+        publish<32>(chain, super_windows + super_window + 1, lane, scan.join(before, scan.join(in_window, aggregate)));
+    return scan.join(before, in_window);
 }
 
 }  // namespace bk

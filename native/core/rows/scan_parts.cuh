@@ -1,7 +1,7 @@
-// Few long rows without a workspace, in three launches: blocks join the terms of a part of a row each, and leave what it comes
-// to in the place of the part's own first results; a block a row turns that into what comes before each part; and blocks scan
-// the parts from there on. Where an output lies over an input its places are not free: one block takes all parts of a row
-// then, and joins in the same order, so that the results are the same bits.
+// Reduce-then-scan of few long rows without a workspace, in three launches: each block reduces one split of a row and
+// stores the aggregate over the split's own first outputs; one block a row scans the aggregates; blocks then scan their
+// splits. If an output aliases an input, those outputs are not free: one block takes all splits of a row and combines
+// in the same order, so that the bits are the same.
 #pragma once
 
 #include <algorithm>
@@ -14,64 +14,66 @@
 
 namespace bk {
 
-constexpr int kPartThreads = 256;
-constexpr int64_t kPartTiles = 4;        // of a part, at least
-constexpr int64_t kTilesWithParts = 16;  // of a row that is worth three launches, at least
-constexpr int64_t kPartTerms = 16;       // of the last part, at least: what any state takes in elements of a byte
-constexpr int kMostScanParts = 1056;     // of all rows of a scan
+constexpr int kSplitThreads = 256;
+constexpr int64_t kMinSplitTiles = 4;
+constexpr int64_t kMinTilesToSplit = 16;  // in a row that is worth three launches
+constexpr int64_t kMinLastSplit = 16;     // elements; any state fits into that many one-byte outputs
+constexpr int kMaxScanSplits = 1056;      // over all rows
 
-// Sets the parts of rows of which `row_blocks` blocks take one, or one for each lane, in tiles of `tile` terms.
+// Plans the splits of rows in tiles of `tile` elements; `row_blocks` blocks cover all rows once.
 template <int Operands>
-void plan_parts(int64_t row_blocks, int64_t tile, ScanGrid<Operands>* grid) {
+void plan_splits(int64_t row_blocks, int64_t tile, ScanGrid<Operands>* grid) {
     const int64_t tiles = ceil_div(grid->length, tile);
-    if (tiles < kTilesWithParts || 2 * row_blocks > kMostScanParts) return;
-    grid->part = std::max(kPartTiles, ceil_div(tiles, kMostScanParts / row_blocks)) * tile;
-    grid->parts = static_cast<int>(ceil_div(grid->length, grid->part));
-    if (grid->length - (grid->parts - 1) * grid->part < kPartTerms) --grid->parts;
+    if (tiles < kMinTilesToSplit || 2 * row_blocks > kMaxScanSplits) return;
+    grid->split_length = std::max(kMinSplitTiles, ceil_div(tiles, kMaxScanSplits / row_blocks)) * tile;
+    grid->splits = static_cast<int>(ceil_div(grid->length, grid->split_length));
+    if (grid->length - (grid->splits - 1) * grid->split_length < kMinLastSplit) --grid->splits;
 }
 
-// The state is cut into elements of the output.
+// Output elements that hold one state.
 template <class State, class T>
-constexpr int kParkedElements = ceil_div<int>(sizeof(State), sizeof(T));
+constexpr int kStateElements = ceil_div<int>(sizeof(State), sizeof(T));
 
 template <class State, class T>
-BK_DEVICE void park(T* first, int64_t step, const State& state) {
-    T piece[kParkedElements<State, T>] = {};
-    memcpy(static_cast<void*>(piece), &state, sizeof(State));
+BK_DEVICE void store_state(T* first, int64_t step, const State& state) {
+    T words[kStateElements<State, T>] = {};
+    memcpy(static_cast<void*>(words), &state, sizeof(State));
 #pragma unroll
-    for (int i = 0; i < kParkedElements<State, T>; ++i) first[i * step] = piece[i];
+    for (int i = 0; i < kStateElements<State, T>; ++i) first[i * step] = words[i];
 }
 
 template <class State, class T>
-BK_DEVICE State parked(const T* first, int64_t step) {
-    T piece[kParkedElements<State, T>];
+BK_DEVICE State load_state(const T* first, int64_t step) {
+    T words[kStateElements<State, T>];
 #pragma unroll
-    for (int i = 0; i < kParkedElements<State, T>; ++i) piece[i] = first[i * step];
+    for (int i = 0; i < kStateElements<State, T>; ++i) words[i] = first[i * step];
     State state;
-    memcpy(&state, static_cast<const void*>(piece), sizeof(State));
+    memcpy(&state, static_cast<const void*>(words), sizeof(State));
     return state;
 }
 
-// Of each part but the last, what it comes to is there; what comes before each but the first takes its place.
+// In: the aggregate of each split but the last. Out: the exclusive prefix of each split but the first.
 template <class S, class T, int Operands>
-__global__ void __launch_bounds__(kPartThreads)
-    join_parts_kernel(S scan, T* out, const __grid_constant__ ScanGrid<Operands> grid) {
+__global__ void __launch_bounds__(kSplitThreads)
+    scan_splits_kernel(S scan, T* out, const __grid_constant__ ScanGrid<Operands> grid) {
     using State = typename S::State;
-    __shared__ State before[kMostScanParts];
+    __shared__ State prefix[kMaxScanSplits];
     int64_t offset[Operands] = {};
     grid.row(blockIdx.x, offset);
     T* const row = out + offset[0];
-    const int64_t apart = grid.part * grid.step[0];
-    const int joints = grid.parts - 1;
-    for (int p = threadIdx.x; p < joints; p += kPartThreads) before[p] = parked<State>(row + p * apart, grid.step[0]);
+    const int64_t split_stride = grid.split_length * grid.step[0];
+    const int boundaries = grid.splits - 1;
+    for (int p = threadIdx.x; p < boundaries; p += kSplitThreads)
+        prefix[p] = load_state<State>(row + p * split_stride, grid.step[0]);
     __syncthreads();
     if (threadIdx.x == 0) {
         State all = scan.identity();
 #pragma unroll 4
-        for (int p = 0; p < joints; ++p) before[p] = all = scan.join(all, before[p]);
+        for (int p = 0; p < boundaries; ++p) prefix[p] = all = scan.join(all, prefix[p]);
     }
     __syncthreads();
-    for (int p = threadIdx.x; p < joints; p += kPartThreads) park(row + (p + 1) * apart, grid.step[0], before[p]);
+    for (int p = threadIdx.x; p < boundaries; p += kSplitThreads)
+        store_state(row + (p + 1) * split_stride, grid.step[0], prefix[p]);
 }
 
 }  // namespace bk

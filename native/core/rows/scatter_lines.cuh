@@ -1,8 +1,7 @@
-// Scatter along lines that are many and long, and dense: a block takes a line, or the updates of it that go to one tile of its
-// targets, and collects them in shared memory. Its warps load batches of updates and combine equal ones of 32 at once, where
-// there are any; then they add them to the tile in turns, in the order of the batches. Results are the same from launch to
-// launch, and for any number of warps; out is read and written once, where there are updates. Lines side by side are
-// scatter_columns.cuh's.
+// Scatter over many long dense fibers: a block takes a fiber, or its updates for one tile of targets, and accumulates
+// them in shared memory. Its warps load batches of updates and combine equal targets among 32 at once; then the warps
+// add them to the tile one after another, in batch order. Results are bitwise reproducible for any number of warps; out
+// is read and written once, if it has updates. core/rows/scatter_columns.cuh does the same for adjacent fibers.
 #pragma once
 
 #include <algorithm>
@@ -14,77 +13,77 @@
 
 namespace bk {
 
-constexpr int kLineWarps = 8;  // at most
+constexpr int kFiberWarps = 8;
 
-struct ScatterLines {
-    int64_t outer;                // lines
-    int n, targets, dropped;      // of a line
-    int tile, tiles;              // targets of a block, blocks of a line
-    int64_t updates, index, out;  // from line to line
+struct ScatterFibers {
+    int64_t outer;                // fibers
+    int n, targets, dropped;      // per fiber
+    int tile, tiles;              // targets of a block, blocks of a fiber
+    int64_t updates, index, out;  // strides between fibers
 
-    // The tile is whole vectors; the shared memory of a block is at most 48 KiB.
+    // A tile is a multiple of 256 targets; a block's shared memory is at most 48 KiB.
     template <class Acc>
-    static constexpr int kMostCells =
-        (49152 - kLineWarps * static_cast<int>(sizeof(MeetingPlaces))) / static_cast<int>(sizeof(Acc)) / 256 * 256;
+    static constexpr int kMaxTileTargets =
+        (49152 - kFiberWarps * static_cast<int>(sizeof(DuplicateFilter))) / static_cast<int>(sizeof(Acc)) / 256 * 256;
 
     template <class Op>
-    static ScatterLines of(const ScatterLayout& s) {
+    static ScatterFibers of(const ScatterLayout& s) {
         using L = ScatterLayout;
         const Layout<3> cells = collapse(s.cells);
         const bool is_dense = s.step[L::kUpdates] == 1 && s.step[L::kIndex] == 1 && s.step[L::kOut] == 1;
         if (cells.rank != 1 || !is_dense || cells.stride[L::kOut][0] < s.targets) return {};
-        ScatterLines lines{};
-        lines.outer = cells.extent[0];
-        const int64_t tiles = ceil_div<int64_t>(s.targets, kMostCells<typename Op::Acc>);
-        // Shorter lines leave threads idle, fewer of them the chip; of many tiles each reads all updates of a line.
-        const bool pays = s.n >= 256 && s.n <= INT32_MAX - 4096 && s.targets <= 8 * s.n && tiles <= 4 && lines.outer >= 128;
-        if (!pays || lines.outer * tiles > INT32_MAX) return {};
-        lines.n = static_cast<int>(s.n);
-        lines.targets = static_cast<int>(s.targets);
-        lines.dropped = s.dropped >= 0 && s.dropped < s.targets ? static_cast<int>(s.dropped) : -1;
-        lines.tiles = static_cast<int>(tiles);
-        lines.tile = static_cast<int>(ceil_div<int64_t>(ceil_div(s.targets, tiles), 256)) * 256;
-        lines.updates = cells.stride[L::kUpdates][0];
-        lines.index = cells.stride[L::kIndex][0];
-        lines.out = cells.stride[L::kOut][0];
-        return lines;
+        ScatterFibers plan{};
+        plan.outer = cells.extent[0];
+        const int64_t tiles = ceil_div<int64_t>(s.targets, kMaxTileTargets<typename Op::Acc>);
+        // Shorter fibers leave threads idle and fewer leave SMs idle; each tile reads all updates of its fiber.
+        const bool pays = s.n >= 256 && s.n <= INT32_MAX - 4096 && s.targets <= 8 * s.n && tiles <= 4 && plan.outer >= 128;
+        if (!pays || plan.outer * tiles > INT32_MAX) return {};
+        plan.n = static_cast<int>(s.n);
+        plan.targets = static_cast<int>(s.targets);
+        plan.dropped = s.dropped >= 0 && s.dropped < s.targets ? static_cast<int>(s.dropped) : -1;
+        plan.tiles = static_cast<int>(tiles);
+        plan.tile = static_cast<int>(ceil_div<int64_t>(ceil_div(s.targets, tiles), 256)) * 256;
+        plan.updates = cells.stride[L::kUpdates][0];
+        plan.index = cells.stride[L::kIndex][0];
+        plan.out = cells.stride[L::kOut][0];
+        return plan;
     }
-    bool are_there() const { return tiles > 0; }
+    bool applies() const { return tiles > 0; }
     int64_t blocks() const { return outer * tiles; }
-    // Whether N neighbouring cells are whole vectors of a line.
+    // Whether every N adjacent cells of a fiber form a vector of out.
     template <int N>
     bool has_vectors() const {
         return out % N == 0 && targets % N == 0;
     }
 };
 
-constexpr int kLineItems = 8;  // updates of a lane at once, 32 apart
-constexpr int kLineBatch = 32 * kLineItems;
-// Blocks that share the registers of a multiprocessor.
+constexpr int kFiberItems = 8;  // updates per lane, 32 apart
+constexpr int kFiberBatch = 32 * kFiberItems;
+// Minimum resident blocks per SM for __launch_bounds__.
 template <class Acc>
-constexpr int kLineBlocks = 6 - static_cast<int>(sizeof(Acc)) / 4;
+constexpr int kFiberMinBlocks = 6 - static_cast<int>(sizeof(Acc)) / 4;
 
-// The cells of a tile, of targets from `begin` to `end`, that updates go to. find() looks at a lane's updates, 32 apart, of
-// which `left` are to come: -1 is none of the tile's. All indices are on their way before one is looked at.
-struct LineTargets {
+// Maps indices to cells of the tile [begin, end). find() looks at a lane's updates, 32 apart, with `remaining` left in
+// the fiber; -1 is none of the tile's. All index loads are in flight before the first is used.
+struct TileTargets {
     int begin, end, dropped;
 
     template <class I>
-    BK_DEVICE void find(const I* index, int left, int (&cell)[kLineItems]) const {
-        I found[kLineItems];
+    BK_DEVICE void find(const I* index, int remaining, int (&cell)[kFiberItems]) const {
+        I indices[kFiberItems];
 #pragma unroll
-        for (int u = 0; u < kLineItems; ++u) found[u] = u * 32 < left ? index[u * 32] : I(-1);
+        for (int u = 0; u < kFiberItems; ++u) indices[u] = u * 32 < remaining ? index[u * 32] : I(-1);
 #pragma unroll
-        for (int u = 0; u < kLineItems; ++u) {
-            const bool is_there = found[u] >= begin && found[u] < end && found[u] != dropped;
-            cell[u] = is_there ? static_cast<int>(found[u]) - begin : -1;
+        for (int u = 0; u < kFiberItems; ++u) {
+            const bool is_valid = indices[u] >= begin && indices[u] < end && indices[u] != dropped;
+            cell[u] = is_valid ? static_cast<int>(indices[u]) - begin : -1;
         }
     }
 };
 
-// Cells of out that updates go to, `kCells` vectors a thread at once.
+// Writes the cells of out that have updates, kCells vectors a thread at once.
 template <int N, class Op, class T>
-BK_DEVICE void finish_targets(const Op& op, const typename Op::Acc* all, int count, T* out) {
+BK_DEVICE void finish_targets(const Op& op, const typename Op::Acc* accumulators, int count, T* out) {
     constexpr int kCells = N >= 8 ? 2 : 4;
     const int step = static_cast<int>(blockDim.x) * N;
     for (int first = static_cast<int>(threadIdx.x) * N; first < count; first += kCells * step) {
@@ -99,9 +98,9 @@ BK_DEVICE void finish_targets(const Op& op, const typename Op::Acc* all, int cou
             bool any = false;
 #pragma unroll
             for (int lane = 0; lane < N; ++lane) {
-                if (!has_updates(op, all[at + lane])) continue;
+                if (!has_updates(op, accumulators[at + lane])) continue;
                 any = true;
-                cell[u].lane[lane] = narrow<T>(op.finish(widen(cell[u].lane[lane]), all[at + lane]));
+                cell[u].lane[lane] = narrow<T>(op.finish(widen(cell[u].lane[lane]), accumulators[at + lane]));
             }
             if (any) store<N>(out + at, cell[u]);
         }
@@ -109,53 +108,54 @@ BK_DEVICE void finish_targets(const Op& op, const typename Op::Acc* all, int cou
 }
 
 template <class Op, class T>
-__global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>)
-    scatter_lines_kernel(ScatterLines s, const T* updates, IdArray index, T* out, Op op, bool has_vectors) {
+__global__ void __launch_bounds__(32 * kFiberWarps, kFiberMinBlocks<typename Op::Acc>)
+    scatter_fibers_kernel(ScatterFibers s, const T* updates, IdArray index, T* out, Op op, bool has_vectors) {
     using C = compute_t<T>;
     using Acc = typename Op::Acc;
     constexpr int N = kVectorLanes<T>;
     BK_LAUNCH_SHARED(uint4, scratch);
-    Acc* const all = reinterpret_cast<Acc*>(scratch);
+    Acc* const accumulators = reinterpret_cast<Acc*>(scratch);
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     const int warps = static_cast<int>(blockDim.x) / 32;
-    MeetingPlaces* const places = reinterpret_cast<MeetingPlaces*>(all + s.tile) + warp;
-    const unsigned line = blockIdx.x / s.tiles;
+    DuplicateFilter* const filter = reinterpret_cast<DuplicateFilter*>(accumulators + s.tile) + warp;
+    const unsigned fiber = blockIdx.x / s.tiles;
     const int begin = static_cast<int>(blockIdx.x % s.tiles) * s.tile, end = min(begin + s.tile, s.targets);
-    const LineTargets targets{begin, end, s.dropped};
-    updates += line * s.updates;
-    index = index + line * s.index;
-    out += line * s.out + begin;
-    const Acc nothing = collected(op, static_cast<C>(op.identity()), false);
-    for (int t = static_cast<int>(threadIdx.x); t < s.tile; t += static_cast<int>(blockDim.x)) all[t] = nothing;
-    places->clear();
+    const TileTargets targets{begin, end, s.dropped};
+    updates += fiber * s.updates;
+    index = index + fiber * s.index;
+    out += fiber * s.out + begin;
+    const Acc identity = to_accumulator(op, static_cast<C>(op.identity()), false);
+    for (int t = static_cast<int>(threadIdx.x); t < s.tile; t += static_cast<int>(blockDim.x)) accumulators[t] = identity;
+    filter->clear();
     __syncthreads();
-    for (int first = 0; first < s.n; first += warps * kLineBatch) {
-        const int mine = first + warp * kLineBatch + lane, left = s.n - mine;
-        const IdArray ids = index + mine;
-        T x[kLineItems];
-        int target[kLineItems];
+    for (int first = 0; first < s.n; first += warps * kFiberBatch) {
+        const int first_update = first + warp * kFiberBatch + lane, remaining = s.n - first_update;
+        const IdArray ids = index + first_update;
+        T x[kFiberItems];
+        int target[kFiberItems];
 #pragma unroll
-        for (int u = 0; u < kLineItems; ++u) x[u] = load_if<1>(u * 32 < left, updates + mine + u * 32).lane[0];
+        for (int u = 0; u < kFiberItems; ++u) x[u] = load_if<1>(u * 32 < remaining, updates + first_update + u * 32).lane[0];
         if (ids.is_wide)
-            targets.find(static_cast<const int64_t*>(ids.ids), left, target);
+            targets.find(static_cast<const int64_t*>(ids.ids), remaining, target);
         else
-            targets.find(static_cast<const int32_t*>(ids.ids), left, target);
-        Acc value[kLineItems];
-        bool may_meet[kLineItems];
+            targets.find(static_cast<const int32_t*>(ids.ids), remaining, target);
+        Acc value[kFiberItems];
+        bool may_repeat[kFiberItems];
 #pragma unroll
-        for (int u = 0; u < kLineItems; ++u) may_meet[u] = places->may_meet(static_cast<uint32_t>(target[u]), target[u] >= 0);
+        for (int u = 0; u < kFiberItems; ++u)
+            may_repeat[u] = filter->may_repeat(static_cast<uint32_t>(target[u]), target[u] >= 0);
 #pragma unroll
-        for (int u = 0; u < kLineItems; ++u) {
-            const bool is_there = target[u] >= 0;
-            value[u] = collected(op, is_there ? widen(x[u]) : C(0), is_there);
-            if (!combine_met(op, target[u], is_there, may_meet[u], nothing, &value[u])) target[u] = -1;
+        for (int u = 0; u < kFiberItems; ++u) {
+            const bool is_valid = target[u] >= 0;
+            value[u] = to_accumulator(op, is_valid ? widen(x[u]) : C(0), is_valid);
+            if (!combine_repeated(op, target[u], is_valid, may_repeat[u], identity, &value[u])) target[u] = -1;
         }
-        for (int turn = 0; turn < warps; ++turn) {
-            if (turn == warp) {
+        for (int active_warp = 0; active_warp < warps; ++active_warp) {
+            if (active_warp == warp) {
 #pragma unroll
-                for (int u = 0; u < kLineItems; ++u) {
+                for (int u = 0; u < kFiberItems; ++u) {
                     const int at = target[u];
-                    if (at >= 0) all[at] = combine_collected(op, all[at], value[u]);
+                    if (at >= 0) accumulators[at] = combine_accumulators(op, accumulators[at], value[u]);
                     __syncwarp();
                 }
             }
@@ -163,19 +163,19 @@ __global__ void __launch_bounds__(32 * kLineWarps, kLineBlocks<typename Op::Acc>
         }
     }
     if (has_vectors)
-        finish_targets<N>(op, all, end - begin, out);
+        finish_targets<N>(op, accumulators, end - begin, out);
     else
-        finish_targets<1>(op, all, end - begin, out);
+        finish_targets<1>(op, accumulators, end - begin, out);
 }
 
 template <class Op, class T>
-Status scatter_lines(const Launch& launch, const Op& op, const ScatterLines& s, const T* updates, IdArray index, T* out) {
+Status scatter_fibers(const Launch& launch, const Op& op, const ScatterFibers& s, const T* updates, IdArray index, T* out) {
     constexpr int N = kVectorLanes<T>;
     const bool has_vectors = is_aligned(out, sizeof(T) * N) && s.has_vectors<N>();
-    const int warps = std::min(kLineWarps, static_cast<int>(ceil_div(s.n, kLineBatch)));
-    const unsigned shared = static_cast<unsigned>(s.tile * sizeof(typename Op::Acc) + warps * sizeof(MeetingPlaces));
+    const int warps = std::min(kFiberWarps, static_cast<int>(ceil_div(s.n, kFiberBatch)));
+    const unsigned shared = static_cast<unsigned>(s.tile * sizeof(typename Op::Acc) + warps * sizeof(DuplicateFilter));
     return launch_kernel(launch, Grid{dim3(static_cast<unsigned>(s.blocks())), dim3(32u * warps), 1, shared},
-                         scatter_lines_kernel<Op, T>, s, updates, index, out, op, has_vectors);
+                         scatter_fibers_kernel<Op, T>, s, updates, index, out, op, has_vectors);
 }
 
 }  // namespace bk

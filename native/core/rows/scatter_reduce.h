@@ -1,10 +1,10 @@
-// The scatter skeleton: out[c with index[c] along an axis] = combine(itself, updates[c]), duplicates all combined.
+// Scatter-reduce: out[c with c[axis] = index[c]] = combine(itself, updates[c]), all duplicates combined. Indices
+// outside [0, targets), and `dropped`, are skipped. A row scatter is the case of an index with stride 0 along the row.
 //
-// Indices outside [0, targets), and `dropped`, combine nothing. Rows by index are the case of an index that stands still
-// along the row. Without a workspace a GPU combines by atomics, each result rounded to T; with one, equal targets are
-// brought together by a stable sort and combined in a fixed order in the compute type, rounded once. Many long lines that
-// are dense or lie side by side are collected in shared memory and rounded once, with or without a workspace: in a fixed order,
-// but for sums of lines side by side without one.
+// GPU without a workspace: atomics, each step rounded to T. With one: equal targets are grouped by a stable sort and
+// combined in a fixed order in the compute type, rounded once. Many long fibers that are dense or adjacent are
+// accumulated in shared memory and rounded once, with or without a workspace; in a fixed order, except sums of adjacent
+// fibers without a workspace.
 #pragma once
 
 #include <algorithm>
@@ -24,24 +24,24 @@ namespace bk {
 struct ScatterLayout {
     enum Operand { kUpdates, kIndex, kOut };
 
-    Layout<3> cells;  // the axes of the updates but for `axis`
-    int64_t n;        // updates along the axis
-    int64_t step[3];  // strides along it
-    int64_t targets;  // elements of out along it
+    Layout<3> cells;  // the axes of the updates without the scatter axis
+    int64_t n;        // updates along the scatter axis
+    int64_t step[3];
+    int64_t targets;
     int64_t dropped;
 
     BK_HD bool keeps(int64_t index) const { return index >= 0 && index < targets && index != dropped; }
 
-    int64_t lines() const { return cells.numel(); }
+    int64_t fibers() const { return cells.numel(); }
 
-    // All axes; out stands still along the scattered one.
+    // All axes; out is broadcast (stride 0) along the scatter axis.
     Layout<3> all() const {
         Layout<3> all = cells;
         all.append(n, {step[kUpdates], step[kIndex], 0});
         return collapse(all);
     }
 
-    // Offsets [low, low + span) of out's elements.
+    // out spans the offsets [low, low + span).
     struct Extent {
         int64_t low, span;
     };
@@ -54,9 +54,9 @@ struct ScatterLayout {
     }
 };
 
-// The updates as a dense matrix whose row r goes to a row of out, also dense: of block r / n, at the index of r % n.
+// The updates as a dense matrix: row r goes to row index[r % n] of block r / n of out, dense too.
 struct ScatterRows {
-    int64_t blocks, columns;  // no columns: it is none
+    int64_t blocks, columns;  // columns == 0: not such a matrix
 
     static ScatterRows of(const ScatterLayout& s) {
         const Layout<3> c = collapse(s.cells);
@@ -67,7 +67,7 @@ struct ScatterRows {
             columns = c.extent[--at];
         int64_t blocks = 1;
         bool dense = s.step[L::kUpdates] == columns && s.step[L::kOut] == columns && s.step[L::kIndex] == 1;
-        for (; at > 0; --at) {  // of several axes each steps over the whole of the next
+        for (; at > 0; --at) {  // outer axes must be contiguous
             dense = dense && c.stride[L::kIndex][at - 1] == 0 && c.stride[L::kUpdates][at - 1] == blocks * s.n * columns &&
                     c.stride[L::kOut][at - 1] == blocks * s.targets * columns;
             blocks *= c.extent[at - 1];
@@ -79,15 +79,14 @@ struct ScatterRows {
     }
 };
 
-// How equal targets are combined. An Op is a trivially copyable struct of
+// A scatter operator is a trivially copyable struct of
 //
-//   C combine(C a, C b) const        of two updates, or of what stands in a cell and an update
-//   C identity() const               changes nothing
-//   Acc                              what updates of one target are collected in where they stand together: C, or of means
-//                                    Counted<C>
-//   C finish(C cell, const Acc&) const       what becomes of a cell
+//   C combine(C a, C b) const        two updates, or a cell and an update
+//   C identity() const               neutral in combine()
+//   Acc                              the accumulator of several updates: C, or Counted<C> for means
+//   C finish(C cell, const Acc&) const       the new value of a cell
 //
-// of which those here have all but the first two by ScatterOp.
+// ScatterOp supplies all but the first two.
 template <class Op, class C>
 struct ScatterOp {
     using Acc = C;
@@ -100,15 +99,15 @@ struct Counted {
     uint32_t count;
 };
 
-// Of the updates that are collected in Acc.
+// The accumulator of one update, or of none.
 template <class Op, class C>
-BK_HD typename Op::Acc collected(const Op&, C x, bool is_update) {
+BK_HD typename Op::Acc to_accumulator(const Op&, C x, bool is_update) {
     if constexpr (std::is_same_v<typename Op::Acc, C>)
         return x;
     else
         return {x, is_update};
 }
-// Whether a collection is not what it is before the first update.
+// Whether an accumulator differs from that of no update.
 template <class Op, class C>
 BK_HD bool has_updates(const Op& op, C all) {
     return all != op.identity();
@@ -118,11 +117,11 @@ BK_HD bool has_updates(const Op&, const Counted<C>& all) {
     return all.count != 0;
 }
 template <class Op, class C>
-BK_HD C combine_collected(const Op& op, C a, C b) {
+BK_HD C combine_accumulators(const Op& op, C a, C b) {
     return op.combine(a, b);
 }
 template <class Op, class C>
-BK_HD Counted<C> combine_collected(const Op& op, const Counted<C>& a, const Counted<C>& b) {
+BK_HD Counted<C> combine_accumulators(const Op& op, const Counted<C>& a, const Counted<C>& b) {
     return {op.combine(a.sum, b.sum), a.count + b.count};
 }
 
@@ -139,15 +138,15 @@ struct ScatterProduct : ScatterOp<ScatterProduct<C>, C> {
     static BK_HD C identity() { return C(1); }
 };
 
-// NaN wins.
+// NaN propagates.
 template <class C>
 struct ScatterMax : ScatterOp<ScatterMax<C>, C> {
     static BK_HD C combine(C a, C b) { return math::select(bool(int(b > a) | int(b != b)), b, a); }
-    static BK_HD C identity() { return kLeast; }
+    static BK_HD C identity() { return kLowest; }
 
 private:
     using Limits = std::numeric_limits<C>;
-    static constexpr C kLeast = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    static constexpr C kLowest = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
 };
 
 template <class C>
@@ -162,10 +161,10 @@ private:
 
 enum class Reduction : int32_t { kSum, kProd, kMean, kAmax, kAmin };
 
-// One of them, chosen at run time, so that a GPU has one kernel for all. A cell that updates go to counts as one of them
-// where `includes_self`, and is left out otherwise.
+// The reduction is chosen at run time, so that a GPU has one kernel for all. A cell with updates is itself an operand
+// if includes_self, else it is overwritten.
 template <class C>
-struct ScatterChoice {
+struct RuntimeScatterOp {
     using Acc = Counted<C>;
     Reduction reduction;
     bool includes_self, resets;
@@ -191,7 +190,7 @@ struct ScatterChoice {
         const C sum = includes_self ? combine(cell, all.sum) : all.sum;
         return reduction == Reduction::kMean ? mean_of(sum, int64_t{all.count} + includes_self) : sum;
     }
-    // Of integers rounded down.
+    // Integer means round down.
     static BK_HD C mean_of(C sum, int64_t count) {
         if constexpr (std::is_integral_v<C>) {
             const int64_t quotient = int64_t{sum} / count;
@@ -203,9 +202,9 @@ struct ScatterChoice {
 };
 
 template <class Op>
-constexpr bool kIsScatterChoice = false;
+constexpr bool kIsRuntimeScatterOp = false;
 template <class C>
-constexpr bool kIsScatterChoice<ScatterChoice<C>> = true;
+constexpr bool kIsRuntimeScatterOp<RuntimeScatterOp<C>> = true;
 
 template <class Op>
 constexpr bool kIsScatterSum = false;

@@ -1,7 +1,7 @@
-// In shared memory (scatter_lines.cuh, scatter_columns.cuh, scatter_column_sums.cuh), by atomics (scatter_atomic.cuh), or by
-// sorting (target, update) pairs and combining runs: of rows by add_runs.cuh, of elements by combine_elements.cuh. Updates are
-// sorted a slab of at most kScatterSlab at a time, and out is seen through windows whose places fit 31 bits; both are one for
-// all but giant problems.
+// GPU scatter-reduce: in shared memory (core/rows/scatter_lines.cuh, core/rows/scatter_columns.cuh,
+// core/rows/scatter_column_sums.cuh), by atomics (core/rows/scatter_atomic.cuh), or by a sort of (target, update) pairs
+// and a reduce-by-key: rows by add_runs.cuh, elements by core/rows/combine_elements.cuh. At most kScatterSlab updates
+// are sorted at once, and targets are taken in windows that fit 31-bit keys; all but giant problems have one of each.
 #pragma once
 
 #include <algorithm>
@@ -21,21 +21,21 @@ namespace bk {
 
 constexpr int64_t kScatterSlab = int64_t{1} << 26;
 constexpr int64_t kScatterWindow = (int64_t{1} << 31) - 2;
-constexpr int64_t kLeastRowBytes = 16;  // below, elements are sorted
+constexpr int64_t kMinRowBytes = 16;  // narrower rows are sorted by element
 
 struct ScatterSort {
     ScatterRows rows;
-    int64_t count, targets;  // of pairs that are sorted at once, and of their places
+    int64_t count, targets;  // pairs that are sorted at once, and the range of their keys
 
     template <class Op, class T>
     static ScatterSort of(const ScatterLayout& s) {
         ScatterSort sort{ScatterRows::of(s), 0, 0};
-        if (!kIsScatterSum<Op> || sort.rows.columns * static_cast<int64_t>(sizeof(T)) < kLeastRowBytes) sort.rows.columns = 0;
+        if (!kIsScatterSum<Op> || sort.rows.columns * static_cast<int64_t>(sizeof(T)) < kMinRowBytes) sort.rows.columns = 0;
         if (sort.by_rows()) {
             sort.count = sort.rows.blocks * s.n;
             sort.targets = sort.rows.blocks * s.targets;
         } else {
-            sort.count = std::min(kScatterSlab, s.lines() * s.n);
+            sort.count = std::min(kScatterSlab, s.fibers() * s.n);
             sort.targets = std::min(kScatterWindow, s.reach().span);
         }
         return sort;
@@ -52,7 +52,7 @@ template <class Op, class T>
 struct ScatterBuffers {
     SortBuffers sort;
     RunParts<compute_t<T>> runs;
-    ElementParts<typename Op::Acc> elements;
+    ElementPartials<typename Op::Acc> elements;
 };
 
 template <class Op, class T>
@@ -62,7 +62,7 @@ ScatterBuffers<Op, T> carve_scatter(Carver* carver, const ScatterSort& sort) {
     if (sort.by_rows())
         buffers.runs = carve_run_parts<compute_t<T>>(carver, sort.template runs<T>());
     else
-        buffers.elements = carve_element_parts<typename Op::Acc>(carver, sort.count);
+        buffers.elements = carve_element_partials<typename Op::Acc>(carver, sort.count);
     return buffers;
 }
 
@@ -75,7 +75,7 @@ size_t scatter_reduce_workspace(const ScatterLayout& layout) {
 
 // --- Keys ------------------------------------------------------------------------------------------------------------
 
-// Keys are the rows of out, the sentinel for an index that is dropped, which sorts last; values are the updates' rows.
+// Keys are the rows of out, values those of the updates. Dropped indices get the sentinel, which sorts last.
 template <class Ids>
 __global__ void __launch_bounds__(256)
     scatter_row_keys_kernel(Ids index, int64_t rows, FastDiv<uint32_t> n, int64_t targets, int64_t dropped, uint32_t sentinel,
@@ -89,15 +89,15 @@ __global__ void __launch_bounds__(256)
     values[row] = static_cast<uint32_t>(row);
 }
 
-struct ScatterPlaces {
-    int64_t low, window;  // a key is an offset from low, where it is in [0, window)
+struct KeyRange {
+    int64_t low, window;  // key = offset - low if that is in [0, window), else the sentinel
     int64_t step, targets, dropped;
 };
 
-// Of elements [first, first + count) of the walk.
+// Keys of elements [first, first + count) of the walk.
 template <class Ids, class Index>
 __global__ void __launch_bounds__(256)
-    scatter_element_keys_kernel(Ids index, Walk<3, Index> walk, ScatterPlaces places, int64_t first, int64_t count,
+    scatter_element_keys_kernel(Ids index, Walk<3, Index> walk, KeyRange key_range, int64_t first, int64_t count,
                                 uint32_t* keys, uint32_t* values) {
     constexpr int kItems = 4;
     int64_t found[kItems], out[kItems];
@@ -113,9 +113,9 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
     for (int u = 0; u < kItems; ++u) {
         if (base + u * 256 >= count) continue;
-        const bool keep = found[u] >= 0 && found[u] < places.targets && found[u] != places.dropped;
-        const int64_t key = keep ? out[u] + found[u] * places.step - places.low : -1;
-        keys[base + u * 256] = static_cast<uint32_t>(key >= 0 && key < places.window ? key : places.window);
+        const bool keep = found[u] >= 0 && found[u] < key_range.targets && found[u] != key_range.dropped;
+        const int64_t key = keep ? out[u] + found[u] * key_range.step - key_range.low : -1;
+        keys[base + u * 256] = static_cast<uint32_t>(key >= 0 && key < key_range.window ? key : key_range.window);
         values[base + u * 256] = static_cast<uint32_t>(base + u * 256);
     }
 }
@@ -140,38 +140,38 @@ Status scatter_elements_sorted(const Launch& launch, const Op& op, const Scatter
     Layout<1> source;
     for (int d = 0; d < all.rank; ++d) source.append(all.extent[d], {all.stride[ScatterLayout::kUpdates][d]});
     const Walk<3, Index> walk(all);
-    const Walk<1, Index> from(collapse(source));
+    const Walk<1, Index> update_walk(collapse(source));
     const ScatterLayout::Extent reach = s.reach();
-    const int64_t total = s.lines() * s.n;
+    const int64_t total = s.fibers() * s.n;
     for (int64_t window = 0; window < reach.span; window += sort.targets)
         for (int64_t first = 0; first < total; first += sort.count) {
             const int64_t count = std::min(sort.count, total - first);
             SortBuffers pairs = buffers.sort;
-            const ScatterPlaces places{reach.low + window, sort.targets, s.step[ScatterLayout::kOut], s.targets, s.dropped};
+            const KeyRange key_range{reach.low + window, sort.targets, s.step[ScatterLayout::kOut], s.targets, s.dropped};
             const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(count, 1024))), dim3(256)};
-            BK_TRY(launch_kernel(launch, grid, scatter_element_keys_kernel<Ids, Index>, index, walk, places, first, count,
+            BK_TRY(launch_kernel(launch, grid, scatter_element_keys_kernel<Ids, Index>, index, walk, key_range, first, count,
                                  pairs.keys[0], pairs.values[0]));
             BK_TRY(sort_pairs(launch, &pairs, count, sort.sentinel()));
-            BK_TRY(combine_elements(launch, op, SortedElements{pairs.keys[0], pairs.values[0], count, sort.sentinel()}, from,
-                                    first, updates, out + places.low, buffers.elements));
+            BK_TRY(reduce_by_key(launch, op, SortedElements{pairs.keys[0], pairs.values[0], count, sort.sentinel()},
+                                 update_walk, first, updates, out + key_range.low, buffers.elements));
         }
     return Status::kOk;
 }
 
 template <class Op, class T, class Ids>
 Status scatter_reduce(const Launch& launch, const ScatterLayout& layout, const T* updates, Ids index, T* out, const Op& op) {
-    const bool found = workspace_holds(launch, scatter_reduce_workspace<Op, T>(layout));
+    const bool has_workspace = workspace_holds(launch, scatter_reduce_workspace<Op, T>(layout));
     if constexpr (std::is_constructible_v<IdArray, Ids>) {
-        if (const ScatterLines lines = ScatterLines::of<Op>(layout); lines.are_there())
-            return scatter_lines(launch, op, lines, updates, IdArray(index), out);
-        const bool in_any_order = kIsScatterSum<Op> && !found;
+        if (const ScatterFibers fibers = ScatterFibers::of<Op>(layout); fibers.applies())
+            return scatter_fibers(launch, op, fibers, updates, IdArray(index), out);
+        const bool in_any_order = kIsScatterSum<Op> && !has_workspace;
         if constexpr (kIsScatterSum<Op>)
-            if (const ScatterColumns sums = column_sums_of<T>(layout); in_any_order && sums.are_there())
+            if (const ScatterColumns sums = column_sums_of<T>(layout); in_any_order && sums.applies())
                 return scatter_column_sums(launch, sums, updates, IdArray(index), out);
-        if (const ScatterColumns columns = ScatterColumns::of<Op, T>(layout); !in_any_order && columns.are_there())
+        if (const ScatterColumns columns = ScatterColumns::of<Op, T>(layout); !in_any_order && columns.applies())
             return scatter_columns(launch, op, columns, updates, IdArray(index), out);
     }
-    if (!found) return scatter_atomic(launch, op, layout, updates, index, out);
+    if (!has_workspace) return scatter_atomic(launch, op, layout, updates, index, out);
     const ScatterSort sort = ScatterSort::of<Op, T>(layout);
     Carver carver(launch.workspace);
     const auto buffers = carve_scatter<Op, T>(&carver, sort);

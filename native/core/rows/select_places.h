@@ -1,17 +1,17 @@
-// The skeleton of selections: of the places [0, count) those that a condition holds for, in order.
+// Stream compaction (select): the indices of [0, count) for which a predicate holds, in order.
 //
-// A Truth, trivially copyable, says which:
-//   static constexpr int kLanes                       places that it looks at together, a power of two of at most 16
-//   uint32_t operator()(int64_t place, int exist) const   a bit for each of kLanes places from `place` on, of which `exist` do
-//   bool at(int64_t place) const                      of one
-// A Write is told of each, and in the end how many there are:
-//   void operator()(int64_t number, int64_t place) const
+// A Predicate is trivially copyable:
+//   static constexpr int kLanes                       indices tested at once, a power of two up to 16
+//   uint32_t operator()(int64_t index, int valid) const   bit k: index + k; `valid` of kLanes exist
+//   bool at(int64_t index) const                      tests one
+// A Sink receives each selected index with its rank among them, and in the end their number:
+//   void operator()(int64_t rank, int64_t index) const
 //   void total(int64_t count) const
-// and, where it moves a value, may have its steps, so that a thread reads many before it waits for one:
+// A Sink that moves values may split this in two, so that a thread issues many reads before it uses one:
 //   using Value
-//   Value read(int64_t number, int64_t place) const
-//   void put(int64_t number, int64_t place, Value) const
-//   static constexpr bool reads_places                whether read() looks at the place alone
+//   Value read(int64_t rank, int64_t index) const
+//   void put(int64_t rank, int64_t index, Value) const
+//   static constexpr bool reads_index_only            read() ignores the rank
 #pragma once
 
 #include <cstdint>
@@ -26,102 +26,102 @@
 
 namespace bk {
 
-// Of contiguous elements, aligned for vectors: those that have a bit of `mask`.
+// Contiguous, vector-aligned elements that have a bit of `mask`.
 template <class Bits>
-struct DenseTruth {
+struct DensePredicate {
     static constexpr int kLanes = kVectorLanes<Bits>;
     const Bits* x;
     Bits mask;
-    BK_HD bool at(int64_t place) const { return has_bit(x[place], mask); }
-    BK_HD uint32_t operator()(int64_t place, int exist) const {
+    BK_HD bool at(int64_t index) const { return has_bit(x[index], mask); }
+    BK_HD uint32_t operator()(int64_t index, int valid) const {
         uint32_t bits = 0;
-        if (exist == kLanes) {
-            const Vec<Bits, kLanes> found = load<kLanes>(x + place);
-            for (int k = 0; k < kLanes; ++k) bits |= static_cast<uint32_t>(has_bit(found.lane[k], mask)) << k;
+        if (valid == kLanes) {
+            const Vec<Bits, kLanes> loaded = load<kLanes>(x + index);
+            for (int k = 0; k < kLanes; ++k) bits |= static_cast<uint32_t>(has_bit(loaded.lane[k], mask)) << k;
         } else {
-            for (int k = 0; k < exist; ++k) bits |= static_cast<uint32_t>(at(place + k)) << k;
+            for (int k = 0; k < valid; ++k) bits |= static_cast<uint32_t>(at(index + k)) << k;
         }
         return bits;
     }
 };
 
-// The coordinates of a place in row-major order.
-class Digits {
+// Row-major coordinates of a linear index.
+class UnravelIndex {
 public:
-    Digits() = default;
+    UnravelIndex() = default;
     template <int Operands>
-    explicit Digits(const Layout<Operands>& layout) : rank_(layout.rank), is_short_(layout.numel() < int64_t{1} << 31) {
+    explicit UnravelIndex(const Layout<Operands>& layout) : rank_(layout.rank), is_32bit_(layout.numel() < int64_t{1} << 31) {
         for (int d = 0; d < rank_; ++d) {
             extent_[d] = layout.extent[d];
             divide_[d] = FastDiv<uint32_t>(layout.extent[d]);
         }
     }
     BK_HD int rank() const { return rank_; }
-    // each(axis, coordinate), the last axis first.
+    // each(axis, coordinate), last axis first.
     template <class Each>
-    BK_HD void operator()(int64_t place, const Each& each) const {
-        uint32_t rest = static_cast<uint32_t>(place);
+    BK_HD void operator()(int64_t index, const Each& each) const {
+        uint32_t quotient = static_cast<uint32_t>(index);
         for (int d = rank_ - 1; d >= 0; --d) {
             if (d == 0) {
-                each(d, is_short_ ? int64_t{rest} : place);
-            } else if (is_short_) {
-                const DivMod<uint32_t> split = divide_[d](rest);
+                each(d, is_32bit_ ? int64_t{quotient} : index);
+            } else if (is_32bit_) {
+                const DivMod<uint32_t> split = divide_[d](quotient);
                 each(d, int64_t{split.remainder});
-                rest = split.quotient;
+                quotient = split.quotient;
             } else {
-                each(d, place % extent_[d]);
-                place /= extent_[d];
+                each(d, index % extent_[d]);
+                index /= extent_[d];
             }
         }
     }
 
 private:
     int rank_ = 0;
-    bool is_short_ = true;
+    bool is_32bit_ = true;
     int64_t extent_[8] = {};
     FastDiv<uint32_t> divide_[8];
 };
 
-// The truth of elements that lie anywhere.
+// Strided elements that have a bit of `mask`.
 template <class Bits>
-struct StridedTruth {
+struct StridedPredicate {
     static constexpr int kLanes = 4;
     const Bits* x;
     Bits mask;
-    Digits digits;
+    UnravelIndex unravel;
     int64_t stride[8] = {};
 
-    StridedTruth(const Bits* first, Bits bits, const Layout<1>& layout) : x(first), mask(bits), digits(layout) {
+    StridedPredicate(const Bits* first, Bits bits, const Layout<1>& layout) : x(first), mask(bits), unravel(layout) {
         for (int d = 0; d < layout.rank; ++d) stride[d] = layout.stride[0][d];
     }
-    BK_HD bool at(int64_t place) const {
+    BK_HD bool at(int64_t index) const {
         int64_t offset = 0;
-        digits(place, [&](int d, int64_t coordinate) { offset += coordinate * stride[d]; });
+        unravel(index, [&](int d, int64_t coordinate) { offset += coordinate * stride[d]; });
         return has_bit(x[offset], mask);
     }
-    BK_HD uint32_t operator()(int64_t place, int exist) const {
+    BK_HD uint32_t operator()(int64_t index, int valid) const {
         uint32_t bits = 0;
         for (int k = 0; k < kLanes; ++k)
-            if (k < exist) bits |= static_cast<uint32_t>(at(place + k)) << k;
+            if (k < valid) bits |= static_cast<uint32_t>(at(index + k)) << k;
         return bits;
     }
 };
 
-template <class Write, class = void>
-constexpr bool kReads = false;
-template <class Write>
-constexpr bool kReads<Write, std::void_t<typename Write::Value>> = true;
+template <class Sink, class = void>
+constexpr bool kReadsValue = false;
+template <class Sink>
+constexpr bool kReadsValue<Sink, std::void_t<typename Sink::Value>> = true;
 
-template <class Write, class = void>
-constexpr bool kReadsPlaces = false;
-template <class Write>
-constexpr bool kReadsPlaces<Write, std::enable_if_t<Write::reads_places>> = true;
+template <class Sink, class = void>
+constexpr bool kReadsIndexOnly = false;
+template <class Sink>
+constexpr bool kReadsIndexOnly<Sink, std::enable_if_t<Sink::reads_index_only>> = true;
 
-// Bytes with which all blocks of a chip look for places; without, those of one cluster do, or a single block.
-size_t select_workspace(int64_t places);
+// Workspace bytes with which all SMs take part; without, the blocks of one cluster do, or a single block.
+size_t select_workspace(int64_t count);
 
-template <class Truth, class Write>
-Status select_places(const Launch& launch, int64_t places, const Truth& truth, const Write& write);
+template <class Predicate, class Sink>
+Status select_places(const Launch& launch, int64_t count, const Predicate& predicate, const Sink& sink);
 
 }  // namespace bk
 

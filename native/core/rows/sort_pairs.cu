@@ -28,7 +28,7 @@ SortBuffers carve_sort(Carver* carver, int64_t count, uint32_t largest_key) {
     }
     cub::DoubleBuffer<uint32_t> keys(nullptr, nullptr), values(nullptr, nullptr);
     const bool clean = no_pending_error();
-    // Without a device there is no answer; every launch would fail there anyway.
+    // Without a device the size is 0; every launch would fail there anyway.
     if (radix_sort(nullptr, &buffers.scratch_bytes, &keys, &values, count, bits_of(largest_key), nullptr) != cudaSuccess &&
         clean)
         cudaGetLastError();

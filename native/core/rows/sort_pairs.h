@@ -1,4 +1,4 @@
-// Stable sort of (key, value) pairs by key, in a fixed order of operations. CUDA only.
+// Stable radix sort of (key, value) pairs by key (CUB), deterministic. CUDA only.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace bk {
 
-// Two buffers for the keys and two for the values; the sort may use both of each.
+// Double buffers of keys and values; the sort may use both of each.
 struct SortBuffers {
     uint32_t* keys[2];
     uint32_t* values[2];
@@ -19,7 +19,7 @@ struct SortBuffers {
 
 SortBuffers carve_sort(Carver* carver, int64_t count, uint32_t largest_key);
 
-// Sorts keys[0] and values[0]. Afterwards element 0 of each pair of buffers is the sorted one.
+// Sorts keys[0] and values[0]; keys[0] and values[0] then point to the sorted arrays.
 Status sort_pairs(const Launch& launch, SortBuffers* buffers, int64_t count, uint32_t largest_key);
 
 }  // namespace bk
