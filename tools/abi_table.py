@@ -117,7 +117,7 @@ KEYS = {
     "indexes", "call", "gradient", "about", "doc",
 }  # fmt: skip
 OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # keys that a row does not take from another
-MOST_OPERANDS = 8  # kMostStrided of core/abi/strided_args.h
+MOST_OPERANDS = 8  # kMaxStridedOperands of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
 SUMS_WORKSPACE = "parts of the sums over broadcast axes; with NULL each sum is one part, and long ones are slow"

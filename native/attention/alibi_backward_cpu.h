@@ -1,4 +1,4 @@
-// Splits each head's rows into kReduceParts partial sums over the threads; they are added in split order, so that
+// Splits each head's rows into kReduceSplits partial sums over the threads; they are added in split order, so that
 // results do not depend on the number of threads.
 #pragma once
 
@@ -47,11 +47,11 @@ Status alibi_backward(const Launch&, const ScoreShape& s, const T* dy, T* da, T*
     // The number of partials is constant, so that results do not depend on the number of threads.
     const int64_t rows = int64_t{s.batch} * s.q_len;
     for (int32_t first = 0; first < s.heads; ++first) {
-        double partial[kReduceParts] = {};
-        parallel_ranges(kReduceParts, ceil_div<int64_t>(kReduceParts, thread_count()), [&](int64_t begin, int64_t end) {
+        double partial[kReduceSplits] = {};
+        parallel_ranges(kReduceSplits, ceil_div<int64_t>(kReduceSplits, thread_count()), [&](int64_t begin, int64_t end) {
             for (int64_t split = begin; split < end; ++split) {
                 double sum = 0;
-                for (int64_t r = rows * split / kReduceParts; r < rows * (split + 1) / kReduceParts; ++r) {
+                for (int64_t r = rows * split / kReduceSplits; r < rows * (split + 1) / kReduceSplits; ++r) {
                     const int64_t b = r / s.q_len;
                     const int32_t i = static_cast<int32_t>(r % s.q_len);
                     const int64_t at = (b * s.heads + first) * plane + int64_t{i} * s.k_len;

@@ -78,7 +78,7 @@ template <int N, int kUnroll, class T, class Index>
 BK_DEVICE SlopeSum::Acc slope_of_block(const T* dy, T* da, const SlopeWalk<Index>& walk) {
     const compute_t<T> own_sum = copy_and_weigh<N, kUnroll>(dy, da, walk, int64_t{blockIdx.x} * kSlopeThreads + threadIdx.x,
                                                             walk.total, int64_t{gridDim.x} * kSlopeThreads);
-    return combine_neighbours(SlopeSum{}, SlopeSum::Acc{static_cast<double>(own_sum), 0}, kSlopeThreads, threadIdx.x);
+    return combine_adjacent(SlopeSum{}, SlopeSum::Acc{static_cast<double>(own_sum), 0}, kSlopeThreads, threadIdx.x);
 }
 
 template <int N, class T, class Index>
@@ -100,7 +100,7 @@ template <class T>
 int64_t slope_splits(const ScoreShape& s) {
     const int64_t elements = s.count() / s.heads;
     return reduce_splits(s.heads, kReduceBlocks<Outputs<>>, elements * static_cast<int64_t>(sizeof(T)),
-                         elements / (kReduceRound * kSlopeThreads));
+                         elements / (kReduceUnroll * kSlopeThreads));
 }
 
 template <class T>
@@ -122,7 +122,7 @@ Status launch_slopes(const Launch& launch, const ScoreShape& s, const T* dy, T* 
                              slope_partials_kernel<N, T, Index>, dy, da, walk, partials));
         Layout<1> results;
         results.append(s.heads, {1});
-        return combine_parts(launch, SlopeSum{}, outputs(dslope), partials, results, splits, s.count() / s.heads);
+        return combine_splits(launch, SlopeSum{}, outputs(dslope), partials, results, splits, s.count() / s.heads);
     }
     const unsigned cluster = device_arch() >= 90 && walk.total > 4 * kSlopeThreads ? kSlopeCluster : 1;
     return launch_kernel(launch, Grid{dim3(cluster, heads), dim3(kSlopeThreads), cluster}, slope_cluster_kernel<N, T, Index>,

@@ -46,7 +46,7 @@ struct FillStrided {
     Status check_scalars() const {
         BK_TRY(require_non_negative({{"numel", numel}}));
         BK_TRY(require_rank(rank));
-        if (numel > kMostBytes / static_cast<int64_t>(sizeof(T)))
+        if (numel > kMaxOperandBytes / static_cast<int64_t>(sizeof(T)))
             return fail(Status::kInvalidProblem, "numel is %lld: y would have more than 2^47 bytes",
                         static_cast<long long>(numel));
         return Status::kOk;

@@ -18,7 +18,7 @@ inline Status require_split_axis(int32_t split_dim, int32_t rank) {
 
 // `size` is that of an element in bytes.
 inline Status require_half_offset(const char* name, int64_t offset, size_t size) {
-    const int64_t most = kMostBytes / static_cast<int64_t>(size);
+    const int64_t most = kMaxOperandBytes / static_cast<int64_t>(size);
     if (offset > most || offset < -most)
         return fail(Status::kInvalidProblem, "%s is %lld: the halves would lie more than 2^47 bytes apart", name,
                     static_cast<long long>(offset));

@@ -40,7 +40,7 @@ struct Channels {
         if (scalar_weight != 0) return Status::kOk;
         if (stride < 1)
             return fail(Status::kInvalidProblem, "channel_stride is %lld, must be >= 1", static_cast<long long>(stride));
-        if (stride > kMostBytes / extent)
+        if (stride > kMaxOperandBytes / extent)
             return fail(Status::kInvalidProblem, "channel_stride is %lld, must be <= 2^47 / channel_extent",
                         static_cast<long long>(stride));
         if (numel % stride != 0 || numel / stride % extent != 0)

@@ -151,7 +151,7 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
         return scale / static_cast<C>(counts != nullptr ? counts[index] : frequency_of(shape, indices, index));
     };
     const int64_t d = shape.embedding_dim;
-    const MatrixParts partition(d, sizeof(T));
+    const MatrixTiles partition(d, sizeof(T));
     parallel_ranges(partition.count(), shape.total_indices * d < 4096 ? partition.count() : 1, [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; ++task) {
             const ColumnRange columns = partition.column_range(task);

@@ -1,4 +1,4 @@
-// GPU. With a workspace: (row, bag) pairs are sorted by row and reduced by key (core/rows/add_runs.cuh). Without: a
+// GPU. With a workspace: (row, bag) pairs are sorted by row and reduced by key (core/rows/add_segments.cuh). Without: a
 // thread group per bag keeps the bag's gradient in registers and adds it to the rows by atomics; equal indices of a bag
 // become one addition. For scaling by frequency a workspace counts each row; without one a thread reads all indices for
 // each that it adds.
@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "core/pointwise/pointwise.h"
-#include "core/rows/add_runs.cuh"
+#include "core/rows/add_segments.cuh"
 #include "core/rows/atomics.cuh"
 #include "core/rows/sort_pairs.h"
 #include "embedding/embedding_bag_backward.h"
@@ -93,7 +93,7 @@ Status add_bags_atomic(const Launch& launch, const BagShape& shape, const T* dou
 template <class T>
 struct SortedBags {
     SortBuffers sort;
-    RunParts<compute_t<T>> partials;
+    SegmentPartials<compute_t<T>> partials;
     int32_t* kept;    // [num_bags]; mean only, as are the gradients
     T* gradients;     // [num_bags, embedding_dim]
     uint32_t* bags;   // [total_indices], by position; scaled only
@@ -123,10 +123,10 @@ struct ScaledBags {
 };
 
 template <class T>
-SortedBags<T> carve_sorted_bags(Carver* carver, const BagShape& shape, const RunShape& runs, bool is_scaled) {
+SortedBags<T> carve_sorted_bags(Carver* carver, const BagShape& shape, const SegmentedShape& runs, bool is_scaled) {
     SortedBags<T> buffers;
     buffers.sort = carve_sort(carver, shape.total_indices, static_cast<uint32_t>(shape.num_embeddings));
-    buffers.partials = carve_run_parts<compute_t<T>>(carver, runs);
+    buffers.partials = carve_segment_partials<compute_t<T>>(carver, runs);
     const int64_t mean_bags = shape.is_mean() ? shape.num_bags : 0;
     buffers.kept = carver->take<int32_t>(mean_bags);
     buffers.gradients = carver->take<T>(mean_bags * shape.embedding_dim);
@@ -136,8 +136,8 @@ SortedBags<T> carve_sorted_bags(Carver* carver, const BagShape& shape, const Run
 }
 
 template <class T>
-RunShape bag_runs(const BagShape& shape) {
-    return make_run_shape<T>(shape.total_indices, shape.embedding_dim, shape.num_embeddings, false);
+SegmentedShape bag_runs(const BagShape& shape) {
+    return make_segmented_shape<T>(shape.total_indices, shape.embedding_dim, shape.num_embeddings, false);
 }
 
 template <class T, class I>
@@ -265,13 +265,13 @@ Status sort_bags(const Launch& launch, const BagShape& shape, const I* indices, 
 
 // Adds the gradients of sorted pairs to rows `ids` of out.
 template <class T>
-Status add_sorted_bags(const Launch& launch, const BagShape& shape, const RunShape& runs, const SortedBags<T>& buffers,
+Status add_sorted_bags(const Launch& launch, const BagShape& shape, const SegmentedShape& runs, const SortedBags<T>& buffers,
                        const T* gradients, const T* scales, const uint32_t* ids, T* out) {
     const SortBuffers& sort = buffers.sort;
     if (!has_weights(shape, scales != nullptr))
-        return add_runs(launch, runs, RowsByIndex<T, true>{gradients, sort.values[0]}, ids, out, buffers.partials);
+        return add_segments(launch, runs, RowsByIndex<T, true>{gradients, sort.values[0]}, ids, out, buffers.partials);
     const int32_t* const counts = shape.is_by_frequency ? buffers.counts : nullptr;
-    return add_runs(launch, runs, ScaledBags<T>{gradients, sort.values[0], buffers.bags, scales, sort.keys[0], counts}, ids,
+    return add_segments(launch, runs, ScaledBags<T>{gradients, sort.values[0], buffers.bags, scales, sort.keys[0], counts}, ids,
                     out, buffers.partials);
 }
 
@@ -280,7 +280,7 @@ Status embedding_bag_backward(const Launch& launch, const BagShape& shape, const
                               const T* scales, T* dweight) {
     const bool has_workspace = workspace_holds(launch, embedding_bag_backward_workspace<T, I>(shape, scales != nullptr));
     if (!has_workspace) return add_bags_atomic(launch, shape, dout, indices, offsets, scales, dweight);
-    const RunShape runs = bag_runs<T>(shape);
+    const SegmentedShape runs = bag_runs<T>(shape);
     Carver carver(launch.workspace);
     SortedBags<T> buffers = carve_sorted_bags<T>(&carver, shape, runs, scales != nullptr);
     const T* gradients = dout;

@@ -55,7 +55,7 @@ void add_bags_sorted(const BagShape& shape, const T* dout, const I* indices, IdA
                      const I* positions, int64_t kept, T* values) {
     using C = compute_t<T>;
     const int64_t d = shape.embedding_dim;
-    const MatrixParts partition(d, sizeof(T));
+    const MatrixTiles partition(d, sizeof(T));
     parallel_ranges(partition.count(), kept * d < 4096 ? partition.count() : 1, [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; ++task) {
             int64_t row_rank = 0;

@@ -1,11 +1,11 @@
 // GPU: (row, bag) pairs are sorted by row, segment starts are selected and numbered, and each segment is summed into
-// the value row of its rank (core/rows/add_runs.cuh).
+// the value row of its rank (core/rows/add_segments.cuh).
 #pragma once
 
 #include <cstdint>
 
-#include "core/rows/select_places.h"
-#include "embedding/compared_rows.cuh"
+#include "core/rows/select_indices.h"
+#include "embedding/sparse_rows_in_place.cuh"
 #include "embedding/embedding_bag_backward_cuda.cuh"
 #include "embedding/embedding_sparse.h"
 
@@ -54,8 +54,8 @@ struct SparseBuffers {
 };
 
 template <class T>
-RunShape sparse_runs(const BagShape& shape) {
-    return make_run_shape<T>(shape.total_indices, shape.embedding_dim, shape.total_indices, false);
+SegmentedShape sparse_runs(const BagShape& shape) {
+    return make_segmented_shape<T>(shape.total_indices, shape.embedding_dim, shape.total_indices, false);
 }
 
 template <class T>
@@ -84,7 +84,7 @@ Status sparse_rows_of_bags(const Launch& launch, const BagShape& shape, const T*
     const int64_t n = shape.total_indices;
     const uint32_t end = static_cast<uint32_t>(shape.num_embeddings);
     BK_TRY(
-        select_places(buffers.selection, n, IsSegmentStart{sort.keys[0], end}, RowSink<I>{sort.keys[0], out.rows, out.count}));
+        select_indices(buffers.selection, n, IsSegmentStart{sort.keys[0], end}, RowSink<I>{sort.keys[0], out.rows, out.count}));
     // The sort's second buffer is free now.
     uint32_t* const ranks = sort.keys[1];
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(n, kKeyThreads))), dim3(kKeyThreads)};

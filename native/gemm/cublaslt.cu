@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "baracuda_kernels.h"
-#include "core/vendor/quiet.h"
+#include "core/vendor/call_guards.h"
 #include "core/vendor/vendor.h"
 #include "gemm/cublaslt_api.h"
 
@@ -97,7 +97,7 @@ HeuristicKey key_of(const LibraryMatmul& p, LtEpilogue epilogue, bool has_worksp
             {p.a.step, p.b.step, p.c.step, p.d.step},
             static_cast<int32_t>(p.type),
             static_cast<int32_t>(p.d_type),
-            p.a.is_turned + 2 * p.b.is_turned + 4 * static_cast<int32_t>(p.scales) + 16 * (p.a_scale != nullptr) +
+            p.a.is_transposed + 2 * p.b.is_transposed + 4 * static_cast<int32_t>(p.scales) + 16 * (p.a_scale != nullptr) +
                 32 * (p.b_scale != nullptr) + alignments(p) * 64,
             static_cast<int32_t>(epilogue),
             has_workspace,
@@ -119,14 +119,14 @@ struct Descriptors {
                                   : type == LtType::kF64       ? LtCompute::k64F
                                                                : LtCompute::k32F;
         expect(lt.init_matmul(&matmul, sizeof(matmul), compute, type == LtType::kF64 ? LtType::kF64 : LtType::kF32));
-        set(kLtTransA, static_cast<int32_t>(p.b.is_turned));
-        set(kLtTransB, static_cast<int32_t>(p.a.is_turned));
+        set(kLtTransA, static_cast<int32_t>(p.b.is_transposed));
+        set(kLtTransB, static_cast<int32_t>(p.a.is_transposed));
         set(kLtEpilogue, static_cast<uint32_t>(epilogue));
         if (p.bias != nullptr) set(kLtBiasPointer, p.bias);
         scale(kLtAScalePointer, kLtAScaleMode, p.scales, p.b_scale);
         scale(kLtBScalePointer, kLtBScaleMode, p.scales, p.a_scale);
-        describe_layout(&a, type, p.b, p.b.is_turned ? p.k : p.n, p.b.is_turned ? p.n : p.k, p.batch);
-        describe_layout(&b, type, p.a, p.a.is_turned ? p.m : p.k, p.a.is_turned ? p.k : p.m, p.batch);
+        describe_layout(&a, type, p.b, p.b.is_transposed ? p.k : p.n, p.b.is_transposed ? p.n : p.k, p.batch);
+        describe_layout(&b, type, p.a, p.a.is_transposed ? p.m : p.k, p.a.is_transposed ? p.k : p.m, p.batch);
         describe_layout(&c, d_type, p.c, p.n, p.m, p.batch);
         describe_layout(&d, d_type, p.d, p.n, p.m, p.batch);
     }

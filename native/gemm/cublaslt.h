@@ -12,11 +12,11 @@
 
 namespace bk {
 
-// A row-major matrix; `is_turned` tells that its rows are the columns of the operand.
+// A row-major matrix; `is_transposed` tells that its rows are the columns of the operand.
 struct LibraryMatrix {
     const void* data;
     int64_t pitch, step;
-    bool is_turned;
+    bool is_transposed;
 };
 
 // kTf32: f32 in memory, multiplied as TF32.

@@ -67,7 +67,7 @@ BK_HD int32_t saturated_sum(int64_t sum) {
 }
 
 enum class Activation : int32_t { kNone, kRelu, kGelu, kSilu, kGeluTanh };
-// Kernels that may compute a GEMM. kByRule: cuBLASLt if the rule of gemm/matmul_library.cuh selects it, else failure.
+// Kernels that may compute a GEMM. kByRule: cuBLASLt if the rule of gemm/matmul_cublaslt.cuh selects it, else failure.
 // kWgmma: this library's wgmma kernels alone.
 enum class Backend : int32_t { kAny, kOwn, kLibrary, kByRule, kWgmma };
 constexpr bool may_be_library(Backend backend) { return backend != Backend::kOwn && backend != Backend::kWgmma; }
@@ -92,7 +92,7 @@ constexpr bool kMayBeWide = std::is_same_v<E, f16> || std::is_same_v<E, bf16>;
 
 // Element [i, j] of matrix g is at g * step + i * row + j * column, where row or column is 1. Strides and k of packed
 // types count bytes, whose elements are adjacent along k. If the other axis is packed its stride is 0: element [k, j]
-// of B is in byte k * row + j / kInByte. Pointer-array batches have a `list` of device addresses in place of base and
+// of B is in byte k * row + j / kElementsPerByte. Pointer-array batches have a `list` of device addresses in place of base and
 // step; `list_is_aligned` promises that all are multiples of 16 bytes.
 struct MatrixStrides {
     int64_t row, column, step;

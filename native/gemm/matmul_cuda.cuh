@@ -7,14 +7,14 @@
 #include <type_traits>
 
 #include "core/abi/workspace.h"
-#include "gemm/matmul_group.h"
-#include "gemm/matmul_library.cuh"
-#include "gemm/matmul_parts.cuh"
+#include "gemm/matmul_wgmma.h"
+#include "gemm/matmul_cublaslt.cuh"
+#include "gemm/matmul_split_k.cuh"
 #include "gemm/matmul_simt.cuh"
-#include "gemm/matmul_tensor.cuh"
-#include "gemm/matmul_thin.cuh"
-#include "gemm/matmul_thin_bytes.cuh"
-#include "gemm/matmul_turned.cuh"
+#include "gemm/matmul_mma.cuh"
+#include "gemm/matmul_skinny.cuh"
+#include "gemm/matmul_skinny_fp8.cuh"
+#include "gemm/matmul_transpose.cuh"
 
 namespace bk {
 
@@ -52,7 +52,7 @@ size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has
     return std::max(
         for_library ? LibraryWorkspace::of<T>(m, n, k, is_staged, is_gated, nullptr).bytes : 0,
         is_gated ? 0
-                 : std::max(parts_workspace<T>(m, n, k, batch), TransposedOperands<T>(m, n, k, batch, k_major, nullptr).bytes));
+                 : std::max(split_k_workspace<T>(m, n, k, batch), TransposedOperands<T>(m, n, k, batch, k_major, nullptr).bytes));
 }
 
 // Tries cuBLASLt; *done is the number of rows computed.
@@ -69,7 +69,7 @@ Status matmul_if_library(const Launch& launch, const Matmul<T>& p, bool has_work
         if (!has_workspace || !has_library()) return Status::kOk;
         BK_TRY(round_operands(launch, &problem, workspace.a, workspace.b));
     }
-    if (is_staged) return finish_bands(launch, p, problem, workspace.own, workspace.sums, done);
+    if (is_staged) return finish_row_blocks(launch, p, problem, workspace.own, workspace.sums, done);
     if (has_steps) return finish_in_place(launch, p, problem, workspace.own, done);
     if (matmul_by_library(launch, problem, workspace.own)) *done = p.m;
     return Status::kOk;
@@ -109,7 +109,7 @@ Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
     }
 }
 
-// cuBLASLt takes what gemm/matmul_library.cuh's rule gives it. Otherwise skinny GEMMs have kernels that read B once,
+// cuBLASLt takes what gemm/matmul_cublaslt.cuh's rule gives it. Otherwise skinny GEMMs have kernels that read B once,
 // and small results are split along K; else f32 runs on FMA, other types on tensor cores, by wgmma if possible.
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& p) {
@@ -131,7 +131,7 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
                         "16 bytes, and a workspace with steps of the epilogue and for TF32",
                         static_cast<int>(p.backend));
     }
-    if constexpr (kHasThinKernels<T>) {
+    if constexpr (kHasSkinnyKernels<T>) {
         if (p.m <= kSkinnyRows) return matmul_skinny(launch, p);
     }
     if constexpr (kHasSkinnyFp8<T>) {
@@ -141,7 +141,7 @@ Status matmul(const Launch& launch, const Matmul<T>& p) {
     }
     if (is_gated) return matmul_by_tiles(launch, p);
     if constexpr (kHasSplitK<T>)
-        if (has_workspace && parts_workspace<T>(p.m, p.n, p.k, p.batch) > 0) return matmul_split_k(launch, p);
+        if (has_workspace && split_k_workspace<T>(p.m, p.n, p.k, p.batch) > 0) return matmul_split_k(launch, p);
     if constexpr (kMayTranspose<T>)
         if (has_workspace && p.a_at.list == nullptr && p.b_at.list == nullptr &&
             needs_transpose<T>(p.m, p.n, p.k, p.batch, k_major)) {

@@ -1,4 +1,4 @@
-// Packing of A and B into panels for the microkernel of gemm/block_kernel_cpu.h.
+// Packing of A and B into panels for the microkernel of gemm/microkernel_cpu.h.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/pointwise/pointwise.h"
-#include "gemm/block_kernel_cpu.h"
+#include "gemm/microkernel_cpu.h"
 #include "gemm/matmul_store_cpu.h"
 
 namespace bk {

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/async_copy.cuh"
-#include "gemm/matmul_tensor.cuh"
+#include "gemm/matmul_mma.cuh"
 
 namespace bk {
 
@@ -230,7 +230,7 @@ Status launch_fma(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& s
 }
 
 template <int kSide, class T>
-Status launch_fma_by_feed(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split) {
+Status launch_fma_by_load_mode(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split) {
     if (!is_aligned_by_16(p.a, p.a_at) || !is_aligned_by_16(p.b, p.b_at) ||
         (p.gate != nullptr && !is_aligned_by_16(p.gate, p.b_at)))
         return launch_fma<kSide, LoadMode::kElements, LoadMode::kElements>(launch, p, split);
@@ -249,11 +249,11 @@ Status matmul_by_fma(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>
     constexpr int64_t kManyWaves = 64;
     int64_t large = 0, small = 0;
     BK_TRY(count_blocks(p, split, kSimtSide, &large));
-    const int64_t waves = ceil_div(large, 2 * kMultiprocessors);
-    if (waves >= kManyWaves) return launch_fma_by_feed<kSimtSide>(launch, p, split);
+    const int64_t waves = ceil_div(large, 2 * kNumSms);
+    if (waves >= kManyWaves) return launch_fma_by_load_mode<kSimtSide>(launch, p, split);
     BK_TRY(count_blocks(p, split, kSimtSide / 2, &small));
-    return ceil_div(small, kMultiprocessors) < 7 * waves ? launch_fma_by_feed<kSimtSide / 2>(launch, p, split)
-                                                         : launch_fma_by_feed<kSimtSide>(launch, p, split);
+    return ceil_div(small, kNumSms) < 7 * waves ? launch_fma_by_load_mode<kSimtSide / 2>(launch, p, split)
+                                                         : launch_fma_by_load_mode<kSimtSide>(launch, p, split);
 }
 
 }  // namespace bk

@@ -8,13 +8,13 @@
 #include <cstdint>
 
 #include "core/cluster.cuh"
-#include "core/matmul/bulk_copy.cuh"
-#include "core/matmul/stage_ring.cuh"
+#include "core/matmul/tma.cuh"
+#include "core/matmul/pipeline_state.cuh"
 #include "core/matmul/tensor_map.h"
-#include "core/matmul/warpgroup_step.cuh"
+#include "core/matmul/wgmma.cuh"
 #include "core/prefetch.cuh"
-#include "gemm/matmul_group.h"
-#include "gemm/matmul_group_store.cuh"
+#include "gemm/matmul_wgmma.h"
+#include "gemm/matmul_wgmma_store.cuh"
 
 namespace bk {
 namespace {
@@ -425,7 +425,7 @@ Status launch_wgmma(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     int64_t count = 0;
     BK_TRY(count_tiles(operands.blocks > 1 ? tiles_m : count_row_tiles(p, kWgmmaRows), tiles_n, a_batch, &count));
     const auto kernel = wgmma_kernel<T, kColumns>;
-    const int64_t clusters = std::min(count, kMultiprocessors / operands.blocks);
+    const int64_t clusters = std::min(count, kNumSms / operands.blocks);
     Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3(kBlockThreads)};
     grid.cluster = static_cast<unsigned>(operands.blocks);
     grid.shared = Tile::kShared;
@@ -448,7 +448,7 @@ Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     if constexpr (sizeof(E) == 2 || kIsPromoted<T>) {
         const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
         const int64_t wide_tiles = ceil_div<int64_t>(p.m, kWgmmaRows) * ceil_div<int64_t>(p.n, columns_of(p, 256));
-        if (p.n <= 128 || wide_tiles < ceil_div(kMultiprocessors, batch)) return launch_wgmma<T, 128>(launch, p, is_taken);
+        if (p.n <= 128 || wide_tiles < ceil_div(kNumSms, batch)) return launch_wgmma<T, 128>(launch, p, is_taken);
     }
     return launch_wgmma<T, 256>(launch, p, is_taken);
 }

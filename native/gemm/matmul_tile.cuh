@@ -29,9 +29,9 @@ struct OperandView {
 
     // Returns one element, or a byte of packed ones along k; if B is packed along n, its bits come from several bytes.
     BK_DEVICE E at(int64_t r, int64_t k) const {
-        if constexpr (kInByte<E> > 1) {
+        if constexpr (kElementsPerByte<E> > 1) {
             if (row == 0) {
-                constexpr int kCount = kInByte<E>, kBits = 8 / kCount;
+                constexpr int kCount = kElementsPerByte<E>, kBits = 8 / kCount;
                 const E* const from = data + k * kCount * column + r / kCount;
                 const int shift = static_cast<int>(r % kCount) * kBits;
                 uint32_t bits = 0;
@@ -80,7 +80,7 @@ class TileLoader {
         kMode == LoadMode::kMnMajor ? kRows * kSize / kCopyBytes : kMatmulDepth / kCopyBytes;  // of a tile row
     static constexpr int kCopies = kRows * kMatmulDepth / kCopyBytes / kMatmulThreads;
     static constexpr int kRowsAtOnce = kMatmulThreads / kVectors;  // tile rows loaded at once
-    static constexpr bool kMayTranspose = kMode == LoadMode::kElements && kSize == 1 && kInByte<E> == 1 && !kMayHaveGate;
+    static constexpr bool kMayTranspose = kMode == LoadMode::kElements && kSize == 1 && kElementsPerByte<E> == 1 && !kMayHaveGate;
     static constexpr int kTransposedRows = 8;  // rows of a thread at once, by four K elements
 
 public:
@@ -103,7 +103,7 @@ public:
         }
         if constexpr (kMode == LoadMode::kElements) {
             const auto address = reinterpret_cast<uintptr_t>(source.data);
-            const bool is_k_major = source.column == 1 && (kInByte<E> == 1 || source.row != 0);
+            const bool is_k_major = source.column == 1 && (kElementsPerByte<E> == 1 || source.row != 0);
             if (is_k_major && address % kCopyBytes == 0 && source.row * kSize % kCopyBytes == 0 && gate == nullptr)
                 fill_ = Fill::kCopied;
             else if (kMayTranspose && source.row == 1 && address % kTransposedRows == 0 && source.column % kTransposedRows == 0)
@@ -198,7 +198,7 @@ private:
 
     // Adjacent threads load adjacent elements.
     BK_DEVICE void fill_elements(char* to, int64_t k0) const {
-        const bool is_mn_major = kInByte<E> > 1 ? source_.row == 0 : source_.row == 1;
+        const bool is_mn_major = kElementsPerByte<E> > 1 ? source_.row == 0 : source_.row == 1;
         const int thread = row_ * kVectors + vector_;
 #pragma unroll 1
         for (int i = 0; i < kCopies; ++i) {
@@ -261,10 +261,10 @@ BK_DEVICE void load_a(uint32_t (&a)[4], const char* tile, int row, int step, int
             a[2 * half + 1] = words.y;
         }
     } else if constexpr (!kIsMnMajor) {
-        load_matrices(a, tile + k_major_offset(row + lane % 16, 2 * step + lane / 16));
+        ldmatrix_x4(a, tile + k_major_offset(row + lane % 16, 2 * step + lane / 16));
     } else if constexpr (sizeof(E) == 2) {
         const int k = 16 * step + lane % 8 + lane / 16 * 8, vector = row / 8 + lane / 8 % 2;
-        load_matrices_turned(a, tile + mn_major_offset<E, kRows>(k, vector));
+        ldmatrix_x4_trans(a, tile + mn_major_offset<E, kRows>(k, vector));
     } else {
         for (int i = 0; i < 4; ++i)
             a[i] = word_at<E>(mn_major_element<E, kRows>(tile, 8 * step + t + i / 2 * 4, row + g + i % 2 * 8));
@@ -290,9 +290,9 @@ BK_DEVICE void load_b(uint32_t (&b)[2][2], const char* tile, int column, int ste
     } else {
         uint32_t words[4];
         if constexpr (kIsMnMajor)
-            load_matrices_turned(words, tile + mn_major_offset<E, kRows>(16 * step + lane % 16, column / 8 + lane / 16));
+            ldmatrix_x4_trans(words, tile + mn_major_offset<E, kRows>(16 * step + lane % 16, column / 8 + lane / 16));
         else
-            load_matrices(words, tile + k_major_offset(column + lane % 8 + lane / 16 * 8, 2 * step + lane / 8 % 2));
+            ldmatrix_x4(words, tile + k_major_offset(column + lane % 8 + lane / 16 * 8, 2 * step + lane / 8 % 2));
         for (int i = 0; i < 4; ++i) b[i / 2][i % 2] = words[i];
     }
 }

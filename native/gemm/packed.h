@@ -26,7 +26,7 @@ inline Status require_packed_layout(int32_t layout) {
 // B in bytes; its stride along n is 0 if it is packed along n.
 template <class T, GemmLayout kLayout>
 StoredMatrices stored_packed_b(int32_t n, int32_t k, int64_t pitch) {
-    constexpr int kCount = kInByte<T>;
+    constexpr int kCount = kElementsPerByte<T>;
     if (kLayout == kRcr) return {1, 0, n, k / kCount, pitch};
     return {1, 0, k, n / kCount, pitch};
 }
@@ -124,7 +124,7 @@ struct GemmBits {
 // Batched GEMM of packed elements, A by rows, B by rows (layout 0) or by columns (1), in bytes.
 template <class T>
 struct PackedBatch {
-    static constexpr int32_t kCount = kInByte<T>;
+    static constexpr int32_t kCount = kElementsPerByte<T>;
     int32_t m, n, k, batch, layout;
 
     bool by_columns() const { return layout == 1; }

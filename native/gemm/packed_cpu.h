@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "gemm/matmul_read_cpu.h"
+#include "gemm/matmul_decode_cpu.h"
 #include "gemm/packed.h"
 
 namespace bk {
@@ -12,7 +12,7 @@ namespace bk {
 template <class T>
 struct PackedProduct {
     static constexpr Packing kPacking = Packing::kF32Integer;
-    static constexpr int kCount = kInByte<T>;
+    static constexpr int kCount = kElementsPerByte<T>;
     const Matmul<T>& p;
     int64_t m, n, k;
 
@@ -81,7 +81,7 @@ Status packed_matmul(const Launch&, const Matmul<T>& p) {
         subproblem.b = p.b + g * p.b_at.step;
         subproblem.epilogue.d = p.epilogue.d + g * p.epilogue.d_at.step;
         if (p.epilogue.c != nullptr) subproblem.epilogue.c = p.epilogue.c + g * p.epilogue.c_at.step;
-        BK_TRY(multiply_read(Launch{}, PackedProduct<T>{subproblem, p.m, p.n, p.k * kInByte<T>}));
+        BK_TRY(multiply_read(Launch{}, PackedProduct<T>{subproblem, p.m, p.n, p.k * kElementsPerByte<T>}));
     }
     return Status::kOk;
 }

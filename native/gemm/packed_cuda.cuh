@@ -1,4 +1,4 @@
-// GEMM of sub-byte elements on the GPU: tiles hold packed bytes, which TensorStep widens in registers.
+// GEMM of sub-byte elements on the GPU: tiles hold packed bytes, which Mma widens in registers.
 #pragma once
 
 #include "gemm/matmul_cuda.cuh"

@@ -11,7 +11,7 @@ namespace bk {
 // Expands 8 K elements of a row of weights from two groups of two values and their byte of indices each in `word`: bits
 // 0 and 1 are the index of the first value, bits 2 and 3 that of the second, which wins if they are equal.
 template <class E>
-BK_HD void spread_groups(const E* values, uint32_t word, E (&expanded)[8]) {
+BK_HD void expand_groups(const E* values, uint32_t word, E (&expanded)[8]) {
     for (uint32_t g = 0; g < 2; ++g) {
         const uint32_t first = word >> 8 * g & 3u, second = word >> (8 * g + 2) & 3u;
         for (uint32_t c = 0; c < 4; ++c)

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "gemm/matmul_read_cpu.h"
+#include "gemm/matmul_decode_cpu.h"
 #include "gemm/sparse24.h"
 
 namespace bk {
@@ -74,7 +74,7 @@ BK_HD void expand_span(const T* values, const uint16_t* places, int64_t k_count,
         ExpandLanes<sizeof(T), kLanes>::spread(values + x / 2, places + x / 8, to + x);
     for (; x < k_count; x += 8) {
         T eight[8];
-        spread_groups(values + x / 2, places[x / 8], eight);
+        expand_groups(values + x / 2, places[x / 8], eight);
         std::memcpy(to + x, eight, sizeof(eight));
     }
 }

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(32 * kSparseWarps) sparse24_rows_kernel(const 
         for (int64_t k = 8 * lane; k < p.k; k += 256) {
             T nonzeros[4], expanded[8];
             load_elements(nonzeros, values + k / 2, aligned);
-            spread_groups(nonzeros, places[k / 8], expanded);
+            expand_groups(nonzeros, places[k / 8], expanded);
 #pragma unroll
             for (int r = 0; r < kSparseRows; ++r) {
                 if (i + r >= p.n) continue;
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(256) sparse24_expand_kernel(const E* values, c
          w += static_cast<int64_t>(gridDim.x) * 256) {
         E nonzeros[4], expanded[8];
         load_elements(nonzeros, values + 4 * w, aligned);
-        spread_groups(nonzeros, places[w], expanded);
+        expand_groups(nonzeros, places[w], expanded);
         constexpr int kEach = 16 / sizeof(E);
         if (!stores_vectors) {
             for (int i = 0; i < 8; ++i) dense[8 * w + i] = expanded[i];
@@ -118,7 +118,7 @@ Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
     BK_TRY(sparse24_inflate(launch, p.m, p.k, p.values, p.places, dense));
     const StoredMatrices x{1, 0, p.n, p.k, p.k}, w{1, 0, p.m, p.k, p.k}, y{1, 0, p.n, p.m, p.m};
     const Epilogue<T> epilogue{nullptr, p.y, nullptr, {}, strides_of(y, true), 1, 0, BiasType::kElement, Activation::kNone};
-    return matmul(launch_behind(launch, dense_words + words), make_matmul<T>(kRcr, p.n, p.m, p.k, x, p.x, w, dense, epilogue));
+    return matmul(launch_with_workspace_from(launch, dense_words + words), make_matmul<T>(kRcr, p.n, p.m, p.k, x, p.x, w, dense, epilogue));
 }
 
 }  // namespace bk

@@ -11,7 +11,7 @@
 namespace bk {
 
 // Marlin. For every 16 K elements and 64 columns `weights` has 128 words: words 4i to 4i + 3 belong to lane i of a
-// warp, one for each 16 columns, with elements in mma fragment order. marlin_scale_place() gives the order of scales in
+// warp, one for each 16 columns, with elements in mma fragment order. marlin_scale_index() gives the order of scales in
 // 64 columns, or in 32 if one serves a whole column.
 struct MarlinProduct {
     int64_t m, n, k, group;  // group is k where one scale serves a whole column
@@ -23,7 +23,7 @@ struct MarlinProduct {
 };
 
 // Index of column j's scale in its row.
-BK_HD int64_t marlin_scale_place(int64_t j, bool by_groups) {
+BK_HD int64_t marlin_scale_index(int64_t j, bool by_groups) {
     if (by_groups) return j / 64 * 64 + j % 8 * 8 + j % 64 / 8;
     return j / 32 * 32 + j % 8 / 2 * 8 + j % 32 / 8 * 2 + j % 2;
 }

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "gemm/matmul_read_cpu.h"
+#include "gemm/matmul_decode_cpu.h"
 #include "gemm/w4.h"
 
 namespace bk {
@@ -26,7 +26,7 @@ struct MarlinReads : MarlinProduct {
     // for the upper eight columns. A word stores its even elements first.
     BK_HD void read_column(int64_t j, int64_t first, int64_t depth, float* to) const {
         const int32_t* const words = weights + j / 64 * 128 + j % 8 * 16 + j % 64 / 16;
-        const int64_t upper = j % 16 / 8 * 4, scale_index = marlin_scale_place(j, by_groups);
+        const int64_t upper = j % 16 / 8 * 4, scale_index = marlin_scale_index(j, by_groups);
         for (int64_t x = 0; x < depth; ++x) {
             const int64_t row = first + x, r = row % 16, element = upper + r / 8 * 2 + r % 2;
             const uint32_t word = static_cast<uint32_t>(words[row / 16 * (2 * n) + r % 8 / 2 * 4]);

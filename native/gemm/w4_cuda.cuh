@@ -1,5 +1,5 @@
 // int4-weight GEMM on the GPU by mma.sync. Columns of the weights are the rows of the mma, rows of the activations its
-// columns, as in gemm/matmul_thin_tensor.cuh. Weights are dequantised to f16 in registers; small M is bandwidth-bound
+// columns, as in gemm/matmul_skinny_mma.cuh. Weights are dequantised to f16 in registers; small M is bandwidth-bound
 // on them. The warps of a block share its columns and split K.
 #pragma once
 
@@ -8,10 +8,10 @@
 #include "core/async_copy.cuh"
 #include "core/matmul/tensor_core.cuh"
 #include "core/types/vec.h"
-#include "gemm/matmul_thin_tensor.cuh"
+#include "gemm/matmul_skinny_mma.cuh"
 #include "gemm/w4.h"
-#include "gemm/w4_group.h"
-#include "gemm/w4_weights.cuh"
+#include "gemm/w4_wgmma.h"
+#include "gemm/w4_dequantize.cuh"
 
 namespace bk {
 
@@ -102,7 +102,7 @@ constexpr int kMarlinStages = kW4Bytes / (kW4Warps * static_cast<int>(sizeof(Mar
 // Loads the scales of columns g, g + 8, ... of 64 from `column` on, in the group of the warp tile.
 BK_DEVICE void load_marlin_scales(uint32_t (&scales)[4], const MarlinProduct& p, uint32_t tile_k, int64_t column, int g,
                                   bool aligned) {
-    const f16* const own = p.scales + marlin_scale_place(column + g, p.by_groups);
+    const f16* const own = p.scales + marlin_scale_index(column + g, p.by_groups);
     if (p.by_groups) {
         load_words_masked(scales, own + tile_k / kW4TileK * p.n, aligned, true);
         return;
@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
                 uint32_t row_words[kRowBlocks][4];  // of two mma K steps
 #pragma unroll
                 for (int r = 0; r < kRowBlocks; ++r)
-                    load_matrices(row_words[r], &current.rows[8 * r + lane % 8][(4 * pair + lane / 8) ^ lane % 8]);
+                    ldmatrix_x4(row_words[r], &current.rows[8 * r + lane % 8][(4 * pair + lane / 8) ^ lane % 8]);
 #pragma unroll
                 for (int half = 0; half < 2; ++half) {
                     if (k + 32 * pair + 16 * half >= k_extent) break;
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
 #pragma unroll
                         for (int r = 0; r < kRowBlocks; ++r) {
                             const uint32_t own[2] = {row_words[r][2 * half], row_words[r][2 * half + 1]};
-                            TensorStep<f16>::run(sum[q][r], columns, own);
+                            Mma<f16>::run(sum[q][r], columns, own);
                         }
                     }
                 }
@@ -303,7 +303,7 @@ __global__ void __launch_bounds__(32 * kW4Warps, kRowBlocks <= 2 ? 2 : 1)
 #pragma unroll
                     for (int r = 0; r < kRowBlocks; ++r) {
                         const uint32_t row_words[2] = {rows[w][r][2 * step], rows[w][r][2 * step + 1]};
-                        TensorStep<f16>::run(sum[q][r], columns, row_words);
+                        Mma<f16>::run(sum[q][r], columns, row_words);
                     }
                 }
         }

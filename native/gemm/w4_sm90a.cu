@@ -9,14 +9,14 @@
 #include <cstdint>
 
 #include "core/cluster.cuh"
-#include "core/matmul/bulk_copy.cuh"
-#include "core/matmul/stage_ring.cuh"
+#include "core/matmul/tma.cuh"
+#include "core/matmul/pipeline_state.cuh"
 #include "core/matmul/tensor_map.h"
-#include "core/matmul/warpgroup_step.cuh"
+#include "core/matmul/wgmma.cuh"
 #include "core/types/vec.h"
-#include "gemm/matmul_tensor.cuh"
-#include "gemm/w4_group.h"
-#include "gemm/w4_weights.cuh"
+#include "gemm/matmul_mma.cuh"
+#include "gemm/w4_wgmma.h"
+#include "gemm/w4_dequantize.cuh"
 
 namespace bk {
 namespace {
@@ -53,8 +53,8 @@ struct MarlinColumns {
     BK_DEVICE MarlinColumns(const MarlinProduct& product, int64_t column, int warpgroup, int warp, int lane)
         : p(product), word(warpgroup * 128 + lane * 4 + warp) {
         const int64_t own = min(column, p.n - 64) + 16 * warp + lane / 4;  // a warpgroup beyond the last column stores nothing
-        scale_index = marlin_scale_place(own, p.by_groups);
-        upper_scale_index = marlin_scale_place(own + 8, p.by_groups);
+        scale_index = marlin_scale_index(own, p.by_groups);
+        upper_scale_index = marlin_scale_index(own + 8, p.by_groups);
     }
 
     BK_DEVICE void load_scales(float (&scale)[2], int step) const {
@@ -290,7 +290,7 @@ Status launch_wgmma(const Launch& launch, const P& p, bool* is_taken) {
     if (!Columns::kScalesAccumulators && !make_tensor_map(&operands.weights, reinterpret_cast<const uint8_t*>(p.weights),
                                                           p.k / 2, p.n, p.k / 2, 1, p.n * (p.k / 2), kTileColumns, kStageK / 2))
         return Status::kOk;
-    const int64_t count = tiles_m * (tiles_n / operands.blocks), clusters = std::min(count, kMultiprocessors / operands.blocks);
+    const int64_t count = tiles_m * (tiles_n / operands.blocks), clusters = std::min(count, kNumSms / operands.blocks);
     Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3((kConsumers + 1) * kWarpgroupThreads)};
     grid.cluster = static_cast<unsigned>(operands.blocks);
     grid.shared = Tile::kShared;
@@ -303,7 +303,7 @@ template <class Columns, class P>
 Status choose_tile(const Launch& launch, const P& p, bool* is_taken) {
     if (!is_aligned(p.a, 16) || !is_aligned(p.weights, 16) || !is_aligned(p.d, 16) || p.k < kStageK) return Status::kOk;
     const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, kTileColumns);
-    if (p.m <= 64 || 2 * large <= kMultiprocessors) return launch_wgmma<Columns, 64>(launch, p, is_taken);
+    if (p.m <= 64 || 2 * large <= kNumSms) return launch_wgmma<Columns, 64>(launch, p, is_taken);
     return launch_wgmma<Columns, 128>(launch, p, is_taken);
 }
 

@@ -6,8 +6,8 @@
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
 #include "core/rows/gather_rows.h"
-#include "core/rows/indexed_moves.h"
-#include "indexing/placed.h"
+#include "core/rows/indexed_copy.h"
+#include "indexing/indexed_operand.h"
 
 namespace bk {
 

@@ -7,7 +7,7 @@
 #include "core/abi/checks.h"
 #include "core/math/math.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/select_places.h"
+#include "core/rows/select_indices.h"
 #include "core/types/complex.h"
 
 namespace bk {
@@ -93,7 +93,7 @@ struct MaskedSelect {
         const GatherSelected<Bits> sink{reinterpret_cast<const Bits*>(src), reinterpret_cast<Bits*>(out), max_selected,
                                         counter};
         return with_predicate(mask, 0xff, flat_layout(numel),
-                              [&](const auto& predicate) { return select_places(launch, numel, predicate, sink); });
+                              [&](const auto& predicate) { return select_indices(launch, numel, predicate, sink); });
     }
 };
 
@@ -110,7 +110,7 @@ struct MaskedSelectBackward {
         BK_TRY(write_zeros(launch, numel * kWords<T>, words_of(dsrc)));
         const ScatterToSelected<Bits> sink{reinterpret_cast<const Bits*>(dout), reinterpret_cast<Bits*>(dsrc), max_selected};
         return with_predicate(mask, 0xff, flat_layout(numel),
-                              [&](const auto& predicate) { return select_places(launch, numel, predicate, sink); });
+                              [&](const auto& predicate) { return select_indices(launch, numel, predicate, sink); });
     }
 };
 
@@ -126,7 +126,7 @@ struct MaskedScatter {
         using Bits = bits_t<T>;
         const ScatterToSelected<Bits> sink{reinterpret_cast<const Bits*>(source), reinterpret_cast<Bits*>(out), source_numel};
         return with_predicate(mask, 0xff, flat_layout(numel),
-                              [&](const auto& predicate) { return select_places(launch, numel, predicate, sink); });
+                              [&](const auto& predicate) { return select_indices(launch, numel, predicate, sink); });
     }
 };
 

@@ -6,7 +6,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/select_places.h"
+#include "core/rows/select_indices.h"
 #include "core/types/complex.h"
 #include "indexing/masked.h"
 
@@ -87,7 +87,7 @@ struct Nonzero {
         const Layout<1> layout = make_layout<1>(rank, shape, {stride_x});
         const CoordinateSink<I> sink(out_coords, counter, max_nz, UnravelIndex(layout));
         return with_predicate(reinterpret_cast<const Bits*>(x), kNonzeroBits<T>, layout,
-                              [&](const auto& predicate) { return select_places(launch, numel, predicate, sink); });
+                              [&](const auto& predicate) { return select_indices(launch, numel, predicate, sink); });
     }
 };
 

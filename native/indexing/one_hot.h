@@ -43,7 +43,7 @@ struct OneHot {
     Work work() const { return all_or_none(out_numel); }
     Status check() const {
         BK_TRY(require_non_negative({{"out_numel", out_numel}}));
-        if (out_numel > kMostBytes / static_cast<int64_t>(sizeof(T)))
+        if (out_numel > kMaxOperandBytes / static_cast<int64_t>(sizeof(T)))
             return fail(Status::kInvalidProblem, "out_numel is %lld: out would have more than 2^47 bytes",
                         static_cast<long long>(out_numel));
         if (num_classes < 1) return fail(Status::kInvalidProblem, "num_classes is %d, must be >= 1", num_classes);

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "indexing/accumulated.h"
+#include "indexing/scatter_add_axis.h"
 
 namespace bk {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "core/abi/workspace.h"
-#include "indexing/placed.h"
+#include "indexing/indexed_operand.h"
 #include "indexing/scatter_reduce.h"
 
 namespace bk {

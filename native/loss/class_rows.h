@@ -1,5 +1,5 @@
 // Row functions of losses over classes: cross entropy with soft targets, multi-class margin and multi-label soft
-// margin; and helpers that index_rows.h shares.
+// margin; and helpers that cross_entropy_rows.h shares.
 //
 // A row function (core/rows/row_map.h) saves the loss of its row and maps the row to its gradient. start() takes the
 // target, if it is an index, and, for the gradient, dy.
@@ -69,18 +69,18 @@ template <class T>
 struct SoftCrossEntropyRows : RowDefaults {
     static constexpr bool kTwoPass = !kRowsStayOnChip;  // the first pass finds the maximum
     using C = compute_t<T>;
-    static constexpr bool kOnePass = !kTwoPass, kMapsAlone = kTwoPass, kTakesLanes = true;
-    static constexpr int kMostChunk = 64;
+    static constexpr bool kOnePass = !kTwoPass, kMapIsElementwise = kTwoPass, kVectorizesAcrossRows = true;
+    static constexpr int kMaxChunk = 64;
     struct Acc {
         C max, sum, target_sum, dot;  // target_sum: of s; dot: of s (x - base_of(max))
     };
-    struct Row : LargestKnown<kTwoPass> {
+    struct Row : TwoPassMax<kTwoPass> {
         C scale, max, target_sum, exp_scale, loss;
     };
-    struct Part {
+    struct TileParams {
         C exp_scale;
     };
-    struct Held {
+    struct Cached {
         C x, q;
     };
 
@@ -112,14 +112,14 @@ struct SoftCrossEntropyRows : RowDefaults {
         row.scale = dy * grad_scale;
         return row;
     }
-    BK_HD Held hold(const Row&, int64_t j, C x, C q) const {
+    BK_HD Cached transform(const Row&, int64_t j, C x, C q) const {
         return {x, weight_of(j) * (confidence * q + smoothing_per_class)};
     }
-    BK_HD Held pad() const { return {-C(INFINITY), C(0)}; }
+    BK_HD Cached pad() const { return {-C(INFINITY), C(0)}; }
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0), C(0)}; }
 
     template <class W, class H, int N>
-    BK_HD Acc sum_up([[maybe_unused]] const Row& row, H (&held)[N], const W&) const {
+    BK_HD Acc reduce_tile([[maybe_unused]] const Row& row, H (&held)[N], const W&) const {
         C x[N], q[N], dot[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) x[i] = held[i].x, q[i] = held[i].q;
@@ -157,24 +157,24 @@ struct SoftCrossEntropyRows : RowDefaults {
         row.exp_scale = all.target_sum * row.scale / all.sum;
         return false;
     }
-    BK_HD Part part(const Row& row, [[maybe_unused]] const Acc& mine) const {
+    BK_HD TileParams tile_params(const Row& row, [[maybe_unused]] const Acc& mine) const {
         if constexpr (kTwoPass) return {row.exp_scale};
         const C base = base_of(mine.max);
         return {math::exp<T>(base - row.max) * (row.exp_scale * ExpBelow<T>(base).scale())};
     }
-    BK_HD Pack<C> map(const Row& row, const Part& part, int64_t, const Held& held) const {
-        return pack(held.x * part.exp_scale - held.q * row.scale);
+    BK_HD Pack<C> map(const Row& row, const TileParams& tile_params, int64_t, const Cached& held) const {
+        return pack(held.x * tile_params.exp_scale - held.q * row.scale);
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.loss, row.loss); }
 };
 
-// Gradients of logits and soft targets. dq = confidence w (lse - x) dy needs x, which sum_up() replaces in Base::Held.
+// Gradients of logits and soft targets. dq = confidence w (lse - x) dy needs x, which reduce_tile() replaces in Base::Cached.
 template <class T>
 struct SoftCrossEntropyTargetRows : SoftCrossEntropyRows<T> {
-    static constexpr int kHeldBytes = 64;
+    static constexpr int kCachedBytes = 64;
     using Base = SoftCrossEntropyRows<T>;
     using typename Base::C;
-    struct Held : Base::Held {
+    struct Cached : Base::Cached {
         C logit;
     };
     struct Row : Base::Row {
@@ -183,16 +183,16 @@ struct SoftCrossEntropyTargetRows : SoftCrossEntropyRows<T> {
 
     static auto row_members() { return pack(&Row::scale, &Row::max, &Row::target_sum, &Row::exp_scale, &Row::loss, &Row::lse); }
     BK_HD Row start(C dy = C(1)) const { return {Base::start(dy), 0}; }
-    BK_HD Held hold(const Row& row, int64_t j, C x, C q) const { return {Base::hold(row, j, x, q), x}; }
-    BK_HD Held pad() const { return {Base::pad(), -C(INFINITY)}; }
+    BK_HD Cached transform(const Row& row, int64_t j, C x, C q) const { return {Base::transform(row, j, x, q), x}; }
+    BK_HD Cached pad() const { return {Base::pad(), -C(INFINITY)}; }
     BK_HD bool finish(Row& row, const typename Base::Acc& all, int64_t n) const {
         const bool again = Base::finish(row, all, n);
         row.lse = math::log<T>(all.sum) + row.max;
         return again;
     }
-    BK_HD Pack<C, C> map(const Row& row, const typename Base::Part& part, int64_t j, const Held& held) const {
+    BK_HD Pack<C, C> map(const Row& row, const typename Base::TileParams& tile_params, int64_t j, const Cached& held) const {
         const C slope = this->weight_of(j) * this->confidence * row.scale;
-        return pack(get<0>(Base::map(row, part, j, held)), slope * (row.lse - held.logit));
+        return pack(get<0>(Base::map(row, tile_params, j, held)), slope * (row.lse - held.logit));
     }
 };
 
@@ -209,7 +209,7 @@ struct MultiMarginRows : RowDefaults {
         C target_scale, scale, offset, slope_sum, loss;  // offset: margin - x[target]
         int32_t pass;
     };
-    using Held = C;
+    using Cached = C;
     static constexpr bool kOnePass = false;
 
     int64_t classes;
@@ -223,13 +223,13 @@ struct MultiMarginRows : RowDefaults {
         const C target_scale = (valid && weight != nullptr ? weight[target] : C(1)) / static_cast<C>(classes);
         return {valid ? static_cast<int32_t>(target) : -1, target_scale, dy * grad_scale * target_scale, 0, 0, 0, 0};
     }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
-    BK_HD Held pad() const { return 0; }
+    BK_HD Cached transform(const Row&, int64_t, C x) const { return x; }
+    BK_HD Cached pad() const { return 0; }
     BK_HD Acc identity() const { return {0, 0, 0}; }
     BK_HD C slope(C hinge) const { return hinge > C(0) ? (p == 1 ? C(1) : p * power_of<T>(hinge, p - 1)) : C(0); }
 
     template <class W, int N>
-    BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
+    BK_HD Acc reduce_tile(const Row& row, Cached (&x)[N], const W& where) const {
         if (row.pass == 0) return {target_logit_of(x, where, row.target), 0, 0};
         C sum = 0, slope_sum = 0;
         BK_UNROLL
@@ -254,7 +254,7 @@ struct MultiMarginRows : RowDefaults {
         row.loss = all.sum * row.target_scale;
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, Nothing, int64_t j, Held x) const {
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t j, Cached x) const {
         if (row.target < 0) return pack(C(0));
         return pack((static_cast<int32_t>(j) == row.target ? -row.slope_sum : slope(row.offset + x)) * row.scale);
     }
@@ -269,7 +269,7 @@ struct SoftMarginRows : RowDefaults {
     struct Row {
         C loss;
     };
-    struct Held {
+    struct Cached {
         C x, y;
         bool exists;
     };
@@ -278,12 +278,12 @@ struct SoftMarginRows : RowDefaults {
     const C* weight = nullptr;  // of each class; null: 1
 
     BK_HD Row start() const { return {}; }
-    BK_HD Held hold(const Row&, int64_t, C x, C y) const { return {x, y, true}; }
-    BK_HD Held pad() const { return {0, 0, false}; }
+    BK_HD Cached transform(const Row&, int64_t, C x, C y) const { return {x, y, true}; }
+    BK_HD Cached pad() const { return {0, 0, false}; }
     BK_HD Acc identity() const { return 0; }
 
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W& where) const {
+    BK_HD Acc reduce_tile(const Row&, Cached (&held)[N], const W& where) const {
         C class_loss[N];
         BK_UNROLL
         for (int i = 0; i < N; ++i) class_loss[i] = math::select(held[i].exists, bce_with_logit<T>(held[i].x, held[i].y), C(0));
@@ -299,7 +299,7 @@ struct SoftMarginRows : RowDefaults {
         row.loss = classes == 0 ? C(0) : all / static_cast<C>(classes);
         return false;
     }
-    BK_HD Pack<> map(const Row&, Nothing, int64_t, const Held&) const { return {}; }
+    BK_HD Pack<> map(const Row&, Nothing, int64_t, const Cached&) const { return {}; }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.loss, row.loss); }
 };
 

@@ -390,7 +390,7 @@ template <class T>
 Status run_ctc(const Launch& launch, const CtcForward<T>& forward, int32_t reduction_mode, CtcMean mean, T* out) {
     BK_TRY(run_teams(launch, forward.batch.samples, forward.batch.states() * 16, forward, false, forward.batch.max_time));
     if (reduction_mode == kReductionNone) return Status::kOk;
-    return run_teams(launch, 1, 4096, CtcReduction<T>{forward, reduction_mode == kMeanOfTerms ? mean : CtcMean::kNone, out});
+    return run_teams(launch, 1, 4096, CtcReduction<T>{forward, reduction_mode == kReductionMean ? mean : CtcMean::kNone, out});
 }
 
 // Workspace for the betas of all samples, with slack to align a workspace of any address.
@@ -545,7 +545,7 @@ struct RaggedCtcBackward {
     }
     Status run(const T* log_probs, const I* targets, const int64_t* input_lengths, const int64_t* target_lengths,
                const C* alpha, const C* per_sample_loss, const T* dloss, T* dlog_probs, const Launch& launch) const {
-        const bool is_mean = reduction_mode == kMeanOfTerms;
+        const bool is_mean = reduction_mode == kReductionMean;
         const CtcBatch<T> batch = forward().batch(log_probs, targets, input_lengths, target_lengths);
         return run_ctc_backward(
             launch,

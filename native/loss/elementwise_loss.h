@@ -11,7 +11,7 @@
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
 #include "core/pointwise/pointwise.h"
-#include "core/reduce/sum_of_terms.h"
+#include "core/reduce/transform_sum.h"
 #include "loss/distance.h"
 #include "loss/likelihood.h"
 #include "loss/margin.h"
@@ -22,7 +22,7 @@ namespace bk {
 template <class Fn, class T, class... In>
 size_t loss_workspace(int64_t numel, int32_t reduction_mode) {
     if (reduction_mode == kReductionNone) return 0;
-    return sum_of_terms_workspace<T, Fn, In...>(numel);
+    return transform_sum_workspace<T, Fn, In...>(numel);
 }
 
 template <class T, class Fn, class... In>
@@ -30,7 +30,7 @@ Status reduce_loss(const Launch& launch, int64_t numel, int32_t reduction_mode, 
                    int64_t mean_over) {
     if (reduction_mode == kReductionNone) return pointwise(launch, numel, fn, outputs(out), in);
     if (numel == 0) return write_empty_loss(launch, reduction_mode, out);
-    return sum_of_terms(launch, numel, fn, reduction_divisor(mean_over, reduction_mode), in, out);
+    return transform_sum(launch, numel, fn, reduction_divisor(mean_over, reduction_mode), in, out);
 }
 template <class T, class Fn, class... In>
 Status reduce_loss(const Launch& launch, int64_t numel, int32_t reduction_mode, const Fn& fn, const Inputs<In...>& in, T* out) {
@@ -151,7 +151,7 @@ struct KlDivBatch {
 
     static Status check_batch(int64_t numel, int32_t reduction_mode, int64_t batch) {
         BK_TRY(check_loss({{"numel", numel}, {"batch", batch}}, reduction_mode));
-        if (batch == 0 && numel > 0 && reduction_mode == kMeanOfTerms)
+        if (batch == 0 && numel > 0 && reduction_mode == kReductionMean)
             return fail(Status::kInvalidProblem, "batch is 0, must be >= 1: the mean is the sum over it");
         return Status::kOk;
     }

@@ -8,7 +8,7 @@
 #include "core/abi/launch.h"
 #include "core/pointwise/pointwise.h"
 #include "core/rows/row_map.h"
-#include "loss/index_rows.h"
+#include "loss/cross_entropy_rows.h"
 
 namespace bk {
 

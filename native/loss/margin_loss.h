@@ -9,8 +9,8 @@
 #include "loss/class_rows.h"
 #include "loss/likelihood.h"
 #include "loss/reduction.h"
-#include "loss/row_skeleton.h"
-#include "loss/vector_rows.h"
+#include "loss/row_reduction.h"
+#include "loss/pair_triplet_rows.h"
 
 namespace bk {
 
@@ -38,7 +38,7 @@ struct MultiMargin {
 
 protected:
     Status run_weighted(const T* input, const I* target, const compute_t<T>* weight, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
+        return row_loss(launch, reduction_mode, StridedRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
                         make_multi_margin_rows<T, I>(class_extent, margin, p_norm, 1, weight), inputs(input), words_of(target),
                         out);
     }
@@ -56,7 +56,7 @@ struct MultiMarginBackward {
 
     BK_ROW_LOSS_BACKWARD(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const I* target, const T* dy, T* dinput, const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
+        return row_gradients(launch, reduction_mode, StridedRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
                              make_multi_margin_rows<T, I>(class_extent, margin, p_norm, grad_scale(), nullptr), inputs(input),
                              words_of(target, dy), outputs(dinput));
     }
@@ -82,7 +82,7 @@ struct WeightedMultiMarginBackward {
     BK_ROW_LOSS_GRADIENT(class_extent, {"row_stride", row_stride})
     Status run(const T* input, const I* target, const compute_t<T>* weight, const T* dy, T* dinput,
                const Launch& launch) const {
-        return row_gradients(launch, reduction_mode, TermRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
+        return row_gradients(launch, reduction_mode, StridedRows<1>{n_rows, class_extent, {row_stride}, kWordsPerIndex<I>},
                              make_multi_margin_rows<T, I>(class_extent, margin, p_norm, grad_scale(), weight), inputs(input),
                              words_of(target, dy), outputs(dinput));
     }
@@ -98,7 +98,7 @@ struct MultilabelSoftMargin {
 
     BK_ROW_LOSS(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
     Status run(const T* input, const T* target, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_in, row_stride_tgt}},
+        return row_loss(launch, reduction_mode, StridedRows<2>{n_rows, class_extent, {row_stride_in, row_stride_tgt}},
                         SoftMarginRows<T>{{}, class_extent}, inputs(input, target), inputs(), out);
     }
 };
@@ -134,7 +134,7 @@ struct WeightedSoftMargin {
 
     BK_ROW_LOSS(class_extent, {"row_stride_in", row_stride_in}, {"row_stride_tgt", row_stride_tgt})
     Status run(const T* input, const T* target, const compute_t<T>* weight, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<2>{n_rows, class_extent, {row_stride_in, row_stride_tgt}},
+        return row_loss(launch, reduction_mode, StridedRows<2>{n_rows, class_extent, {row_stride_in, row_stride_tgt}},
                         SoftMarginRows<T>{{}, class_extent, weight}, inputs(input, target), inputs(), out);
     }
 };
@@ -180,7 +180,7 @@ struct CosineEmbedding {
 
     BK_ROW_LOSS(d_extent, {"row_stride_x", row_stride_x})
     Status run(const T* x1, const T* x2, const T* t, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
+        return row_loss(launch, reduction_mode, StridedRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
                         CosineRows<T>{{}, static_cast<compute_t<T>>(margin), 1}, inputs(x1, x2), inputs(t), out);
     }
 };
@@ -197,7 +197,7 @@ struct CosineEmbeddingBackward {
     BK_ROW_LOSS_BACKWARD(d_extent, {"row_stride_x", row_stride_x})
     Status run(const T* x1, const T* x2, const T* t, const T* dy, T* dx1, T* dx2, const Launch& launch) const {
         if (dx1 == nullptr && dx2 == nullptr) return Status::kOk;
-        return row_gradients(launch, reduction_mode, TermRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
+        return row_gradients(launch, reduction_mode, StridedRows<2>{n_rows, d_extent, {row_stride_x, row_stride_x}},
                              CosineRows<T>{{}, static_cast<compute_t<T>>(margin), grad_scale()}, inputs(x1, x2), inputs(t, dy),
                              outputs(dx1, dx2));
     }
@@ -214,7 +214,7 @@ struct TripletMargin {
 
     BK_ROW_LOSS(d_extent, {"row_stride", row_stride})
     Status run(const T* a, const T* p_tensor, const T* n_tensor, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
+        return row_loss(launch, reduction_mode, StridedRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
                         TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), 1},
                         inputs(a, p_tensor, n_tensor), inputs(), out);
     }
@@ -234,7 +234,7 @@ struct TripletMarginBackward {
     Status run(const T* a, const T* p_tensor, const T* n_tensor, const T* dy, T* da, T* dp, T* dn, const Launch& launch) const {
         if (da == nullptr && dp == nullptr && dn == nullptr) return Status::kOk;
         return row_gradients(
-            launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
+            launch, reduction_mode, StridedRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}},
             TripletRows<T>{{}, static_cast<compute_t<T>>(margin), static_cast<compute_t<T>>(p_norm), grad_scale()},
             inputs(a, p_tensor, n_tensor), inputs(dy), outputs(da, dp, dn));
     }
@@ -257,7 +257,7 @@ struct TripletSwap {
         using C = compute_t<T>;
         const TripletSwapRows<T> f{
             {{}, static_cast<C>(margin), static_cast<C>(p_norm), 1}, static_cast<C>(eps), swap_flag != 0};
-        return row_loss(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}}, f,
+        return row_loss(launch, reduction_mode, StridedRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}}, f,
                         inputs(a, p_tensor, n_tensor), inputs(), out);
     }
 };
@@ -279,7 +279,7 @@ struct TripletSwapBackward {
         if (da == nullptr && dp == nullptr && dn == nullptr) return Status::kOk;
         const TripletSwapRows<T> f{
             {{}, static_cast<C>(margin), static_cast<C>(p_norm), grad_scale()}, static_cast<C>(eps), swap_flag != 0};
-        return row_gradients(launch, reduction_mode, TermRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}}, f,
+        return row_gradients(launch, reduction_mode, StridedRows<3>{n_rows, d_extent, {row_stride, row_stride, row_stride}}, f,
                              inputs(a, p_tensor, n_tensor), inputs(dy), outputs(da, dp, dn));
     }
 };

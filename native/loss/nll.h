@@ -9,7 +9,7 @@
 #include "core/abi/launch.h"
 #include "core/math/fastdiv.h"
 #include "core/pointwise/pointwise.h"
-#include "core/reduce/sum_of_terms.h"
+#include "core/reduce/transform_sum.h"
 #include "loss/class_weights.h"
 #include "loss/reduction.h"
 
@@ -117,13 +117,13 @@ struct Nll {
     Work work() const { return work_of_loss(n_rows, reduction_mode); }
     int64_t results() const { return loss_numel(n_rows, reduction_mode); }
     size_t workspace_size() const {
-        return reduction_mode == kReductionNone ? 0 : sum_of_terms_workspace<T, NllForward<T>, int64_t>(n_rows);
+        return reduction_mode == kReductionNone ? 0 : transform_sum_workspace<T, NllForward<T>, int64_t>(n_rows);
     }
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
         if (n_rows == 0) return write_empty_loss(launch, reduction_mode, out);
         const NllForward<T> forward{input, n_rows, row_stride_input, {class_extent, -1}, FastDiv<uint64_t>(1)};
         if (reduction_mode == kReductionNone) return pointwise(launch, n_rows, forward, outputs(out), inputs(target));
-        return sum_of_terms(launch, n_rows, forward, reduction_divisor(n_rows, reduction_mode), inputs(target), out);
+        return transform_sum(launch, n_rows, forward, reduction_divisor(n_rows, reduction_mode), inputs(target), out);
     }
 };
 
@@ -193,7 +193,7 @@ struct WeightedNllBase {
 protected:
     int64_t item() const { return class_extent * inner_extent; }
     ClassWeights<C> weights(const C* weight, const double* divisor) const {
-        return {class_extent, ignore_index, weight, reduction_mode == kMeanOfTerms ? divisor : nullptr};
+        return {class_extent, ignore_index, weight, reduction_mode == kReductionMean ? divisor : nullptr};
     }
 };
 
@@ -205,10 +205,10 @@ struct WeightedNll : WeightedNllBase<I, T> {
     size_t workspace_size() const {
         const int64_t num_losses = this->num_losses();
         if (num_losses == 0) return 0;
-        const size_t divisor_bytes = sum_of_terms_workspace<double, ClassWeights<C>, I>(num_losses);
+        const size_t divisor_bytes = transform_sum_workspace<double, ClassWeights<C>, I>(num_losses);
         return this->reduction_mode == kReductionNone
                    ? divisor_bytes
-                   : std::max(divisor_bytes, sum_of_terms_workspace<T, NllForward<T>, I>(num_losses));
+                   : std::max(divisor_bytes, transform_sum_workspace<T, NllForward<T>, I>(num_losses));
     }
     Status run(const T* input, const I* target, const C* weight, T* out, double* divisor, const Launch& launch) const {
         const int64_t num_losses = this->num_losses();
@@ -216,12 +216,12 @@ struct WeightedNll : WeightedNllBase<I, T> {
             BK_TRY(write_zeros(launch, 1, divisor));
             return this->reduction_mode == kReductionNone ? Status::kOk : write_empty_loss(launch, this->reduction_mode, out);
         }
-        BK_TRY(sum_of_terms(launch, num_losses, ClassWeights<C>{this->class_extent, this->ignore_index, weight}, 1,
+        BK_TRY(transform_sum(launch, num_losses, ClassWeights<C>{this->class_extent, this->ignore_index, weight}, 1,
                             inputs(target), divisor));
         const NllForward<T> forward{input, num_losses, this->item(), this->weights(weight, divisor),
                                     FastDiv<uint64_t>(static_cast<uint64_t>(this->inner_extent))};
         if (this->reduction_mode == kReductionNone) return pointwise(launch, num_losses, forward, outputs(out), inputs(target));
-        return sum_of_terms(launch, num_losses, forward, 1, inputs(target), out);
+        return transform_sum(launch, num_losses, forward, 1, inputs(target), out);
     }
 };
 

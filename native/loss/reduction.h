@@ -12,11 +12,11 @@
 
 namespace bk {
 
-constexpr int32_t kReductionNone = 0, kMeanOfTerms = 1, kSumOfTerms = 2;
+constexpr int32_t kReductionNone = 0, kReductionMean = 1, kReductionSum = 2;
 
 BK_COLD inline Status check_loss(std::initializer_list<NamedExtent> extents, int32_t reduction_mode) {
     BK_TRY(require_non_negative(extents));
-    if (reduction_mode < kReductionNone || reduction_mode > kSumOfTerms)
+    if (reduction_mode < kReductionNone || reduction_mode > kReductionSum)
         return fail(Status::kInvalidProblem, "reduction_mode is %d, must be 0 (none), 1 (mean) or 2 (sum)", reduction_mode);
     return Status::kOk;
 }
@@ -31,13 +31,13 @@ inline int64_t loss_numel(int64_t num_losses, int32_t reduction_mode) {
 }
 
 inline int64_t reduction_divisor(int64_t num_losses, int32_t reduction_mode) {
-    return reduction_mode == kMeanOfTerms ? num_losses : 1;
+    return reduction_mode == kReductionMean ? num_losses : 1;
 }
 
 // d reduction / d loss: 1 / num_losses for the mean, else 1.
 template <class C>
 C reduction_scale(int64_t num_losses, int32_t reduction_mode) {
-    return reduction_mode == kMeanOfTerms ? C(1) / static_cast<C>(num_losses) : C(1);
+    return reduction_mode == kReductionMean ? C(1) / static_cast<C>(num_losses) : C(1);
 }
 
 // The scale of dy: scale_scalar of the caller, but reduction_scale() for f64, for which a float lacks the precision.
@@ -57,7 +57,7 @@ struct ConstantFunctor {
 template <class T>
 Status write_empty_loss(const Launch& launch, int32_t reduction_mode, T* out) {
     using C = compute_t<T>;
-    const C value = reduction_mode == kMeanOfTerms ? std::numeric_limits<C>::quiet_NaN() : C(0);
+    const C value = reduction_mode == kReductionMean ? std::numeric_limits<C>::quiet_NaN() : C(0);
     return pointwise(launch, 1, ConstantFunctor<C>{value}, outputs(out), inputs());
 }
 

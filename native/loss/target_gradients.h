@@ -11,7 +11,7 @@
 #include "core/pointwise/pointwise.h"
 #include "loss/elementwise_loss.h"
 #include "loss/likelihood.h"
-#include "loss/logits.h"
+#include "loss/bce_focal.h"
 #include "loss/reduction.h"
 
 namespace bk {

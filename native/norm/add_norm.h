@@ -14,17 +14,17 @@ template <class T>
 struct AddNormForward : NormForward<T> {
     using typename NormForward<T>::C;
     using typename NormForward<T>::Row;
-    using typename NormForward<T>::Held;
-    static constexpr int kHeldBytes = sizeof(T) < 4 ? 128 : 64;  // two inputs are in flight before they become one sum
+    using typename NormForward<T>::Cached;
+    static constexpr int kCachedBytes = sizeof(T) < 4 ? 128 : 64;  // two inputs are in flight before they become one sum
 
     bool has_residual;
     C gamma_offset;
 
     BK_HD Row start() const { return {}; }
-    BK_HD Held hold(const Row&, int64_t, C x, C residual) const {
+    BK_HD Cached transform(const Row&, int64_t, C x, C residual) const {
         return {math::select(has_residual, widen(narrow<T>(x + residual)), x)};
     }
-    BK_HD Pack<C, C> map(const Row& row, const Nothing&, int64_t, const Held& held, C gamma, C beta) const {
+    BK_HD Pack<C, C> map(const Row& row, const Nothing&, int64_t, const Cached& held, C gamma, C beta) const {
         const C scale = math::select(this->has_gamma, gamma + gamma_offset, C(1));
         return pack(this->scaled(row, held, scale, beta), held.x);
     }

@@ -20,7 +20,7 @@ struct AddNormBackward : RowDefaults {
         C mean, scale;
         C mean_g, mean_gx;  // means of g and of g * x_hat
     };
-    struct Held {
+    struct Cached {
         C g, x_hat, residual_grad;
     };
 
@@ -31,14 +31,14 @@ struct AddNormBackward : RowDefaults {
     BK_HD Row start(C mean, C statistic) const {
         return {is_centered ? mean : C(0), is_centered ? statistic : C(1) / statistic, 0, 0};
     }
-    BK_HD Held hold(const Row& row, int64_t, C dy, C residual_grad, C x, C gamma) const {
+    BK_HD Cached transform(const Row& row, int64_t, C dy, C residual_grad, C x, C gamma) const {
         return {math::select(has_gamma, dy * (gamma + gamma_offset), dy), (x - row.mean) * row.scale,
                 math::select(has_residual_grad, residual_grad, C(0))};
     }
-    BK_HD Held pad() const { return {0, 0, 0}; }
+    BK_HD Cached pad() const { return {0, 0, 0}; }
     BK_HD Acc identity() const { return {0, 0}; }
     template <class Where, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where&) const {
+    BK_HD Acc reduce_tile(const Row&, Cached (&held)[N], const Where&) const {
         C g[N], gx[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
@@ -54,7 +54,7 @@ struct AddNormBackward : RowDefaults {
         row.mean_gx = all.gx / count;
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held) const {
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Cached& held) const {
         return pack(held.residual_grad + row.scale * (held.g - row.mean_g - held.x_hat * row.mean_gx));
     }
 };

@@ -6,7 +6,7 @@
 #include "core/abi/checks.h"
 #include "core/reduce/reduce.h"
 #include "core/rows/row_map.h"
-#include "norm/held_lines.h"
+#include "norm/staged_slices.h"
 
 namespace bk {
 

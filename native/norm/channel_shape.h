@@ -6,7 +6,7 @@
 #include "core/abi/checks.h"
 #include "core/rows/row_map.h"
 #include "norm/group_moments.h"
-#include "norm/held_lines.h"
+#include "norm/staged_slices.h"
 #include "norm/norm_row.h"
 
 namespace bk {

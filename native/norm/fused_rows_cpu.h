@@ -59,7 +59,7 @@ struct FusedRow {
     using C = compute_t<T>;
     using F = std::conditional_t<kIsAddNorm, AddNormBackward<T>, NormBackward<T>>;
     using Row = typename F::Row;
-    using Held = typename F::Held;
+    using Cached = typename F::Cached;
     struct alignas(64) Tile {
         C at[kFusedTile];
     };
@@ -101,7 +101,7 @@ struct FusedRow {
         each_tile([&](int64_t first, int count, const Tiles& tiles) BK_INLINED {
             BK_CHUNK_LOOP
             for (int i = 0; i < kFusedTile; ++i) {
-                const Held held = hold(row, first + i, tiles, i);
+                const Cached held = transform(row, first + i, tiles, i);
                 g.at[i] += i < count ? held.g : C(0);
                 gx.at[i] += i < count ? held.g * held.x_hat : C(0);
             }
@@ -111,7 +111,7 @@ struct FusedRow {
             Tile result;
             BK_CHUNK_LOOP
             for (int i = 0; i < kFusedTile; ++i) {
-                const Held held = hold(row, first + i, tiles, i);
+                const Cached held = transform(row, first + i, tiles, i);
                 result.at[i] = get<0>(f.map(row, Nothing{}, first + i, held));
                 gamma[first + i] += tiles.dy.at[i] * held.x_hat;
             }
@@ -149,10 +149,10 @@ private:
                 const RowChunk where{first, tile_size_at(first)};
                 Tile x;
                 load(x, of.x + first, where.exist);
-                typename NormForward<T>::Held held[kFusedTile];
+                typename NormForward<T>::Cached held[kFusedTile];
                 BK_CHUNK_LOOP
                 for (int i = 0; i < kFusedTile; ++i) held[i].x = x.at[i];
-                all = forward.combine(all, forward.sum_up(row, held, where));
+                all = forward.combine(all, forward.reduce_tile(row, held, where));
             }
         } while (forward.finish(row, all, n));
         return forward.saved(row);
@@ -160,11 +160,11 @@ private:
 
     BK_HD int tile_size_at(int64_t first) const { return static_cast<int>(std::min<int64_t>(kFusedTile, n - first)); }
 
-    BK_HD Held hold(const Row& row, int64_t j, const Tiles& tiles, int i) const {
+    BK_HD Cached transform(const Row& row, int64_t j, const Tiles& tiles, int i) const {
         if constexpr (kIsAddNorm)
-            return f.hold(row, j, tiles.dy.at[i], tiles.residual_grad.at[i], tiles.x.at[i], tiles.gamma.at[i]);
+            return f.transform(row, j, tiles.dy.at[i], tiles.residual_grad.at[i], tiles.x.at[i], tiles.gamma.at[i]);
         else
-            return f.hold(row, j, tiles.dy.at[i], tiles.x.at[i], tiles.gamma.at[i]);
+            return f.transform(row, j, tiles.dy.at[i], tiles.x.at[i], tiles.gamma.at[i]);
     }
 
     // Calls body(first, count, tiles) for each tile of the row; elements behind its end are 0.

@@ -10,7 +10,7 @@
 #include "core/math/math.h"
 #include "core/reduce/shuffle.cuh"
 #include "core/reduce/square_scale.h"
-#include "core/rows/row_kept.cuh"
+#include "core/rows/row_cache.cuh"
 #include "core/types/vec.h"
 #include "norm/fused_rows.h"
 
@@ -162,9 +162,9 @@ __global__ void __launch_bounds__(kFusedMaxThreads)
         const auto each_vector = [&](const auto& body) {
             // Registers suffice for two rows of T, not of the compute type: conversions must not move up.
             if constexpr (kFusedPrefetches<T>) {
-                current.words = made_anew(current.words);
+                current.words = launder(current.words);
 #pragma unroll
-                for (int v = 0; v < kVectors; ++v) weight[v] = made_anew(weight[v]);
+                for (int v = 0; v < kVectors; ++v) weight[v] = launder(weight[v]);
             }
             const auto of = bit_cast<typename Row::Vectors>(current.words);
 #pragma unroll
@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kFusedMaxThreads)
         C unit = 1;
         const auto from_center = [&](C x) { return kComputes ? x * unit - center : x - center; };
         Sums sums;
-        const auto sum_up = [&] {
+        const auto reduce_tile = [&] {
             if (kComputes && operands.is_centered) {
                 sums = {};
                 each_vector([&](int v, const Vec<T, N>& dy, const Vec<T, N>& x) {
@@ -206,7 +206,7 @@ __global__ void __launch_bounds__(kFusedMaxThreads)
                 }
             });
         };
-        sum_up();
+        reduce_tile();
         [[maybe_unused]] Vec<T, N> residual_grad[kIsAddNorm ? kVectors : 1];
         const bool has_residual_grad = kIsAddNorm && operands.residual_grad != nullptr;
         if (has_residual_grad) {
@@ -222,7 +222,7 @@ __global__ void __launch_bounds__(kFusedMaxThreads)
             const C required_unit = exists ? Scale::unit_of(center, sums.first, operands.eps * static_cast<C>(n)) : C(1);
             if (any_row_set(required_unit != C(1), row_threads)) {
                 unit = required_unit;
-                sum_up();
+                reduce_tile();
                 sums = add_up(sums);
             }
             C variance = sums.first * inv_n;

@@ -55,14 +55,14 @@ struct MergedMoments : GroupMoments<C> {
 // y = (x - mean) * rstd * gamma + beta over rows of all channels, with the statistics of each channel's group. A
 // separate function, since the lookup takes registers of every element.
 template <class T>
-struct GroupApply : OnlyMaps {
+struct GroupApply : MapOnly {
     using C = compute_t<T>;
-    using Held = C;
-    using Numbers = NormAffine<C>;
+    using Cached = C;
+    using MapParams = NormAffine<C>;
     struct Row {
-        int64_t place;  // offset of the item's first group
+        int64_t first_offset;  // offset of the item's first group
     };
-    struct Near {
+    struct PositionParams {
         C mean, rstd;
     };
 
@@ -72,19 +72,19 @@ struct GroupApply : OnlyMaps {
     bool has_gamma;
 
     BK_HD Row start(C) const { return {0}; }
-    BK_HD bool spans(int64_t n) const { return group.spans(n); }
-    BK_HD Near near(const Row& row, int64_t j) const {
-        const int64_t at = row.place + group(j);
+    BK_HD bool shares_params(int64_t n) const { return group.shares_params(n); }
+    BK_HD PositionParams position_params(const Row& row, int64_t j) const {
+        const int64_t at = row.first_offset + group(j);
         return {mean[at], rstd[at]};
     }
-    BK_HD Held hold(const Row&, const Near&, C x) const { return x; }
-    BK_HD Held pad() const { return 0; }
-    BK_HD Numbers numbers(const Row&, const Near& of, C gamma, C beta) const {
+    BK_HD Cached transform(const Row&, const PositionParams&, C x) const { return x; }
+    BK_HD Cached pad() const { return 0; }
+    BK_HD MapParams map_params(const Row&, const PositionParams& of, C gamma, C beta) const {
         return {of.mean, has_gamma ? of.rstd * gamma : of.rstd, beta};
     }
-    BK_HD Pack<C> map_by(const Numbers& of, Held x) const { return of(x); }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, const Near& of, Held x, C gamma, C beta) const {
-        return map_by(numbers(row, of, gamma, beta), x);
+    BK_HD Pack<C> map_with_params(const MapParams& of, Cached x) const { return of(x); }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, const PositionParams& of, Cached x, C gamma, C beta) const {
+        return map_with_params(map_params(row, of, gamma, beta), x);
     }
 };
 

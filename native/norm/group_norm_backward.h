@@ -19,16 +19,16 @@ namespace bk {
 // dx = rstd * (g - mean_g - x_hat * mean_gx), g = dy * gamma, over rows of all channels, with the means and the
 // statistics of each channel's group.
 template <class T>
-struct GroupApplyBackward : OnlyMaps {
+struct GroupApplyBackward : MapOnly {
     using C = compute_t<T>;
-    using Numbers = NormBackwardAffine<C>;
+    using MapParams = NormBackwardAffine<C>;
     struct Row {
-        int64_t place;  // offset of the item's first group
+        int64_t first_offset;  // offset of the item's first group
     };
-    struct Near {
+    struct PositionParams {
         C mean, rstd, mean_gx, mean_g;
     };
-    struct Held {
+    struct Cached {
         C dy, x;
     };
 
@@ -41,19 +41,19 @@ struct GroupApplyBackward : OnlyMaps {
     C inv_count;  // 1 / elements of a group
 
     BK_HD Row start(C) const { return {0}; }
-    BK_HD bool spans(int64_t n) const { return group.spans(n); }
-    BK_HD Near near(const Row& row, int64_t j) const {
-        const int64_t at = row.place + group(j);
+    BK_HD bool shares_params(int64_t n) const { return group.shares_params(n); }
+    BK_HD PositionParams position_params(const Row& row, int64_t j) const {
+        const int64_t at = row.first_offset + group(j);
         return {mean[at], rstd[at], sum_gx[at] * inv_count, sum_g[at] * inv_count};
     }
-    BK_HD Held hold(const Row&, const Near&, C dy, C x) const { return {dy, x}; }
-    BK_HD Held pad() const { return {0, 0}; }
-    BK_HD Numbers numbers(const Row&, const Near& of, C gamma) const {
-        return Numbers::of(of.mean, of.rstd, has_gamma ? gamma : C(1), of.mean_g, of.mean_gx);
+    BK_HD Cached transform(const Row&, const PositionParams&, C dy, C x) const { return {dy, x}; }
+    BK_HD Cached pad() const { return {0, 0}; }
+    BK_HD MapParams map_params(const Row&, const PositionParams& of, C gamma) const {
+        return MapParams::of(of.mean, of.rstd, has_gamma ? gamma : C(1), of.mean_g, of.mean_gx);
     }
-    BK_HD Pack<C> map_by(const Numbers& of, const Held& held) const { return of(held.dy, held.x); }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, const Near& of, const Held& held, C gamma) const {
-        return map_by(numbers(row, of, gamma), held);
+    BK_HD Pack<C> map_with_params(const MapParams& of, const Cached& held) const { return of(held.dy, held.x); }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, const PositionParams& of, const Cached& held, C gamma) const {
+        return map_with_params(map_params(row, of, gamma), held);
     }
 };
 

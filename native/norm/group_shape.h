@@ -65,7 +65,7 @@ struct GroupOfChannel {
     static GroupOfChannel of(const GroupShape& shape) {
         return {FastDiv<uint32_t>(shape.width()), static_cast<uint32_t>(shape.channels)};
     }
-    BK_HD bool spans(int64_t n) const { return width.divisor() % static_cast<uint32_t>(n) == 0; }
+    BK_HD bool shares_params(int64_t n) const { return width.divisor() % static_cast<uint32_t>(n) == 0; }
     BK_HD int64_t operator()(int64_t j) const {
         const uint32_t channel = static_cast<uint32_t>(j);
         return static_cast<int64_t>(width(channel < channels ? channel : 0).quotient);

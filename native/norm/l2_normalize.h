@@ -88,7 +88,7 @@ struct L2Rows : RowDefaults {
     static constexpr bool kOnePass = true;
     using C = compute_t<T>;
     using Acc = square_sums_t<T>;
-    using Held = C;
+    using Cached = C;
     struct Row {
         C gain, norm, scale, unit;
     };
@@ -97,11 +97,11 @@ struct L2Rows : RowDefaults {
     bool has_gain;
 
     BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0, 1}; }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
-    BK_HD Held pad() const { return 0; }
+    BK_HD Cached transform(const Row&, int64_t, C x) const { return x; }
+    BK_HD Cached pad() const { return 0; }
     BK_HD Acc identity() const { return {}; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&x)[N], const W&) const {
+    BK_HD Acc reduce_tile(const Row&, Cached (&x)[N], const W&) const {
         return Acc::of(x);
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return a + b; }
@@ -113,7 +113,7 @@ struct L2Rows : RowDefaults {
         row.scale = row.gain / (of.norm < min_norm ? min_norm : of.norm);
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Held x) const { return pack(x * row.unit * row.scale); }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, Cached x) const { return pack(x * row.unit * row.scale); }
     BK_HD Pack<C> saved(const Row& row) const { return pack(row.norm); }
 };
 
@@ -132,20 +132,20 @@ struct L2BackwardRows : RowDefaults {
         C dot;                   // sum of u * dy
         C unit;                  // power of two that multiplies x
     };
-    struct Held {
+    struct Cached {
         C dy, x;
     };
-    static constexpr bool kRepeats = SquareScale<T>::kIsNeeded;
+    static constexpr bool kMayRescale = SquareScale<T>::kIsNeeded;
 
     C eps;
     bool has_gain;
 
     BK_HD Row start(C gain) const { return {has_gain ? gain : C(1), 0, 0, 0, 1}; }
-    BK_HD Held hold(const Row&, int64_t, C dy, C x) const { return {dy, x}; }
-    BK_HD Held pad() const { return {0, 0}; }
+    BK_HD Cached transform(const Row&, int64_t, C dy, C x) const { return {dy, x}; }
+    BK_HD Cached pad() const { return {0, 0}; }
     BK_HD Acc identity() const { return {{}, 0, 1}; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row& row, Held (&held)[N], const W&) const {
+    BK_HD Acc reduce_tile(const Row& row, Cached (&held)[N], const W&) const {
         C x[N], product[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
@@ -156,12 +156,12 @@ struct L2BackwardRows : RowDefaults {
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {a.squares + b.squares, a.product + b.product, a.unit}; }
     // Merges partials with different units in the coarser one; one with product 0 does not count.
-    BK_HD Acc combine_parts(const Acc& a, const Acc& b) const {
+    BK_HD Acc combine_rescaled(const Acc& a, const Acc& b) const {
         const C unit = a.product == C(0) ? b.unit : b.product == C(0) ? a.unit : a.unit < b.unit ? a.unit : b.unit;
         return {a.squares + b.squares, a.product * (unit / a.unit) + b.product * (unit / b.unit), unit};
     }
     BK_HD bool rescales(Row& row, const Acc& all, int64_t) const {
-        if (!kRepeats || row.unit != C(1)) return false;
+        if (!kMayRescale || row.unit != C(1)) return false;
         row.unit = all.squares.norm().unit;
         return row.unit != C(1);
     }
@@ -170,18 +170,18 @@ struct L2BackwardRows : RowDefaults {
         complete(row, all);
         return false;
     }
-    BK_HD void complete_parts(Row& row, Acc all, int64_t) const {
+    BK_HD void finish_rescaled(Row& row, Acc all, int64_t) const {
         row.unit = all.squares.norm().unit;
         all.product *= row.unit / all.unit;
         complete(row, all);
     }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held) const {
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Cached& held) const {
         return pack(row.scale * (held.dy - in_unit(held.x, row.unit) * row.inverse * row.dot));
     }
     BK_HD Pack<C> saved(const Row& row) const { return pack(row.dot); }
 
 private:
-    static BK_HD C in_unit(C x, C unit) { return kRepeats ? x * unit : x; }
+    static BK_HD C in_unit(C x, C unit) { return kMayRescale ? x * unit : x; }
     BK_HD void complete(Row& row, const Acc& all) const {
         const C norm = all.squares.norm().norm, min_norm = eps * row.unit;
         const bool is_clamped = norm < min_norm;

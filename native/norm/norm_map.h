@@ -32,12 +32,12 @@ struct NormBackwardAffine {
 
 // Coefficients: mean, 1 / stddev (with has_variance, the variance), gamma, beta.
 template <class T, bool kHasColumns>
-struct NormMap : OnlyMaps {
-    static constexpr int kHeldBytes = kHasColumns ? 64 : 128;  // coefficients of columns need registers, too
+struct NormMap : MapOnly {
+    static constexpr int kCachedBytes = kHasColumns ? 64 : 128;  // coefficients of columns need registers, too
     using C = compute_t<T>;
-    using Held = C;
-    using Numbers = NormAffine<C>;
-    using Row = Numbers;
+    using Cached = C;
+    using MapParams = NormAffine<C>;
+    using Row = MapParams;
 
     C eps;
     bool has_variance;
@@ -48,29 +48,29 @@ struct NormMap : OnlyMaps {
         const C scale = has_variance ? C(1) / math::sqrt<C>(statistic + eps) : statistic;
         return {mean, has_gamma ? scale * gamma : scale, beta};
     }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
-    BK_HD Held pad() const { return 0; }
-    BK_HD Numbers numbers(const Row& row, int64_t) const { return row; }
+    BK_HD Cached transform(const Row&, int64_t, C x) const { return x; }
+    BK_HD Cached pad() const { return 0; }
+    BK_HD MapParams map_params(const Row& row, int64_t) const { return row; }
     template <class... Column>
-    BK_HD Numbers numbers(const Row&, int64_t, Column... column) const {
+    BK_HD MapParams map_params(const Row&, int64_t, Column... column) const {
         return start(column...);
     }
-    BK_HD Pack<C> map_by(const Numbers& of, Held x) const { return of(x); }
+    BK_HD Pack<C> map_with_params(const MapParams& of, Cached x) const { return of(x); }
     template <class... Column>
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t j, Held x, Column... column) const {
-        return map_by(numbers(row, j, column...), x);
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t j, Cached x, Column... column) const {
+        return map_with_params(map_params(row, j, column...), x);
     }
 };
 
 // Coefficients: mean, 1 / stddev, gamma, sum(g * x_hat), sum(g); sums_have_gamma says whether the sums include gamma.
 // Statistics of rows come in compute_t<T> and in T: inputs of the other type are null and read as 0.
 template <class T, bool kHasColumns>
-struct NormMapBackward : OnlyMaps {
-    static constexpr int kHeldBytes = kHasColumns ? 64 : 128;  // coefficients of columns need registers, too
+struct NormMapBackward : MapOnly {
+    static constexpr int kCachedBytes = kHasColumns ? 64 : 128;  // coefficients of columns need registers, too
     using C = compute_t<T>;
-    using Numbers = NormBackwardAffine<C>;
-    using Row = Numbers;
-    struct Held {
+    using MapParams = NormBackwardAffine<C>;
+    using Row = MapParams;
+    struct Cached {
         C dy, x;
     };
 
@@ -86,17 +86,17 @@ struct NormMapBackward : OnlyMaps {
     BK_HD Row start(C mean, C rstd, C rounded_mean, C rounded_rstd, C gamma, C sum_gx, C sum_g) const {
         return start(mean + rounded_mean, rstd + rounded_rstd, gamma, sum_gx, sum_g);
     }
-    BK_HD Held hold(const Row&, int64_t, C dy, C x) const { return {dy, x}; }
-    BK_HD Held pad() const { return {0, 0}; }
-    BK_HD Numbers numbers(const Row& row, int64_t) const { return row; }
+    BK_HD Cached transform(const Row&, int64_t, C dy, C x) const { return {dy, x}; }
+    BK_HD Cached pad() const { return {0, 0}; }
+    BK_HD MapParams map_params(const Row& row, int64_t) const { return row; }
     template <class... Column>
-    BK_HD Numbers numbers(const Row&, int64_t, Column... column) const {
+    BK_HD MapParams map_params(const Row&, int64_t, Column... column) const {
         return start(column...);
     }
-    BK_HD Pack<C> map_by(const Numbers& of, const Held& held) const { return of(held.dy, held.x); }
+    BK_HD Pack<C> map_with_params(const MapParams& of, const Cached& held) const { return of(held.dy, held.x); }
     template <class... Column>
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t j, const Held& held, Column... column) const {
-        return map_by(numbers(row, j, column...), held);
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t j, const Cached& held, Column... column) const {
+        return map_with_params(map_params(row, j, column...), held);
     }
 };
 

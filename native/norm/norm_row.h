@@ -26,7 +26,7 @@ struct NormRow {
 // A row of several channels; `place` is the offset of the first.
 template <class Row>
 struct WithChannels : Row {
-    int64_t place = 0;
+    int64_t first_offset = 0;
 };
 
 // Moments by shifted data and pairwise combination (Chan, Golub and LeVeque 1983): exact to the rounding of their
@@ -45,24 +45,24 @@ struct NormChannels {
     FastDiv<uint32_t> extent;
     uint32_t size = 0;  // elements of a row
 
-    BK_HD bool spans(int64_t n) const { return extent.divisor() % static_cast<uint32_t>(n) == 0; }
+    BK_HD bool shares_params(int64_t n) const { return extent.divisor() % static_cast<uint32_t>(n) == 0; }
 
     // Vectors may reach beyond the row: any channel will do there.
-    BK_HD int64_t at(int64_t place, int64_t j) const {
+    BK_HD int64_t at(int64_t first_offset, int64_t j) const {
         const uint32_t position = static_cast<uint32_t>(j);
-        return place + static_cast<int64_t>(extent(position < size ? position : 0).quotient);
+        return first_offset + static_cast<int64_t>(extent(position < size ? position : 0).quotient);
     }
 };
 
 template <class T>
 struct NormForward : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
+    static constexpr bool kOnePass = true, kPureReduce = true, kZeroPads = true;
     using C = compute_t<T>;
     using Scale = SquareScale<T>;
     using Row = NormRow<C>;
     using Acc = NormMoments<C>;
-    static constexpr bool kRepeats = Scale::kIsNeeded;
-    struct Held {
+    static constexpr bool kMayRescale = Scale::kIsNeeded;
+    struct Cached {
         C x;
     };
 
@@ -77,11 +77,11 @@ struct NormForward : RowDefaults {
         if (has_row_beta) row.beta = beta;
         return row;
     }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return {x}; }
-    BK_HD Held pad() const { return {0}; }
+    BK_HD Cached transform(const Row&, int64_t, C x) const { return {x}; }
+    BK_HD Cached pad() const { return {0}; }
     BK_HD Acc identity() const { return {0, 0, 0, 0, 1}; }
     template <class Where, int N>
-    BK_HD Acc sum_up(const Row& row, Held (&held)[N], const Where& where) const {
+    BK_HD Acc reduce_tile(const Row& row, Cached (&held)[N], const Where& where) const {
         const C count = static_cast<C>(where.count());
         Acc acc{count, 0, 0, 0, row.unit};
         if (is_centered) {
@@ -89,11 +89,11 @@ struct NormForward : RowDefaults {
             acc.base = math::select(Scale::is_finite(first), first, C(0));
             const C inv_count = math::reciprocal<T>(math::max(count, C(1)));
             acc.mean =
-                sum_made<N>([&](int i) { return where.has(i) ? in_unit(held[i].x, row.unit) - acc.base : C(0); }) * inv_count;
+                sum_generated<N>([&](int i) { return where.has(i) ? in_unit(held[i].x, row.unit) - acc.base : C(0); }) * inv_count;
         }
         // opaque() makes a GPU recompute the deviations: stored, they would take as many registers as the elements.
         const C base = opaque(acc.base);
-        acc.squares = sum_of_squares_made<N>(
+        acc.squares = sum_of_squares_generated<N>(
             [&](int i) { return where.has(i) ? (in_unit(held[i].x, row.unit) - base) - acc.mean : C(0); });
         return acc;
     }
@@ -119,7 +119,7 @@ struct NormForward : RowDefaults {
     }
     // Sets the unit that the moments require; true if they must be computed again in it.
     BK_HD bool rescales(Row& row, const Acc& acc, int64_t n) const {
-        if constexpr (!kRepeats) return false;
+        if constexpr (!kMayRescale) return false;
         if (row.unit != C(1)) return false;
         row.unit = Scale::unit_of(acc.base + acc.mean, acc.squares, eps * static_cast<C>(n));
         return row.unit != C(1);
@@ -136,21 +136,21 @@ struct NormForward : RowDefaults {
         row.shift = ((row.mean - acc.base) - acc.mean) * row.scale;
     }
     // Merges partials with different units in the coarser one; one without elements or deviations does not count.
-    BK_HD Acc combine_parts(const Acc& a, const Acc& b) const {
+    BK_HD Acc combine_rescaled(const Acc& a, const Acc& b) const {
         const C unit_a = is_empty(a) ? b.unit : a.unit, unit_b = is_empty(b) ? a.unit : b.unit;
         C unit = unit_a < unit_b ? unit_a : unit_b;
         Acc all = combine(in_unit(a, unit), in_unit(b, unit));
-        if (kRepeats && unit > Scale::kDown && !(Scale::is_finite(all.squares) && Scale::is_finite(all.mean))) {
+        if (kMayRescale && unit > Scale::kDown && !(Scale::is_finite(all.squares) && Scale::is_finite(all.mean))) {
             unit = Scale::kDown;
             all = combine(in_unit(a, unit), in_unit(b, unit));
         }
         return all;
     }
-    BK_HD void complete_parts(Row& row, const Acc& acc, int64_t n) const {
+    BK_HD void finish_rescaled(Row& row, const Acc& acc, int64_t n) const {
         row.unit = acc.unit;
         complete(row, acc, n);
     }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held, C gamma, C beta) const {
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Cached& held, C gamma, C beta) const {
         return pack(scaled(row, held, has_gamma ? gamma : row.gamma, has_beta ? beta : row.beta));
     }
     // Values for outputs in T, then for outputs in the compute type.
@@ -161,12 +161,12 @@ struct NormForward : RowDefaults {
     }
 
 protected:
-    static BK_HD C scaled(const Row& row, const Held& held, C gamma, C beta) {
+    static BK_HD C scaled(const Row& row, const Cached& held, C gamma, C beta) {
         return ((in_unit(held.x, row.unit) - row.mean) * row.scale + row.shift) * gamma + beta;
     }
 
 private:
-    static BK_HD C in_unit(C x, C unit) { return kRepeats ? x * unit : x; }
+    static BK_HD C in_unit(C x, C unit) { return kMayRescale ? x * unit : x; }
     static BK_HD Acc in_unit(const Acc& acc, C unit) {
         const C factor = unit / acc.unit;
         return {acc.count, acc.base * factor, acc.mean * factor, acc.squares * factor * factor, unit};
@@ -178,24 +178,24 @@ private:
 template <class T>
 struct NormForwardWithChannels : NormForward<T> {
     using typename NormForward<T>::C;
-    using typename NormForward<T>::Held;
+    using typename NormForward<T>::Cached;
     using Row = WithChannels<NormRow<C>>;
     NormChannels<T> channels;
 
     BK_HD Row start(C gamma, C beta) const { return {NormForward<T>::start(gamma, beta)}; }
 
-    struct Near {
+    struct PositionParams {
         C gamma, beta;
     };
-    BK_HD bool spans(int64_t n) const { return channels.spans(n); }
-    BK_HD Near near(const Row& row, int64_t j) const {
-        const int64_t at = channels.at(row.place, j);
+    BK_HD bool shares_params(int64_t n) const { return channels.shares_params(n); }
+    BK_HD PositionParams position_params(const Row& row, int64_t j) const {
+        const int64_t at = channels.at(row.first_offset, j);
         return {channels.gamma == nullptr ? C(1) : widen(channels.gamma[at]),
                 channels.beta == nullptr ? C(0) : widen(channels.beta[at])};
     }
-    BK_HD Held hold(const Row&, const Near&, C x) const { return {x}; }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, const Near& near, const Held& held, C, C) const {
-        return pack(this->scaled(row, held, near.gamma, near.beta));
+    BK_HD Cached transform(const Row&, const PositionParams&, C x) const { return {x}; }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, const PositionParams& position_params, const Cached& held, C, C) const {
+        return pack(this->scaled(row, held, position_params.gamma, position_params.beta));
     }
 };
 
@@ -216,11 +216,11 @@ struct NormGradientSums {
 // in the compute type: inputs of the other type are null and read as 0. saved() are dgamma and dbeta of the row.
 template <class T>
 struct NormBackward : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true;
+    static constexpr bool kOnePass = true, kPureReduce = true, kZeroPads = true;
     using C = compute_t<T>;
     using Row = NormGradientRow<C>;
     using Acc = NormGradientSums<C>;
-    struct Held {
+    struct Cached {
         C g, x_hat;
     };
 
@@ -235,13 +235,13 @@ struct NormBackward : RowDefaults {
         if (has_row_gamma) row.factor = gamma;
         return row;
     }
-    BK_HD Held hold(const Row& row, int64_t, C dy, C x, C gamma = C(1)) const {
+    BK_HD Cached transform(const Row& row, int64_t, C dy, C x, C gamma = C(1)) const {
         return {has_gamma ? dy * gamma : dy, (x - row.mean) * row.scale};
     }
-    BK_HD Held pad() const { return {0, 0}; }
+    BK_HD Cached pad() const { return {0, 0}; }
     BK_HD Acc identity() const { return {0, 0}; }
     template <class Where, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const Where&) const {
+    BK_HD Acc reduce_tile(const Row&, Cached (&held)[N], const Where&) const {
         C g[N], x_hat[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
@@ -263,7 +263,7 @@ struct NormBackward : RowDefaults {
         row.mean_gx = row.sum_gx / count;
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Held& held) const {
+    BK_HD Pack<C> map(const Row& row, const Nothing&, int64_t, const Cached& held) const {
         return pack(row.scale * row.factor * (held.g - row.mean_g - held.x_hat * row.mean_gx));
     }
     BK_HD Pack<C, C> saved(const Row& row) const { return pack(row.sum_gx, row.sum_g); }
@@ -273,7 +273,7 @@ struct NormBackward : RowDefaults {
 template <class T>
 struct NormBackwardWithChannels : NormBackward<T> {
     using typename NormBackward<T>::C;
-    using typename NormBackward<T>::Held;
+    using typename NormBackward<T>::Cached;
     using Row = WithChannels<NormGradientRow<C>>;
     NormChannels<T> channels;
 
@@ -281,13 +281,13 @@ struct NormBackwardWithChannels : NormBackward<T> {
         return {NormBackward<T>::start(gamma, rounded_mean, rounded_statistic, mean, statistic)};
     }
 
-    struct Near {
+    struct PositionParams {
         C gamma;
     };
-    BK_HD bool spans(int64_t n) const { return channels.spans(n); }
-    BK_HD Near near(const Row& row, int64_t j) const { return {widen(channels.gamma[channels.at(row.place, j)])}; }
-    BK_HD Held hold(const Row& row, const Near& near, C dy, C x) const { return {dy * near.gamma, (x - row.mean) * row.scale}; }
-    BK_HD Pack<C> map(const Row& row, const Nothing&, const Near&, const Held& held) const {
+    BK_HD bool shares_params(int64_t n) const { return channels.shares_params(n); }
+    BK_HD PositionParams position_params(const Row& row, int64_t j) const { return {widen(channels.gamma[channels.at(row.first_offset, j)])}; }
+    BK_HD Cached transform(const Row& row, const PositionParams& position_params, C dy, C x) const { return {dy * position_params.gamma, (x - row.mean) * row.scale}; }
+    BK_HD Pack<C> map(const Row& row, const Nothing&, const PositionParams&, const Cached& held) const {
         return NormBackward<T>::map(row, {}, 0, held);
     }
 };

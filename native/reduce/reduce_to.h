@@ -44,7 +44,7 @@ struct ShapeReduction {
                             output_shape[d], d, input_shape[d]);
             for (int k = 0; k < 2; ++k) {
                 const int64_t extent = std::max(k == 0 ? input_shape[d] : output_shape[d], 1);
-                if (__builtin_mul_overflow(elements[k], extent, &elements[k]) || elements[k] > kMostBytes)
+                if (__builtin_mul_overflow(elements[k], extent, &elements[k]) || elements[k] > kMaxOperandBytes)
                     return fail(Status::kInvalidProblem, "%s has more than 2^47 elements",
                                 k == 0 ? "input_shape" : "output_shape");
             }

@@ -49,7 +49,7 @@ struct ProductReducer {
         return acc.exponent == C(0) ? acc.product : WideNumber<C>{acc.product, acc.exponent}.value();
     }
 
-    BK_HD bool is_lost(const Acc& acc) const { return bool(int(!is_finite(acc.product)) | int(acc.least < kLeastNormal<C>)); }
+    BK_HD bool is_lost(const Acc& acc) const { return bool(int(!is_finite(acc.product)) | int(acc.least < kMinNormal<C>)); }
     BK_HD void explain(Acc& acc, C x) const {
         acc.least = math::select(bool(int(acc.product == C(0)) & int(x == C(0))), C(1), acc.least);
     }

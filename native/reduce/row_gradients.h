@@ -20,7 +20,7 @@ template <class T>
 struct ExtremeGradientRows : RowDefaults {
     using C = compute_t<T>;
     using Acc = int64_t;
-    using Held = C;
+    using Cached = C;
     struct Row {
         C y, share;
     };
@@ -33,11 +33,11 @@ struct ExtremeGradientRows : RowDefaults {
     }
 
     BK_HD Row start(C dy, C y) const { return {y, dy}; }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
-    BK_HD Held pad() const { return 0; }
+    BK_HD Cached transform(const Row&, int64_t, C x) const { return x; }
+    BK_HD Cached pad() const { return 0; }
     BK_HD Acc identity() const { return 0; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W& where) const {
+    BK_HD Acc reduce_tile(const Row& row, Cached (&x)[N], const W& where) const {
         int count = 0;
         BK_UNROLL
         for (int i = 0; i < N; ++i) count += int(is_extreme(row, x[i])) & int(where.has(i));
@@ -48,7 +48,7 @@ struct ExtremeGradientRows : RowDefaults {
         row.share = row.share / static_cast<C>(count > 0 ? count : 1);
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Held x) const {
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Cached x) const {
         const C sign = math::select(x < C(0), C(-1), math::select(x == C(0), C(0), C(1)));
         return pack(math::select(is_extreme(row, x), is_size ? row.share * sign : row.share, C(0)));
     }
@@ -59,7 +59,7 @@ struct ExtremeGradientRows : RowDefaults {
 template <class T>
 struct ProductGradientRows : RowDefaults {
     using C = compute_t<T>;
-    using Held = C;
+    using Cached = C;
     using Wide = WideNumber<C>;
     struct Acc {
         C product, exponent, least;  // product of nonzeros; the smallest magnitude it had
@@ -71,11 +71,11 @@ struct ProductGradientRows : RowDefaults {
     };
 
     BK_HD Row start(C dy) const { return {dy, 0, 1, false, false}; }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
-    BK_HD Held pad() const { return 1; }
+    BK_HD Cached transform(const Row&, int64_t, C x) const { return x; }
+    BK_HD Cached pad() const { return 1; }
     BK_HD Acc identity() const { return {1, 0, 1, 0}; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W&) const {
+    BK_HD Acc reduce_tile(const Row& row, Cached (&x)[N], const W&) const {
         if (row.is_wide) return sum_up_wide(x);
         C product = 1, least = 1;
         int zeros = 0;
@@ -93,10 +93,10 @@ struct ProductGradientRows : RowDefaults {
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         const Wide product = wide(all);
-        const bool is_lost = bool(int(!is_finite(product.mantissa)) | int(all.least < kLeastNormal<C>));
+        const bool is_lost = bool(int(!is_finite(product.mantissa)) | int(all.least < kMinNormal<C>));
         if (is_lost && !row.is_wide) return row.is_wide = true;
         const C value = product.value(), size = math::fabs<C>(value);
-        const bool fits = bool(int(is_finite(value)) & int(size >= kLeastNormal<C>));
+        const bool fits = bool(int(is_finite(value)) & int(size >= kMinNormal<C>));
         const C half = math::floor<C>(product.exponent / C(2));
         row.product = fits ? value : Wide{product.mantissa, half}.value();
         row.scale = fits ? C(1) : Wide{C(1), product.exponent - half}.value();
@@ -104,7 +104,7 @@ struct ProductGradientRows : RowDefaults {
         if (all.zeros > 1) row.product = 0;
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Held x) const {
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Cached x) const {
         const bool is_zero = x == C(0);
         const C product = row.product / math::select(is_zero, C(1), x) * row.scale;
         return pack(row.dy * math::select(bool(int(row.has_zero) & int(!is_zero)), C(0), product));
@@ -116,7 +116,7 @@ private:
         return {product.mantissa, product.exponent + acc.exponent};
     }
     template <int N>
-    BK_HD Acc sum_up_wide(const Held (&x)[N]) const {
+    BK_HD Acc sum_up_wide(const Cached (&x)[N]) const {
         Wide product{1, 0};
         int zeros = 0;
         for (int i = 0; i < N; ++i) {
@@ -136,7 +136,7 @@ struct VarianceGradientRows : RowDefaults {
     struct Pair {
         C x, dy;
     };
-    using Held = std::conditional_t<kDyVaries, Pair, C>;
+    using Cached = std::conditional_t<kDyVaries, Pair, C>;
     using Scale = SquareScale<T>;
     struct Row {
         C mean, factor, dy;
@@ -148,12 +148,12 @@ struct VarianceGradientRows : RowDefaults {
     bool is_root;
 
     BK_HD Row start(C first, C dy = C(1)) const { return {first, 0, dy, false, 1}; }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
-    BK_HD Held hold(const Row&, int64_t, C x, C dy) const { return {x, dy}; }
-    BK_HD Held pad() const { return {}; }
+    BK_HD Cached transform(const Row&, int64_t, C x) const { return x; }
+    BK_HD Cached transform(const Row&, int64_t, C x, C dy) const { return {x, dy}; }
+    BK_HD Cached pad() const { return {}; }
     BK_HD Acc identity() const { return 0; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row& row, Held (&held)[N], const W& where) const {
+    BK_HD Acc reduce_tile(const Row& row, Cached (&held)[N], const W& where) const {
         C term[N];
         BK_UNROLL
         for (int i = 0; i < N; ++i) {
@@ -182,7 +182,7 @@ struct VarianceGradientRows : RowDefaults {
         row.factor = deviation == C(0) ? C(0) : C(1) / (divisor * deviation);
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Held& held) const {
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Cached& held) const {
         return pack(dy_of(row, held) * ((x_of(held) * row.unit - row.mean) * row.factor));
     }
 

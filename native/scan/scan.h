@@ -9,8 +9,8 @@
 #include "core/abi/strided_args.h"
 #include "core/abi/workspace.h"
 #include "core/rows/scan.h"
-#include "scan/running.h"
-#include "scan/tail.h"
+#include "scan/operators.h"
+#include "scan/suffix_operators.h"
 
 namespace bk {
 
@@ -185,7 +185,7 @@ struct ScanBackward {
         const auto suffix = F<T>::suffix(kExclusive);
         // An exclusive y is read at j itself, one ahead of where the operator expects it; the first result, the empty
         // product, is 1.
-        if (kExclusive && suffix.kAhead == 2) y += reverse == 0 ? stride_y[scan_axis] : -stride_y[scan_axis];
+        if (kExclusive && suffix.kLookaheadInput == 2) y += reverse == 0 ? stride_y[scan_axis] : -stride_y[scan_axis];
         return scan(launch, axes(), suffix, outputs(dx), inputs(dy, x, y), reverse == 0);
     }
 

@@ -25,7 +25,7 @@ template <bool kSorted, class T>
 Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape, const Order<T>& order,
                                 const ExtremeOperands<T>& operands);
 
-template <SegmentFold kReduction, bool kSorted, class T, class I>
+template <SegmentReduction kReduction, bool kSorted, class T, class I>
 struct SegmentExtremeBackward {
     int32_t n;
     int32_t d;
@@ -36,7 +36,7 @@ struct SegmentExtremeBackward {
     size_t workspace_size() const { return segment_extreme_backward_workspace<kSorted, T>(shape()); }
     Status run(const T* d_output, const T* input, const I* segment_ids, T* d_input, const Launch& launch) const {
         if (work() == Work::kZeros) return write_zeros(launch, int64_t{n} * d, d_input);
-        return segment_extreme_backward<kSorted>(launch, shape(), Order<T>::of(kReduction == SegmentFold::kMax),
+        return segment_extreme_backward<kSorted>(launch, shape(), Order<T>::of(kReduction == SegmentReduction::kMax),
                                                  ExtremeOperands<T>{d_output, input, IdArray(segment_ids), d_input});
     }
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/rows/store_runs.cuh"
+#include "core/rows/store_segments.cuh"
 #include "segment/gradient_rows.cuh"
 #include "segment/segment_extreme_backward.h"
 #include "segment/sorted_segments.cuh"
@@ -42,15 +42,15 @@ struct ExtremeGradient {
 template <class T>
 struct ExtremeBuffers {
     SortBuffers sort;
-    RunParts<typename FirstExtremeFold<T>::Acc> partials;
+    SegmentPartials<typename ArgExtremumOp<T>::Acc> partials;
     uint32_t* first_rows;  // [num_segments, d]
 };
 
 template <bool kSorted, class T>
-ExtremeBuffers<T> carve_extremes(Carver* carver, const SegmentShape& shape, const RunShape& runs) {
+ExtremeBuffers<T> carve_extremes(Carver* carver, const SegmentShape& shape, const SegmentedShape& runs) {
     ExtremeBuffers<T> buffers{};
     if (!kSorted) buffers.sort = carve_sorted_segments(carver, shape);
-    buffers.partials = carve_run_parts<typename FirstExtremeFold<T>::Acc>(carver, runs);
+    buffers.partials = carve_segment_partials<typename ArgExtremumOp<T>::Acc>(carver, runs);
     buffers.first_rows = carver->take<uint32_t>(int64_t{shape.num_segments} * shape.d);
     return buffers;
 }
@@ -58,7 +58,7 @@ ExtremeBuffers<T> carve_extremes(Carver* carver, const SegmentShape& shape, cons
 template <bool kSorted, class T>
 size_t segment_extreme_backward_workspace(const SegmentShape& shape) {
     Carver carver;
-    carve_extremes<kSorted, T>(&carver, shape, make_run_shape<T>(shape.n, shape.d, shape.num_segments, true));
+    carve_extremes<kSorted, T>(&carver, shape, make_segmented_shape<T>(shape.n, shape.d, shape.num_segments, true));
     return carver.bytes();
 }
 
@@ -67,8 +67,8 @@ constexpr int kExtremeThreads = 256, kExtremeColumns = 32, kExtremeBytes = 32 * 
 // A warp takes the segments of its residue class; each lane a column.
 template <class T>
 __global__ void __launch_bounds__(kExtremeThreads)
-    extreme_tiles_kernel(SegmentShape shape, FirstExtremeFold<T> reduction, ExtremeOperands<T> operands, int64_t column_tiles) {
-    using Acc = typename FirstExtremeFold<T>::Acc;
+    extreme_tiles_kernel(SegmentShape shape, ArgExtremumOp<T> reduction, ExtremeOperands<T> operands, int64_t column_tiles) {
+    using Acc = typename ArgExtremumOp<T>::Acc;
     constexpr int kSegments = kExtremeBytes / (kExtremeColumns * static_cast<int>(sizeof(Acc))), kWarps = kExtremeThreads / 32;
     __shared__ Acc cells[kSegments][kExtremeColumns];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -105,10 +105,10 @@ __global__ void __launch_bounds__(kExtremeThreads)
 }
 
 template <class T>
-Status extreme_by_tiles(const Launch& launch, const SegmentShape& shape, const FirstExtremeFold<T>& reduction,
+Status extreme_by_tiles(const Launch& launch, const SegmentShape& shape, const ArgExtremumOp<T>& reduction,
                         const ExtremeOperands<T>& operands) {
     constexpr int64_t kSegments =
-        kExtremeBytes / (kExtremeColumns * static_cast<int64_t>(sizeof(typename FirstExtremeFold<T>::Acc)));
+        kExtremeBytes / (kExtremeColumns * static_cast<int64_t>(sizeof(typename ArgExtremumOp<T>::Acc)));
     const int64_t column_tiles = ceil_div<int64_t>(shape.d, kExtremeColumns);
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.num_segments, kSegments)),
                          static_cast<unsigned>(std::min(column_tiles, kMaxGridY))),
@@ -119,19 +119,19 @@ Status extreme_by_tiles(const Launch& launch, const SegmentShape& shape, const F
 template <bool kSorted, class T>
 Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape, const Order<T>& order,
                                 const ExtremeOperands<T>& operands) {
-    const RunShape s = make_run_shape<T>(shape.n, shape.d, shape.num_segments, true);
+    const SegmentedShape s = make_segmented_shape<T>(shape.n, shape.d, shape.num_segments, true);
     const bool has_workspace = workspace_holds(launch, segment_extreme_backward_workspace<kSorted, T>(shape));
-    FirstExtremeFold<T> reduction{order};
+    ArgExtremumOp<T> reduction{order};
     if (!has_workspace) return extreme_by_tiles(launch, shape, reduction, operands);
     Carver carver(launch.workspace);
     auto buffers = carve_extremes<kSorted, T>(&carver, shape, s);
     if constexpr (kSorted) {
-        BK_TRY(fold_runs<true>(launch, s, RowsInOrder<T>{operands.input}, operands.ids, reduction, buffers.first_rows,
+        BK_TRY(reduce_segments<true>(launch, s, RowsInOrder<T>{operands.input}, operands.ids, reduction, buffers.first_rows,
                                &buffers.partials));
     } else {
         BK_TRY(sort_segments(launch, shape, operands.ids, &buffers.sort));
         reduction.rows = buffers.sort.values[0];
-        BK_TRY(fold_runs<true>(launch, s, RowsByIndex<T, false>{operands.input, reduction.rows}, sorted_ids(buffers.sort),
+        BK_TRY(reduce_segments<true>(launch, s, RowsByIndex<T, false>{operands.input, reduction.rows}, sorted_ids(buffers.sort),
                                reduction, buffers.first_rows, &buffers.partials));
     }
     return gradient_rows(launch, shape, ExtremeGradient<T>{operands.d_output, buffers.first_rows, shape.d}, operands.ids,

@@ -7,7 +7,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/folds.h"
+#include "core/rows/reduce_ops.h"
 #include "segment/segment_shape.h"
 
 namespace bk {
@@ -57,8 +57,8 @@ struct SegmentOrder {
 // The product of a column over the segment of position k, without k. The walk starts after k, wraps around and stops at
 // the next zero, so that all zeros of a column together cost one walk.
 template <class T>
-BK_HD fold_t<T> leave_one_out_product(const SegmentOrder& order, const T* column, int64_t stride, int64_t k) {
-    using C = fold_t<T>;
+BK_HD acc_t<T> leave_one_out_product(const SegmentOrder& order, const T* column, int64_t stride, int64_t k) {
+    using C = acc_t<T>;
     const int64_t id = order.id(k);
     C product = 1;
     const auto walk = [&](int64_t from, int64_t to) {

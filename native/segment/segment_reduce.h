@@ -38,7 +38,7 @@ Status write_empty(const Launch& launch, const SegmentShape& shape, const Reduce
                      EmptySegment<T>{widen(reduction.finish(reduction.identity(), 0))}, outputs(output), inputs());
 }
 
-template <SegmentFold kReduction, class T, class I>
+template <SegmentReduction kReduction, class T, class I>
 struct SegmentReduce {
     int32_t n;
     int32_t d;
@@ -57,7 +57,7 @@ private:
     static auto reduction() { return reduction_of<kReduction, T>(); }
 };
 
-template <SegmentFold kReduction, class T, class I>
+template <SegmentReduction kReduction, class T, class I>
 struct UnsortedSegmentReduce {
     int32_t n;
     int32_t d;

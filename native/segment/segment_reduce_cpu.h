@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// Recomputes columns [c, c + width) of a segment whose accumulators over- or underflowed (core/rows/folds.h).
+// Recomputes columns [c, c + width) of a segment whose accumulators over- or underflowed (core/rows/reduce_ops.h).
 template <int64_t kMaxWidth, class Reduce, class T>
 BK_COLD void reduce_lost_rows(const Reduce& reduction, const T* input, int64_t d, const SegmentRows& rows, int64_t c,
                               int64_t width, const typename Reduce::Acc* lost, T* y) {
@@ -87,7 +87,7 @@ size_t unsorted_segment_reduce_workspace(const SegmentShape& shape, const Reduce
 template <class Reduce, class T>
 void reduce_in_place(const SegmentShape& shape, const Reduce& reduction, const T* input, IdArray ids, T* output) {
     const int64_t n = shape.n, d = shape.d, segments = shape.num_segments;
-    const MatrixParts partition(d, sizeof(T));
+    const MatrixTiles partition(d, sizeof(T));
     parallel_ranges(partition.count(), n * d < 4096 ? partition.count() : 1, [&](int64_t begin, int64_t end) {
         for (int64_t task = begin; task < end; ++task) {
             const ColumnRange columns = partition.column_range(task);

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/rows/add_runs.cuh"
-#include "core/rows/store_runs.cuh"
+#include "core/rows/add_segments.cuh"
+#include "core/rows/store_segments.cuh"
 #include "segment/segment_counts.cuh"
 #include "segment/segment_reduce.h"
 #include "segment/sorted_segments.cuh"
@@ -16,18 +16,18 @@ namespace bk {
 template <class Reduce, class T>
 size_t segment_reduce_workspace(const SegmentShape& shape, const Reduce&) {
     Carver carver;
-    carve_run_parts<typename Reduce::Acc>(&carver, make_run_shape<T>(shape.n, shape.d, shape.num_segments, true));
+    carve_segment_partials<typename Reduce::Acc>(&carver, make_segmented_shape<T>(shape.n, shape.d, shape.num_segments, true));
     return carver.bytes();
 }
 
 template <class Reduce, class T>
 Status segment_reduce(const Launch& launch, const SegmentShape& shape, const Reduce& reduction, const T* input, IdArray ids,
                       T* output) {
-    const RunShape s = make_run_shape<T>(shape.n, shape.d, shape.num_segments, true);
+    const SegmentedShape s = make_segmented_shape<T>(shape.n, shape.d, shape.num_segments, true);
     const bool has_workspace = workspace_holds(launch, segment_reduce_workspace<Reduce, T>(shape, reduction));
     Carver carver(has_workspace ? launch.workspace : nullptr);
-    const auto partials = carve_run_parts<typename Reduce::Acc>(&carver, s);
-    return fold_runs(launch, s, RowsInOrder<T>{input}, ids, reduction, output, has_workspace ? &partials : nullptr);
+    const auto partials = carve_segment_partials<typename Reduce::Acc>(&carver, s);
+    return reduce_segments(launch, s, RowsInOrder<T>{input}, ids, reduction, output, has_workspace ? &partials : nullptr);
 }
 
 // --- Unsorted --------------------------------------------------------------------------------------------------------
@@ -37,7 +37,7 @@ size_t unsorted_segment_reduce_workspace(const SegmentShape& shape, const Reduce
     if (shape.n == 0 || shape.d == 0) return 0;
     Carver carver;
     carve_sorted_segments(&carver, shape);
-    carve_run_parts<typename Reduce::Acc>(&carver, make_run_shape<T>(shape.n, shape.d, shape.num_segments, true));
+    carve_segment_partials<typename Reduce::Acc>(&carver, make_segmented_shape<T>(shape.n, shape.d, shape.num_segments, true));
     return carver.bytes();
 }
 
@@ -77,8 +77,8 @@ BK_DEVICE void atomic_reduce(const Reduce& reduction, T* cell, const typename Re
 
 // Workers take ranges of rows with ids in any order; adjacent rows with equal ids are combined first.
 template <int N, class Reduce, class T>
-__global__ void __launch_bounds__(kRunThreads)
-    reduce_atomic_kernel(Reduce reduction, const T* input, IdArray ids, T* out, RunShape s, int group) {
+__global__ void __launch_bounds__(kSegmentThreads)
+    reduce_atomic_kernel(Reduce reduction, const T* input, IdArray ids, T* out, SegmentedShape s, int group) {
     constexpr int kBatch = 4;
     const RowLane lane = RowLane::here<N>(group);
     if (lane.worker >= s.chunks || lane.column >= s.columns) return;
@@ -108,20 +108,20 @@ __global__ void __launch_bounds__(kRunThreads)
 #pragma unroll
                 for (int i = 0; i < N; ++i) acc[i] = reduction.identity();
             }
-            fold_row<N>(reduction, acc, value[u], 0);
+            reduce_row<N>(reduction, acc, value[u], 0);
         }
     }
     flush();
 }
 
 template <class Reduce, class T>
-Status launch_reduce_atomic(const Launch& launch, RunShape s, const Reduce& reduction, const T* input, IdArray ids, T* out) {
+Status launch_reduce_atomic(const Launch& launch, SegmentedShape s, const Reduce& reduction, const T* input, IdArray ids, T* out) {
     constexpr int64_t kRowsPerWorker = 32;
     RowGroups groups;
-    BK_TRY(choose_run_groups(s, RowsInOrder<T>{input}, out, &groups));
+    BK_TRY(choose_segment_groups(s, RowsInOrder<T>{input}, out, &groups));
     s.chunks = ceil_div<int64_t>(s.rows, kRowsPerWorker);
-    return with_run_lanes<T>(groups.lanes, [&](auto lanes) {
-        return launch_kernel(launch, run_grid(s, groups), reduce_atomic_kernel<lanes(), Reduce, T>, reduction, input, ids, out,
+    return with_vector_width<T>(groups.lanes, [&](auto lanes) {
+        return launch_kernel(launch, segment_grid(s, groups), reduce_atomic_kernel<lanes(), Reduce, T>, reduction, input, ids, out,
                              s, groups.group);
     });
 }
@@ -158,8 +158,8 @@ Status divide_by_counts(const Launch& launch, const SegmentShape& shape, IdArray
 template <class Reduce, class T>
 Status reduce_by_atomics(const Launch& launch, const SegmentShape& shape, const Reduce& reduction, const T* input, IdArray ids,
                          T* output) {
-    const RunShape s = make_run_shape<T>(shape.n, shape.d, shape.num_segments, true);
-    if constexpr (std::is_same_v<Reduce, SumFold<T>> && !std::is_integral_v<T>) {
+    const SegmentedShape s = make_segmented_shape<T>(shape.n, shape.d, shape.num_segments, true);
+    if constexpr (std::is_same_v<Reduce, SumOp<T>> && !std::is_integral_v<T>) {
         const size_t bytes = sizeof(T) * static_cast<size_t>(shape.num_segments) * static_cast<size_t>(shape.d);
         BK_TRY(fill_bytes(launch, output, 0, bytes));
         BK_TRY(ids.is_wide ? add_rows_atomic(launch, s, RowsInOrder<T>{input}, static_cast<const int64_t*>(ids.ids), output)
@@ -176,12 +176,12 @@ Status unsorted_segment_reduce(const Launch& launch, const SegmentShape& shape, 
                                IdArray ids, T* output) {
     if (!workspace_holds(launch, unsorted_segment_reduce_workspace<Reduce, T>(shape, reduction)))
         return reduce_by_atomics(launch, shape, reduction, input, ids, output);
-    const RunShape s = make_run_shape<T>(shape.n, shape.d, shape.num_segments, true);
+    const SegmentedShape s = make_segmented_shape<T>(shape.n, shape.d, shape.num_segments, true);
     Carver carver(launch.workspace);
     SortBuffers sort = carve_sorted_segments(&carver, shape);
-    const auto partials = carve_run_parts<typename Reduce::Acc>(&carver, s);
+    const auto partials = carve_segment_partials<typename Reduce::Acc>(&carver, s);
     BK_TRY(sort_segments(launch, shape, ids, &sort));
-    return fold_runs<true>(launch, s, RowsByIndex<T, false>{input, sort.values[0]}, sorted_ids(sort), reduction, output,
+    return reduce_segments<true>(launch, s, RowsByIndex<T, false>{input, sort.values[0]}, sorted_ids(sort), reduction, output,
                            &partials);
 }
 

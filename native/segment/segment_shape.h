@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/abi/checks.h"
-#include "core/rows/folds.h"
+#include "core/rows/reduce_ops.h"
 
 namespace bk {
 
@@ -20,18 +20,18 @@ struct SegmentShape {
     BK_HD bool has(int64_t id) const { return id >= 0 && id < num_segments; }
 };
 
-enum class SegmentFold { kSum, kMean, kProd, kMax, kMin, kMaxOrZero, kMinOrZero };
+enum class SegmentReduction { kSum, kMean, kProd, kMax, kMin, kMaxOrZero, kMinOrZero };
 
-template <SegmentFold kReduction, class T>
+template <SegmentReduction kReduction, class T>
 auto reduction_of() {
-    if constexpr (kReduction == SegmentFold::kProd)
-        return ProductFold<T>{};
-    else if constexpr (kReduction == SegmentFold::kMax || kReduction == SegmentFold::kMin)
-        return ExtremeFold<T>{Order<T>::of(kReduction == SegmentFold::kMax)};
-    else if constexpr (kReduction == SegmentFold::kMaxOrZero || kReduction == SegmentFold::kMinOrZero)
-        return ExtremeFold<T>{Order<T>::of(kReduction == SegmentFold::kMaxOrZero), true};
+    if constexpr (kReduction == SegmentReduction::kProd)
+        return ProductOp<T>{};
+    else if constexpr (kReduction == SegmentReduction::kMax || kReduction == SegmentReduction::kMin)
+        return ExtremumOp<T>{Order<T>::of(kReduction == SegmentReduction::kMax)};
+    else if constexpr (kReduction == SegmentReduction::kMaxOrZero || kReduction == SegmentReduction::kMinOrZero)
+        return ExtremumOp<T>{Order<T>::of(kReduction == SegmentReduction::kMaxOrZero), true};
     else
-        return SumFold<T>(kReduction == SegmentFold::kMean);
+        return SumOp<T>(kReduction == SegmentReduction::kMean);
 }
 
 }  // namespace bk

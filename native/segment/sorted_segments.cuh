@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/rows/folds.h"
+#include "core/rows/reduce_ops.h"
 #include "core/rows/sort_pairs.h"
 #include "segment/segment_shape.h"
 

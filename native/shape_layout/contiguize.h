@@ -28,7 +28,7 @@ struct ViewShape {
         int64_t count = 0;
         BK_TRY(count_elements("shape", rank, shape, &count));
         BK_TRY(require_array("source_strides", source_strides, rank));
-        if (source_offset > kMostBytes || source_offset < -kMostBytes)
+        if (source_offset > kMaxOperandBytes || source_offset < -kMaxOperandBytes)
             return fail(Status::kInvalidProblem, "source_offset is %lld, more than 2^47 bytes away",
                         static_cast<long long>(source_offset));
         return Status::kOk;

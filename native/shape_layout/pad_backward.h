@@ -5,7 +5,7 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/reduce/preimages.h"
+#include "core/reduce/gather_adjoint.h"
 #include "shape_layout/extents.h"
 
 namespace bk {
@@ -36,21 +36,21 @@ struct PadBackwardShape {
                 return fail(Status::kInvalidProblem, "input_shape[%d] is 0, must be >= 1 for a non-empty dy", d);
         return Status::kOk;
     }
-    BK_COLD FoldedSum folded(Folding folding) const {
-        FoldedSum sum;
+    BK_COLD GatherAdjoint folded(AdjointMode map_mode) const {
+        GatherAdjoint sum;
         sum.rank = rank;
         for (int32_t d = 0; d < rank; ++d) {
             const bool is_plain = pad_low[d] == 0 && input_shape[d] == output_shape[d];
             sum.axis[d] = {
-                is_plain ? Folding::kShift : folding, input_shape[d], output_shape[d], pad_low[d], stride_dx[d], stride_dy[d]};
+                is_plain ? AdjointMode::kShift : map_mode, input_shape[d], output_shape[d], pad_low[d], stride_dx[d], stride_dy[d]};
         }
         return sum;
     }
 };
 
-template <Folding folding, class T>
+template <AdjointMode map_mode, class T>
 struct PadBackward : PadBackwardShape {
-    Status run(const T* dy, T* dx, const Launch& launch) const { return sum_preimages(launch, folded(folding), dy, dx); }
+    Status run(const T* dy, T* dx, const Launch& launch) const { return gather_adjoint(launch, folded(map_mode), dy, dx); }
 };
 
 }  // namespace bk

@@ -84,7 +84,7 @@ struct RepeatBackward {
         BK_TRY(require_shape("repeats", repeats, rank));
         int64_t terms = input_numel;
         for (int32_t d = 0; d < rank; ++d)
-            if (__builtin_mul_overflow(terms, int64_t{repeats[d]}, &terms) || terms > kMostBytes)
+            if (__builtin_mul_overflow(terms, int64_t{repeats[d]}, &terms) || terms > kMaxOperandBytes)
                 return fail(Status::kInvalidProblem, "repeats[%d] is %d: dy would have more than 2^47 elements", d, repeats[d]);
         return Status::kOk;
     }

@@ -93,7 +93,7 @@ struct RepeatInterleaveBackward {
         BK_TRY(check_shape("input_numel", input_numel, rank, "input_shape", input_shape, {{"stride_dy", stride_dy}},
                            {{"stride_dx", stride_dx}}));
         BK_TRY(axis().check());
-        if (repeat_count > 0 && input_numel > kMostBytes / repeat_count)
+        if (repeat_count > 0 && input_numel > kMaxOperandBytes / repeat_count)
             return fail(Status::kInvalidProblem, "repeat_count is %d: dy would have more than 2^47 elements", repeat_count);
         return Status::kOk;
     }

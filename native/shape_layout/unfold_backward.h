@@ -5,8 +5,8 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/reduce/preimages.h"
-#include "shape_layout/windows.h"
+#include "core/reduce/gather_adjoint.h"
+#include "shape_layout/unfold.h"
 
 namespace bk {
 
@@ -30,15 +30,15 @@ struct UnfoldBackwardShape {
     Status locate_dy(Operand* dy, const char* name, Role role, int64_t size) const {
         return windows().locate(dy, name, role, size, "stride_dy", stride_dy);
     }
-    BK_COLD FoldedSum folded() const {
-        FoldedSum sum;
+    BK_COLD GatherAdjoint folded() const {
+        GatherAdjoint sum;
         sum.rank = rank;
         for (int32_t d = 0; d < rank; ++d) {
-            FoldedAxis& axis = sum.axis[d];
+            GatherAxis& axis = sum.axis[d];
             axis.extent = axis.source = input_shape[d];
             axis.stride_y = stride_dx[d], axis.stride_x = stride_dy[d];
             if (d != unfold_dim) continue;
-            axis.folding = Folding::kWindows;
+            axis.map_mode = AdjointMode::kWindows;
             axis.source = windows().count();
             axis.window = window_size, axis.step = axis.source > 1 ? window_step : 1;  // any, for one window
             axis.stride_x = stride_dy[rank], axis.stride_window = stride_dy[d];
@@ -49,7 +49,7 @@ struct UnfoldBackwardShape {
 
 template <class T>
 struct UnfoldBackward : UnfoldBackwardShape {
-    Status run(const T* dy, T* dx, const Launch& launch) const { return sum_preimages(launch, folded(), dy, dx); }
+    Status run(const T* dy, T* dx, const Launch& launch) const { return gather_adjoint(launch, folded(), dy, dx); }
 };
 
 }  // namespace bk

@@ -23,18 +23,18 @@ struct Entmax15Rows : RowDefaults {
         C max, tau;
         bool has_max;
     };
-    using Held = C;
+    using Cached = C;
 
     BK_HD Row start() const { return {C(0), C(-1), false}; }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
-    BK_HD Held pad() const { return -C(INFINITY); }
+    BK_HD Cached transform(const Row&, int64_t, C x) const { return x; }
+    BK_HD Cached pad() const { return -C(INFINITY); }
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0)}; }
     static BK_HD C above(const Row& row, C x) {
         const C distance = (x - row.max) * C(0.5) - row.tau;
         return math::select(distance <= C(0), C(0), distance);  // NaN stays
     }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W&) const {
+    BK_HD Acc reduce_tile(const Row& row, Cached (&x)[N], const W&) const {
         C distance[N], square[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
@@ -44,7 +44,7 @@ struct Entmax15Rows : RowDefaults {
         return {max_of(x), sum_of(distance), sum_of(square)};
     }
     BK_HD Acc combine(const Acc& a, const Acc& b) const {
-        return {LargerOf{}(a.max, b.max), a.sum + b.sum, a.squares + b.squares};
+        return {MaxOp{}(a.max, b.max), a.sum + b.sum, a.squares + b.squares};
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         if (!row.has_max) {
@@ -57,7 +57,7 @@ struct Entmax15Rows : RowDefaults {
         if (is_nan || grows) row.tau = next;
         return grows;
     }
-    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Held x) const {
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Cached x) const {
         const C distance = above(row, x);
         return pack(distance * distance);
     }
@@ -74,16 +74,16 @@ struct Entmax15BackwardRows : RowDefaults {
     struct Row {
         C mean;
     };
-    struct Held {
+    struct Cached {
         C dy, s;
     };
 
     BK_HD Row start() const { return {}; }
-    BK_HD Held hold(const Row&, int64_t, C dy, C y) const { return {math::select(y == C(0), C(0), dy), math::sqrt<C>(y)}; }
-    BK_HD Held pad() const { return {C(0), C(0)}; }
+    BK_HD Cached transform(const Row&, int64_t, C dy, C y) const { return {math::select(y == C(0), C(0), dy), math::sqrt<C>(y)}; }
+    BK_HD Cached pad() const { return {C(0), C(0)}; }
     BK_HD Acc identity() const { return {C(0), C(0)}; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+    BK_HD Acc reduce_tile(const Row&, Cached (&held)[N], const W&) const {
         C product[N], s[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
@@ -97,7 +97,7 @@ struct Entmax15BackwardRows : RowDefaults {
         row.mean = all.product / all.sum;
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Held& held) const {
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Cached& held) const {
         return pack(math::select(held.s == C(0), C(0), held.s * (held.dy - row.mean)));
     }
 };

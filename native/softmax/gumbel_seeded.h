@@ -21,9 +21,9 @@ struct WithNoise : Base {
     static_assert(kTogether % Stream::kNumbers == 0, "whole blocks");
 
     struct Row : Base::Row {
-        int64_t place;  // of the row's first element
+        int64_t first_offset;  // of the row's first element
     };
-    struct Near {
+    struct PositionParams {
         int64_t at;
         uint32_t word[kWords];  // of position `at` and, where they were made together, of those behind it
     };
@@ -33,37 +33,37 @@ struct WithNoise : Base {
     bool are_together;
 
     BK_HD Row start(C) const { return {Base::start(), 0}; }
-    BK_HD bool spans(int64_t n) const { return are_together && n == kTogether; }
-    BK_HD Near near(const Row& row, int64_t j) const {
-        Near near{j, {}};
-        const uint64_t number = static_cast<uint64_t>(row.place) + static_cast<uint64_t>(j * step);
+    BK_HD bool shares_params(int64_t n) const { return are_together && n == kTogether; }
+    BK_HD PositionParams position_params(const Row& row, int64_t j) const {
+        PositionParams position_params{j, {}};
+        const uint64_t number = static_cast<uint64_t>(row.first_offset) + static_cast<uint64_t>(j * step);
 #if BK_IN_KERNEL
         if (are_together && j % kTogether == 0) {
-            stream.template block_words<kTogether>(number, near.word);
-            return near;
+            stream.template block_words<kTogether>(number, position_params.word);
+            return position_params;
         }
 #endif
-        stream.words(number, near.word);
-        return near;
+        stream.words(number, position_params.word);
+        return position_params;
     }
-    BK_HD void next(Near& near) const {
-        ++near.at;
+    BK_HD void next(PositionParams& position_params) const {
+        ++position_params.at;
         BK_UNROLL
-        for (int i = 0; i + Stream::kWords < kWords; ++i) near.word[i] = near.word[i + Stream::kWords];
+        for (int i = 0; i + Stream::kWords < kWords; ++i) position_params.word[i] = position_params.word[i + Stream::kWords];
     }
     // The logit with noise -ln(-ln(1 - u)): small u, which lie close together, make the greatest.
-    static BK_HD C noisy(const Near& near, C x) { return x - math::log<C>(-math::log1p<C>(-UniformOf<C>::of(near.word))); }
+    static BK_HD C noisy(const PositionParams& position_params, C x) { return x - math::log<C>(-math::log1p<C>(-UniformOf<C>::of(position_params.word))); }
 };
 
 template <class T>
 struct SeededSoftRows : WithNoise<T, GumbelSoftmaxRows<T>> {
     using Rows = WithNoise<T, GumbelSoftmaxRows<T>>;
     using typename Rows::C;
-    using typename Rows::Near;
+    using typename Rows::PositionParams;
     using typename Rows::Row;
-    BK_HD C hold(const Row&, const Near& near, C x) const { return Rows::noisy(near, x) * this->inv_tau; }
-    BK_HD Pack<C> map(const Row& row, const typename Rows::Part& part, const Near& near, C x) const {
-        return GumbelSoftmaxRows<T>::map(row, part, near.at, x);
+    BK_HD C transform(const Row&, const PositionParams& position_params, C x) const { return Rows::noisy(position_params, x) * this->inv_tau; }
+    BK_HD Pack<C> map(const Row& row, const typename Rows::TileParams& tile_params, const PositionParams& position_params, C x) const {
+        return GumbelSoftmaxRows<T>::map(row, tile_params, position_params.at, x);
     }
 };
 
@@ -71,11 +71,11 @@ template <class T>
 struct SeededHardRows : WithNoise<T, GumbelHardRows<T>> {
     using Rows = WithNoise<T, GumbelHardRows<T>>;
     using typename Rows::C;
-    using typename Rows::Near;
+    using typename Rows::PositionParams;
     using typename Rows::Row;
-    BK_HD C hold(const Row&, const Near& near, C x) const { return Rows::noisy(near, x) * this->inv_tau; }
-    BK_HD Pack<C> map(const Row& row, Nothing, const Near& near, C x) const {
-        return GumbelHardRows<T>::map(row, {}, near.at, x);
+    BK_HD C transform(const Row&, const PositionParams& position_params, C x) const { return Rows::noisy(position_params, x) * this->inv_tau; }
+    BK_HD Pack<C> map(const Row& row, Nothing, const PositionParams& position_params, C x) const {
+        return GumbelHardRows<T>::map(row, {}, position_params.at, x);
     }
 };
 
@@ -90,10 +90,10 @@ struct SoftmaxOfLogitsGradientRows : RowDefaults {
     struct Row {
         C max, factor, mean;  // 1 / s; sum y dy
     };
-    struct Part {
+    struct TileParams {
         C factor;
     };
-    struct Held {
+    struct Cached {
         C v, dy;
     };
 
@@ -101,10 +101,10 @@ struct SoftmaxOfLogitsGradientRows : RowDefaults {
 
     static BK_HD C base_of(C max) { return SoftmaxRows<T>::base_of(max); }
     BK_HD Row start() const { return {}; }
-    BK_HD Held pad() const { return {-C(INFINITY), C(0)}; }
+    BK_HD Cached pad() const { return {-C(INFINITY), C(0)}; }
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0)}; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+    BK_HD Acc reduce_tile(const Row&, Cached (&held)[N], const W&) const {
         C v[N], dy[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
@@ -130,11 +130,11 @@ struct SoftmaxOfLogitsGradientRows : RowDefaults {
         row.mean = all.product * row.factor;
         return false;
     }
-    BK_HD Part part(const Row& row, const Acc& mine) const {
+    BK_HD TileParams tile_params(const Row& row, const Acc& mine) const {
         return {math::exp_of_negative<T>(base_of(mine.max) - row.max) * row.factor * inv_tau};
     }
-    BK_HD Pack<C> map(const Row& row, const Part& part, int64_t, const Held& held) const {
-        return pack(held.v * part.factor * (held.dy - row.mean));
+    BK_HD Pack<C> map(const Row& row, const TileParams& tile_params, int64_t, const Cached& held) const {
+        return pack(held.v * tile_params.factor * (held.dy - row.mean));
     }
 };
 
@@ -142,12 +142,12 @@ template <class T>
 struct SeededGradientRows : WithNoise<T, SoftmaxOfLogitsGradientRows<T>> {
     using Rows = WithNoise<T, SoftmaxOfLogitsGradientRows<T>>;
     using typename Rows::C;
-    using typename Rows::Held;
-    using typename Rows::Near;
+    using typename Rows::Cached;
+    using typename Rows::PositionParams;
     using typename Rows::Row;
-    BK_HD Held hold(const Row&, const Near& near, C dy, C x) const { return {Rows::noisy(near, x) * this->inv_tau, dy}; }
-    BK_HD Pack<C> map(const Row& row, const typename Rows::Part& part, const Near& near, const Held& held) const {
-        return SoftmaxOfLogitsGradientRows<T>::map(row, part, near.at, held);
+    BK_HD Cached transform(const Row&, const PositionParams& position_params, C dy, C x) const { return {Rows::noisy(position_params, x) * this->inv_tau, dy}; }
+    BK_HD Pack<C> map(const Row& row, const typename Rows::TileParams& tile_params, const PositionParams& position_params, const Cached& held) const {
+        return SoftmaxOfLogitsGradientRows<T>::map(row, tile_params, position_params.at, held);
     }
 };
 

@@ -25,11 +25,11 @@ BK_HD compute_t<T> with_gumbel_noise(compute_t<T> x, float u) {
 
 template <class T>
 struct GumbelSoftmaxRows : SoftmaxRows<T, false> {  // noise is not cheap to make twice
-    static constexpr bool kTakesLanes = false;
+    static constexpr bool kVectorizesAcrossRows = false;
     using C = compute_t<T>;
     using typename SoftmaxRows<T, false>::Row;
     C inv_tau;
-    BK_HD C hold(const Row&, int64_t, C x, float u) const { return with_gumbel_noise<T>(x, u) * inv_tau; }
+    BK_HD C transform(const Row&, int64_t, C x, float u) const { return with_gumbel_noise<T>(x, u) * inv_tau; }
 };
 
 // 1 at the first largest element of a row, 0 elsewhere; a NaN is the largest.
@@ -42,16 +42,16 @@ struct GumbelHardRows : RowDefaults {
         int32_t at, unused;  // unused: whole words of f64
     };
     using Row = Acc;
-    using Held = C;
+    using Cached = C;
 
     C inv_tau;
 
     BK_HD Row start() const { return identity(); }
-    BK_HD Held hold(const Row&, int64_t, C x, float u) const { return with_gumbel_noise<T>(x, u) * inv_tau; }
-    BK_HD Held pad() const { return -C(INFINITY); }
+    BK_HD Cached transform(const Row&, int64_t, C x, float u) const { return with_gumbel_noise<T>(x, u) * inv_tau; }
+    BK_HD Cached pad() const { return -C(INFINITY); }
     BK_HD Acc identity() const { return {-C(INFINITY), INT32_MAX, 0}; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W& where) const {
+    BK_HD Acc reduce_tile(const Row&, Cached (&held)[N], const W& where) const {
         Acc best = identity();
         BK_UNROLL
         for (int i = 0; i < N; ++i)
@@ -67,7 +67,7 @@ struct GumbelHardRows : RowDefaults {
         row = all;
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, Nothing, int64_t j, Held) const { return pack(C(j == row.at)); }
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t j, Cached) const { return pack(C(j == row.at)); }
 };
 
 }  // namespace op

@@ -15,20 +15,20 @@ template <class T>
 struct MaskedSoftmaxRows : SoftmaxRows<T> {
     using typename SoftmaxRows<T>::C;
     using typename SoftmaxRows<T>::Acc;
-    using typename SoftmaxRows<T>::Held;
+    using typename SoftmaxRows<T>::Cached;
     struct Row : SoftmaxRows<T>::Row {
-        int64_t place = 0;  // along the axis of queries, where that counts
+        int64_t first_offset = 0;  // along the axis of queries, where that counts
     };
 
-    static constexpr bool kTakesLanes = false;  // rows differ in what is masked, which lanes know of no row but one
+    static constexpr bool kVectorizesAcrossRows = false;  // rows differ in what is masked, which lanes know of no row but one
     C scale;
     bool has_bias, has_mask, is_causal;
     int64_t query_offset;
 
     BK_HD Row start(C) const { return {}; }
     template <class Byte>
-    BK_HD Held hold(const Row& row, int64_t j, C x, C bias, Byte mask) const {
-        const bool masked = (has_mask && mask == 0) || (is_causal && j > row.place + query_offset);
+    BK_HD Cached transform(const Row& row, int64_t j, C x, C bias, Byte mask) const {
+        const bool masked = (has_mask && mask == 0) || (is_causal && j > row.first_offset + query_offset);
         return math::select(masked, -C(INFINITY), x * scale + math::select(has_bias, bias, C(0)));
     }
     BK_HD bool finish(Row& row, const Acc& all, int64_t n) const {
@@ -46,13 +46,13 @@ template <class T>
 struct MaskedSoftmaxBackwardRows : SoftmaxBackwardRows<T> {
     using typename SoftmaxBackwardRows<T>::C;
     using typename SoftmaxBackwardRows<T>::Row;
-    using typename SoftmaxBackwardRows<T>::Held;
+    using typename SoftmaxBackwardRows<T>::Cached;
 
-    BK_HD Held hold(const Row&, int64_t, C dy, C y) const {
+    BK_HD Cached transform(const Row&, int64_t, C dy, C y) const {
         const bool masked = y == math::select(this->log, -C(INFINITY), C(0));
         return {math::select(masked, C(0), dy), y};
     }
-    BK_HD Pack<C> map(const Row& row, Nothing none, int64_t j, const Held& held) const {
+    BK_HD Pack<C> map(const Row& row, Nothing none, int64_t j, const Cached& held) const {
         const C dx = get<0>(SoftmaxBackwardRows<T>::map(row, none, j, held));
         return pack(math::select(held.y == math::select(this->log, -C(INFINITY), C(0)), C(0), dx));
     }

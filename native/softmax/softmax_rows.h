@@ -15,19 +15,19 @@ namespace bk::op {
 // read twice, the first pass finds m for all.
 template <class T, bool kTwice = !kRowsStayOnChip>
 struct SoftmaxRows : RowDefaults {
-    static constexpr bool kOnePass = !kTwice, kMapsAlone = kTwice, kTakesLanes = true;
-    using MapsAgain = SoftmaxRows;
+    static constexpr bool kOnePass = !kTwice, kMapIsElementwise = kTwice, kVectorizesAcrossRows = true;
+    using RecomputesMap = SoftmaxRows;
     using C = compute_t<T>;
     struct Acc {
         C max, sum;  // of exp(x - base_of(max))
     };
-    struct Row : LargestKnown<kTwice> {
+    struct Row : TwoPassMax<kTwice> {
         C max = 0, factor = 0;  // 1 / s, or ln s
     };
-    struct Part {
+    struct TileParams {
         C factor, base, log_sum;  // y = x factor - base - log_sum, where two of them change nothing
     };
-    using Held = C;
+    using Cached = C;
 
     bool log;
 
@@ -42,12 +42,12 @@ struct SoftmaxRows : RowDefaults {
     static auto row_members() { return pack(&Row::max, &Row::factor); }
     static auto acc_members() { return pack(&Acc::max, &Acc::sum); }
     BK_HD Row start() const { return {}; }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
-    BK_HD Held pad() const { return -C(INFINITY); }
+    BK_HD Cached transform(const Row&, int64_t, C x) const { return x; }
+    BK_HD Cached pad() const { return -C(INFINITY); }
     BK_HD Acc identity() const { return {-C(INFINITY), C(0)}; }
 
     template <class W, int N>
-    BK_HD Acc sum_up([[maybe_unused]] const Row& row, Held (&x)[N], const W&) const {
+    BK_HD Acc reduce_tile([[maybe_unused]] const Row& row, Cached (&x)[N], const W&) const {
         C max;
         if constexpr (kTwice) {
             if (!row.knows_max) return {max_of(x), C(0)};
@@ -82,15 +82,15 @@ struct SoftmaxRows : RowDefaults {
         row.factor = log ? math::log<T>(all.sum) : C(1) / all.sum;
         return false;
     }
-    BK_HD Part part(const Row& row, [[maybe_unused]] const Acc& mine) const {
+    BK_HD TileParams tile_params(const Row& row, [[maybe_unused]] const Acc& mine) const {
         if (log) return {C(1), row.max, row.factor};
         if constexpr (kTwice) return {row.factor, C(0), C(0)};
         return {math::exp_of_negative<T>(base_of(mine.max) - row.max) * row.factor, C(0), C(0)};
     }
-    BK_HD Pack<C> map(const Row&, const Part& part, int64_t, Held x) const {
-        return pack((x * part.factor - part.base) - part.log_sum);
+    BK_HD Pack<C> map(const Row&, const TileParams& tile_params, int64_t, Cached x) const {
+        return pack((x * tile_params.factor - tile_params.base) - tile_params.log_sum);
     }
-    BK_HD Pack<C> map_again(const Row& row, int64_t, Held x) const {
+    BK_HD Pack<C> map_recompute(const Row& row, int64_t, Cached x) const {
         const auto share = [&] { return math::exp_of_negative<T>(x - row.max) * row.factor; };
         return pack(math::either(log, [&] { return (x - row.max) - row.factor; }, share));
     }
@@ -99,14 +99,14 @@ struct SoftmaxRows : RowDefaults {
 // scale y (dy - sum y dy), or scale (dy - exp(y) sum dy).
 template <class T>
 struct SoftmaxBackwardRows : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kHoldsZeros = true, kTakesLanes = true;
-    using MapsAgain = SoftmaxBackwardRows;
+    static constexpr bool kOnePass = true, kPureReduce = true, kZeroPads = true, kVectorizesAcrossRows = true;
+    using RecomputesMap = SoftmaxBackwardRows;
     using C = compute_t<T>;
     using Acc = C;
     struct Row {
         C sum;
     };
-    struct Held {
+    struct Cached {
         C dy, y;
     };
 
@@ -120,12 +120,12 @@ struct SoftmaxBackwardRows : RowDefaults {
     static auto row_members() { return pack(&Row::sum); }
     static Nothing acc_members() { return {}; }
     BK_HD Row start() const { return {}; }
-    BK_HD Held hold(const Row&, int64_t, C dy, C y) const { return {dy, y}; }
-    BK_HD Held pad() const { return {C(0), C(0)}; }
+    BK_HD Cached transform(const Row&, int64_t, C dy, C y) const { return {dy, y}; }
+    BK_HD Cached pad() const { return {C(0), C(0)}; }
     BK_HD Acc identity() const { return C(0); }
 
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+    BK_HD Acc reduce_tile(const Row&, Cached (&held)[N], const W&) const {
         C dy[N], y[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
@@ -143,11 +143,11 @@ struct SoftmaxBackwardRows : RowDefaults {
         row.sum = all;
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Held& held) const {
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Cached& held) const {
         const auto of_log = [&] { return held.dy - math::exp_flushed<T>(held.y) * row.sum; };
         return pack(scale * math::either(log, of_log, [&] { return held.y * (held.dy - row.sum); }));
     }
-    BK_HD Pack<C> map_again(const Row& row, int64_t j, const Held& held) const { return map(row, {}, j, held); }
+    BK_HD Pack<C> map_recompute(const Row& row, int64_t j, const Cached& held) const { return map(row, {}, j, held); }
 };
 
 }  // namespace bk::op

@@ -25,14 +25,14 @@ struct SparsemaxRows : RowDefaults {
         C max, tau, count;
         bool has_max;
     };
-    using Held = C;
+    using Cached = C;
 
     BK_HD Row start() const { return {C(0), C(-1), C(INFINITY), false}; }
-    BK_HD Held hold(const Row&, int64_t, C x) const { return x; }
-    BK_HD Held pad() const { return -C(INFINITY); }
+    BK_HD Cached transform(const Row&, int64_t, C x) const { return x; }
+    BK_HD Cached pad() const { return -C(INFINITY); }
     BK_HD Acc identity() const { return {-C(INFINITY), C(0), C(0)}; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row& row, Held (&x)[N], const W&) const {
+    BK_HD Acc reduce_tile(const Row& row, Cached (&x)[N], const W&) const {
         C above[N], one[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
@@ -43,7 +43,7 @@ struct SparsemaxRows : RowDefaults {
         }
         return {max_of(x), sum_of(above), sum_of(one)};
     }
-    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {LargerOf{}(a.max, b.max), a.sum + b.sum, a.count + b.count}; }
+    BK_HD Acc combine(const Acc& a, const Acc& b) const { return {MaxOp{}(a.max, b.max), a.sum + b.sum, a.count + b.count}; }
     BK_HD bool finish(Row& row, const Acc& all, int64_t) const {
         if (!row.has_max) {
             row.max = all.max;
@@ -55,7 +55,7 @@ struct SparsemaxRows : RowDefaults {
         row.count = all.count;
         return true;
     }
-    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Held x) const {
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, Cached x) const {
         const C above = (x - row.max) - row.tau;
         return pack(math::select(above <= C(0), C(0), above));
     }
@@ -72,16 +72,16 @@ struct SparsemaxBackwardRows : RowDefaults {
     struct Row {
         C mean;
     };
-    struct Held {
+    struct Cached {
         C dy, y;
     };
 
     BK_HD Row start() const { return {}; }
-    BK_HD Held hold(const Row&, int64_t, C dy, C y) const { return {dy, y}; }
-    BK_HD Held pad() const { return {C(0), C(0)}; }
+    BK_HD Cached transform(const Row&, int64_t, C dy, C y) const { return {dy, y}; }
+    BK_HD Cached pad() const { return {C(0), C(0)}; }
     BK_HD Acc identity() const { return {C(0), C(0)}; }
     template <class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&held)[N], const W&) const {
+    BK_HD Acc reduce_tile(const Row&, Cached (&held)[N], const W&) const {
         C term[N], one[N];
         BK_HELD_LOOP
         for (int i = 0; i < N; ++i) {
@@ -96,7 +96,7 @@ struct SparsemaxBackwardRows : RowDefaults {
         row.mean = all.sum / all.count;
         return false;
     }
-    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Held& held) const {
+    BK_HD Pack<C> map(const Row& row, Nothing, int64_t, const Cached& held) const {
         return pack(math::select(held.y > C(0), held.dy - row.mean, C(0)));
     }
 };

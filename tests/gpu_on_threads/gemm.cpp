@@ -27,7 +27,7 @@ Status require_library() { return fail(Status::kUnsupported, "there is no cuBLAS
 bool matmul_by_library(const Launch&, const LibraryMatmul& p, void*) {
     if (library_calls-- <= 0) return false;
     const auto element = [&](const LibraryMatrix& at, int64_t i, int64_t j) {
-        const int64_t index = at.is_turned ? j * at.pitch + i : i * at.pitch + j;
+        const int64_t index = at.is_transposed ? j * at.pitch + i : i * at.pitch + j;
         return p.type == LibraryType::kF32 ? static_cast<const float*>(at.data)[index]
                                            : widen(static_cast<const bf16*>(at.data)[index]);
     };
@@ -88,14 +88,14 @@ struct Memory {
 
 template <class T, class P>
 Status launch(const P& p, Kernel kernel) {
-    if constexpr (kHasThinKernels<T>)
+    if constexpr (kHasSkinnyKernels<T>)
         if (kernel == Kernel::kSkinny) return matmul(Launch{}, p);
     if constexpr (std::is_same_v<T, float>) {
-        return kernel == Kernel::kSide128 ? launch_fma_by_feed<128>(Launch{}, p, {}) : launch_fma_by_feed<64>(Launch{}, p, {});
+        return kernel == Kernel::kSide128 ? launch_fma_by_load_mode<128>(Launch{}, p, {}) : launch_fma_by_load_mode<64>(Launch{}, p, {});
     } else {
         if constexpr (!std::is_same_v<T, double>)
-            if (kernel == Kernel::kSide128) return launch_by_feed<T, 128>(Launch{}, p);
-        return launch_by_feed<T, 64>(Launch{}, p);
+            if (kernel == Kernel::kSide128) return launch_by_load_mode<T, 128>(Launch{}, p);
+        return launch_by_load_mode<T, 64>(Launch{}, p);
     }
 }
 
@@ -181,7 +181,7 @@ bool test_skinny(const char* name) {
             right &= test<T>(name, Kernel::kSkinny, layout, {m, 24, 0});
             right &= test<T>(name, Kernel::kSkinny, layout, {m, 24, 2184, 8});
             right &= test<T>(name, Kernel::kSkinny, layout, {m, 37, 600, 3});
-            right &= test<T>(name, Kernel::kSkinny, layout, {m, 64 * kMultiprocessors + 24, 70, 8});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m, 64 * kNumSms + 24, 70, 8});
         }
     return right;
 }
@@ -202,7 +202,7 @@ bool test_activated(const char* name, int64_t m, int64_t n, int calls, int64_t r
     std::vector<float> sums(static_cast<size_t>(sum_bytes_of<T>(m, n, is_gated)) / sizeof(float));
     const auto finish_all = [&] {
         if constexpr (sizeof(T) > 2) return finish_in_place(Launch{}, p, problem, nullptr, &done);
-        return finish_bands(Launch{}, p, problem, nullptr, sums.data(), &done);
+        return finish_row_blocks(Launch{}, p, problem, nullptr, sums.data(), &done);
     };
     if (!library_matmul(p, &problem) || finish_all() != Status::kOk || done != rows) {
         printf("%s: %d rows are done, expected %d\n", name, static_cast<int>(done), static_cast<int>(rows));
@@ -234,7 +234,7 @@ int main() {
     right &= test_tiles<f16>("f16") & test_tiles<bf16>("bf16") & test_tiles<tf32>("tf32") & test_tiles<tf32x3>("3xtf32") &
              test_tiles<double>("f64");
     right &= test_tiles<int8_t>("i8") & test_tiles<uint8_t>("u8") & test_tiles<float>("f32");
-    constexpr int64_t wide = kSumBytes / 4 / kBandRows;  // columns of which the workspace holds a band of rows
+    constexpr int64_t wide = kSumBytes / 4 / kRowBlock;  // columns of which the workspace holds a band of rows
     right &= test_activated<bf16>("bands", 160, wide, 2, 160) & test_activated<bf16>("lost band", 160, wide, 1, 128);
     right &= test_activated<bf16>("no band", 24, 40, 0, 0) & test_activated<float>("in place", 24, 40, 1, 24);
     right &= test_activated<bf16>("gated", 160, wide / 2, 4, 160, true) &

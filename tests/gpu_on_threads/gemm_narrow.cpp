@@ -76,7 +76,7 @@ double element(T byte, int64_t i) {
 // Rows of A, and of B if it is column-major, are followed by `gap` bytes.
 template <class T, int kSide>
 bool test(const char* name, bool by_columns, int64_t m, int64_t n, int64_t k, int gap, int offset) {
-    constexpr int64_t kCount = kInByte<T>;
+    constexpr int64_t kCount = kElementsPerByte<T>;
     const int64_t lda = k / kCount + gap, b_rows = by_columns ? n : k, ldb = (by_columns ? k : n) / kCount + gap;
     const int64_t d_columns = kIsNibbles<T> ? n / 2 : n, ldd = d_columns + gap;
     using R = matmul_result_t<T>;
@@ -91,7 +91,7 @@ bool test(const char* name, bool by_columns, int64_t m, int64_t n, int64_t k, in
         kCounts ? nullptr : c.first, d.first, nullptr, d_at, d_at, alpha, beta, BiasType::kF32, Activation::kNone};
     MatrixStrides b_at = by_columns ? MatrixStrides{1, ldb, 0} : MatrixStrides{ldb, kCount > 1 ? 0 : 1, 0};
     const Matmul<T> p{m, n, k / kCount, 1, a.first, b.first, {lda, 1, 0}, b_at, epilogue};
-    if (launch_by_feed<T, kSide>(Launch{}, p) != Status::kOk) return false;
+    if (launch_by_load_mode<T, kSide>(Launch{}, p) != Status::kOk) return false;
     bool right = true;
     for (int64_t i = 0; i < m; ++i)
         for (int64_t j = 0; j < n && right; ++j) {
@@ -147,7 +147,7 @@ bool test_marlin(int64_t m, int64_t n, int64_t k, bool by_groups, int offset = 0
                         const int64_t row = strip * 16 + 2 * (i % 4) + rows[order[e] % 4],
                                       column = run * 64 + j * 16 + i / 4 + order[e] / 4 * 8;
                         const double q = static_cast<double>(word >> 4 * e & 15u) - 8;
-                        const f16 s = scales.first[(by_groups ? row / 128 * n : 0) + marlin_scale_place(column, by_groups)];
+                        const f16 s = scales.first[(by_groups ? row / 128 * n : 0) + marlin_scale_index(column, by_groups)];
                         w[static_cast<size_t>(row * n + column)] = q * static_cast<double>(widen(s));
                     }
                 }
@@ -205,7 +205,7 @@ bool test_sparse(const char* name, int64_t n, int64_t m, int64_t k, int offset, 
             double z = 0;
             for (int64_t w = 0; w < k / 8; ++w) {
                 T weights[8];
-                spread_groups(values.first + j * (k / 2) + 4 * w, metadata.first[j * (k / 8) + w], weights);
+                expand_groups(values.first + j * (k / 2) + 4 * w, metadata.first[j * (k / 8) + w], weights);
                 for (int e = 0; e < 8; ++e)
                     z += static_cast<double>(widen(weights[e])) * static_cast<double>(widen(x.first[i * k + 8 * w + e]));
             }

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "core/reduce/sum_of_terms.h"
+#include "core/reduce/transform_sum.h"
 #include "core/types/dtype.h"
 #include "reduce/functions.h"
 
@@ -112,10 +112,10 @@ bool adds_terms(int64_t n, int64_t first, bool has_workspace) {
         y[i] = narrow<T>(value_at(3 * i));
         total += value_at(i) * value_at(3 * i);
     }
-    std::vector<char> workspace(sum_of_terms_workspace<float, Times, T, T>(n));
+    std::vector<char> workspace(transform_sum_workspace<float, Times, T, T>(n));
     const Launch launch{has_workspace ? workspace.data() : nullptr, has_workspace ? workspace.size() : 0, nullptr};
     float sum = 99;
-    const Status status = sum_of_terms(launch, n, Times{}, 1, inputs<T, T>(x, y), &sum);
+    const Status status = transform_sum(launch, n, Times{}, 1, inputs<T, T>(x, y), &sum);
     if (status == Status::kOk && sum == static_cast<float>(total)) return true;
     printf("the sum of %d terms is wrong: first %d, workspace %d: %g, expected %g\n", static_cast<int>(n),
            static_cast<int>(first), has_workspace, sum, total);

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "core/rows/scan.h"
-#include "scan/running.h"
-#include "scan/tail.h"
+#include "scan/operators.h"
+#include "scan/suffix_operators.h"
 
 namespace bk {
 
@@ -25,13 +25,13 @@ using namespace bk;
 
 // Exact sums that also check the index of every call.
 struct CheckedSum {
-    static constexpr int kAhead = 1;
+    static constexpr int kLookaheadInput = 1;
     struct State {
         int64_t sum, terms;
     };
     State identity() const { return {0, 0}; }
-    State term(int64_t i, float x, float) const { return {static_cast<int64_t>(x) * (i + 1), 1}; }
-    State join(const State& earlier, const State& later) const {
+    State lift(int64_t i, float x, float) const { return {static_cast<int64_t>(x) * (i + 1), 1}; }
+    State combine(const State& earlier, const State& later) const {
         return {earlier.sum + later.sum, earlier.terms + later.terms};
     }
     Pack<double, double> value(int64_t i, const State& before, const State& through, float x, float next) const {

@@ -14,7 +14,7 @@ constexpr int kMaxRank = 8;
 
 // Default user address space of any supported machine, and so the limit of an operand's span. Sums of a few such
 // values, and products with a rank or an element size, fit 64 bits.
-constexpr int64_t kMostBytes = int64_t{1} << 47;
+constexpr int64_t kMaxOperandBytes = int64_t{1} << 47;
 
 // Work that a valid problem leaves to run(); only the op's `work()` knows what empty extents mean. kNone: no output has
 // elements, run() is not called. kZeros: outputs have elements but inputs contribute none; run() writes zeros and reads

@@ -28,12 +28,12 @@ struct Grid {
     dim3 blocks;
     dim3 threads;
     unsigned cluster = 1;  // blocks of a cluster, along x; needs sm_90
-    unsigned shared = 0;   // dynamic shared memory of a block in bytes, at most most_shared_bytes()
+    unsigned shared = 0;   // dynamic shared memory of a block in bytes, at most max_shared_bytes()
 };
 
-// Shared memory of a block in bytes, static and dynamic together. Beyond kSharedForAll a kernel has to opt in.
-constexpr unsigned kSharedForAll = 48 << 10;
-inline int64_t most_shared_bytes(int arch) {
+// Shared memory of a block in bytes, static and dynamic together. Beyond kDefaultSharedBytes a kernel has to opt in.
+constexpr unsigned kDefaultSharedBytes = 48 << 10;
+inline int64_t max_shared_bytes(int arch) {
     const bool is_large = arch == 80 || arch == 87, is_largest = arch >= 90 && arch < 120;
     return (is_largest ? 227 : is_large ? 163 : 99) << 10;
 }
@@ -55,7 +55,7 @@ inline Status launch_with(const Launch& launch, const Grid& grid, const void* ke
         config.numAttrs = 1;
     }
     const bool clean = no_pending_error();
-    if (grid.shared > kSharedForAll)
+    if (grid.shared > kDefaultSharedBytes)
         BK_TRY(
             from_cuda(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared)),
                       clean, "cudaFuncSetAttribute"));

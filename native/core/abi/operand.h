@@ -67,7 +67,7 @@ BK_COLD inline Status locate_dense(Operand* operand, const char* name, Role role
     for (const NamedExtent& e : extents) {
         if (largest == nullptr || e.value > largest->value) largest = &e;
         if (e.value == 0) return Status::kOk;
-        fits = fits && !__builtin_mul_overflow(bytes, e.value, &bytes) && bytes <= kMostBytes;
+        fits = fits && !__builtin_mul_overflow(bytes, e.value, &bytes) && bytes <= kMaxOperandBytes;
     }
     if (!fits)
         return fail(Status::kInvalidProblem, "%s is %lld: %s would have more than 2^47 bytes", largest->name,
@@ -86,7 +86,7 @@ BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role,
                     static_cast<long long>(stride.value), columns.name, static_cast<long long>(columns.value), name);
     int64_t span = 0;
     if (__builtin_mul_overflow(rows.value - 1, stride.value, &span) || __builtin_add_overflow(span, columns.value, &span) ||
-        span > kMostBytes / size)
+        span > kMaxOperandBytes / size)
         return fail(Status::kInvalidProblem, "%s is %lld and %s is %lld: %s would span more than 2^47 bytes", rows.name,
                     static_cast<long long>(rows.value), stride.name, static_cast<long long>(stride.value), name);
     operand->high = span * size;
@@ -98,7 +98,7 @@ BK_COLD inline Status locate_rows(Operand* operand, const char* name, Role role,
 BK_COLD inline Status locate_strided(Operand* operand, const char* name, Role role, int64_t size, const char* strides_name,
                                      int32_t rank, const int32_t* shape, const int64_t* strides, const int32_t* repeats) {
     *operand = {name, role, size};
-    const int64_t most = kMostBytes / size;
+    const int64_t most = kMaxOperandBytes / size;
     int64_t low = 0, high = 0, cells = 1;
     bool is_empty = false, fits = true;
     for (int32_t d = 0; d < rank; ++d) {

@@ -35,7 +35,7 @@ BK_COLD inline Status locate_matrices(Operand* operand, const char* name, Role r
         if (m.is_used) operand->columns = {pitch_name, m.columns};
         return Status::kOk;
     }
-    const int64_t most = kMostBytes / size;
+    const int64_t most = kMaxOperandBytes / size;
     const int64_t pitch = m.rows > 1 ? m.pitch : m.columns, step = m.count > 1 ? m.step : 0;
     int64_t matrix = 0, batch_span = 0;
     const bool fits = !__builtin_mul_overflow(m.rows - 1, pitch, &matrix) && matrix >= 0 && matrix <= most - m.columns &&

@@ -10,7 +10,7 @@
 
 namespace bk {
 
-constexpr int kMostStrided = 8;  // operands of an op
+constexpr int kMaxStridedOperands = 8;  // operands of an op
 
 struct NamedStrides {
     const char* name;
@@ -52,7 +52,7 @@ BK_COLD inline Status check_shape(const char* count_name, int64_t count, int32_t
     if (product != count)
         return fail(Status::kInvalidProblem, "%s is %lld, but %s has %lld elements", count_name, static_cast<long long>(count),
                     shape_name, static_cast<long long>(product));
-    if (count > kMostBytes)  // possible if every stride is 0
+    if (count > kMaxOperandBytes)  // possible if every stride is 0
         return fail(Status::kInvalidProblem, "%s is %lld, must be <= 2^47", count_name, static_cast<long long>(count));
     if (count > 0)  // row-major strides of an empty array may be 0
         for (; outputs != last; ++outputs) BK_TRY(require_distinct(*outputs, rank, shape));
@@ -62,7 +62,7 @@ BK_COLD inline Status check_shape(const char* count_name, int64_t count, int32_t
 BK_COLD inline Status check_shape(const char* count_name, int64_t count, int32_t rank, const char* shape_name,
                                   const int32_t* shape, std::initializer_list<NamedStrides> inputs,
                                   std::initializer_list<NamedStrides> outputs) {
-    NamedStrides all[kMostStrided] = {};
+    NamedStrides all[kMaxStridedOperands] = {};
     NamedStrides* const middle = std::copy(inputs.begin(), inputs.end(), all);
     NamedStrides* const last = std::copy(outputs.begin(), outputs.end(), middle);
     return check_shape(count_name, count, rank, shape_name, shape, all, middle, last);

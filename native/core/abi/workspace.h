@@ -54,7 +54,7 @@ T* workspace_array(const Launch& launch, int64_t count) {
 }
 
 // The launch with the workspace that remains after `end`, for a nested op.
-inline Launch launch_behind(const Launch& launch, void* end) {
+inline Launch launch_with_workspace_from(const Launch& launch, void* end) {
     const char* const last = static_cast<const char*>(launch.workspace) + launch.workspace_bytes;
     return {end, static_cast<size_t>(last - static_cast<const char*>(end)), launch.stream};
 }

@@ -20,7 +20,7 @@ template <class C>
 constexpr C kScale = std::is_same_v<C, double> ? C(0x1p-64) : C(0x1p-40f);
 
 template <class C>
-constexpr C kLeastNormal = std::numeric_limits<C>::min();
+constexpr C kMinNormal = std::numeric_limits<C>::min();
 
 // mantissa * 2^exponent; the mantissa is in [1, 2), or it is 0, an infinity or NaN.
 template <class C>
@@ -40,7 +40,7 @@ struct WideNumber {
     }
     static BK_HD WideNumber of(C x) {
         constexpr C kUp = std::is_same_v<C, double> ? C(0x1p+64) : C(0x1p+32f);
-        const bool is_tiny = math::fabs<C>(x) < kLeastNormal<C>;
+        const bool is_tiny = math::fabs<C>(x) < kMinNormal<C>;
         const WideNumber wide = of_normal(is_tiny ? x * kUp : x);
         const C shift = std::is_same_v<C, double> ? C(64) : C(32);
         return {wide.mantissa, is_tiny && x != C(0) ? wide.exponent - shift : wide.exponent};

@@ -12,7 +12,7 @@
 #include <cstdint>
 
 #include "core/async_copy.cuh"
-#include "core/matmul/narrow_factors.cuh"
+#include "core/matmul/narrow_operands.cuh"
 #include "core/platform.h"
 #include "core/types/dtype.h"
 
@@ -20,7 +20,7 @@ namespace bk {
 
 // Loads four 8 x 8 matrices of 16-bit elements; lanes 8i to 8i + 7 point to the rows of matrix i. A lane gets word t of
 // row g of each.
-BK_DEVICE void load_matrices(uint32_t (&words)[4], const void* row) {
+BK_DEVICE void ldmatrix_x4(uint32_t (&words)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "r"(shared_address(row))
@@ -28,7 +28,7 @@ BK_DEVICE void load_matrices(uint32_t (&words)[4], const void* row) {
 }
 
 // Loads four 8 x 8 matrices transposed: a lane gets elements 2t and 2t + 1 of column g of each.
-BK_DEVICE void load_matrices_turned(uint32_t (&words)[4], const void* row) {
+BK_DEVICE void ldmatrix_x4_trans(uint32_t (&words)[4], const void* row) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
                  : "r"(shared_address(row))
@@ -44,11 +44,11 @@ BK_DEVICE uint32_t round_to_tf32(uint32_t bits) {
 
 // mma of element type T: d += a b, with accumulators of type Sum.
 template <class T>
-struct TensorStep;
+struct Mma;
 
 #define BK_MMA(name, sum, constraint, shape, types)                                                               \
     template <>                                                                                                   \
-    struct TensorStep<name> {                                                                                     \
+    struct Mma<name> {                                                                                     \
         using Sum = sum;                                                                                          \
         static BK_DEVICE void run(Sum (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {                  \
             asm volatile("mma.sync.aligned." shape ".row.col." types                                              \
@@ -69,21 +69,21 @@ BK_MMA(e4m3, float, "f", "m16n8k32", "f32.e4m3.e4m3.f32")
 BK_MMA(e5m2, float, "f", "m16n8k32", "f32.e5m2.e5m2.f32")
 #else
 template <>
-struct TensorStep<e4m3> : StepOfHalves<TensorStep<f16>, e4m3> {};
+struct Mma<e4m3> : Fp8Mma<Mma<f16>, e4m3> {};
 template <>
-struct TensorStep<e5m2> : StepOfHalves<TensorStep<f16>, e5m2> {};
+struct Mma<e5m2> : Fp8Mma<Mma<f16>, e5m2> {};
 #endif
 #undef BK_MMA
 
 template <>
-struct TensorStep<s4x2> : StepOfBytes<TensorStep<int8_t>, s4x2> {};
+struct Mma<s4x2> : WidenedMma<Mma<int8_t>, s4x2> {};
 template <>
-struct TensorStep<u4x2> : StepOfBytes<TensorStep<uint8_t>, u4x2> {};
+struct Mma<u4x2> : WidenedMma<Mma<uint8_t>, u4x2> {};
 template <>
-struct TensorStep<b1x8> : StepOfBytes<TensorStep<int8_t>, b1x8> {};
+struct Mma<b1x8> : WidenedMma<Mma<int8_t>, b1x8> {};
 
 template <>
-struct TensorStep<double> {
+struct Mma<double> {
     using Sum = double;
     static BK_DEVICE void run(Sum (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {
         const double column = __hiloint2double(static_cast<int>(b[1]), static_cast<int>(b[0]));

@@ -49,13 +49,13 @@ bool make_tensor_map(TensorMap* map, const E* data, int64_t inner, int64_t outer
                      int box_outer, int inner_bytes = 128) {
     const auto encode = tensor_map_encoder();
     if (encode == nullptr) return false;
-    constexpr cuuint64_t kSize = sizeof(E), kMostBytes = cuuint64_t(1) << 40;
+    constexpr cuuint64_t kSize = sizeof(E), kMaxOperandBytes = cuuint64_t(1) << 40;
     const cuuint64_t extents[] = {static_cast<cuuint64_t>(inner), static_cast<cuuint64_t>(outer),
                                   static_cast<cuuint64_t>(count)};
     const cuuint64_t byte_strides[] = {static_cast<cuuint64_t>(pitch) * kSize, static_cast<cuuint64_t>(step) * kSize};
     const cuuint32_t box[] = {static_cast<cuuint32_t>(inner_bytes / kSize), static_cast<cuuint32_t>(box_outer), 1},
                      element_strides[] = {1, 1, 1};
-    if (byte_strides[0] == 0 || byte_strides[1] == 0 || byte_strides[0] >= kMostBytes || byte_strides[1] >= kMostBytes)
+    if (byte_strides[0] == 0 || byte_strides[1] == 0 || byte_strides[0] >= kMaxOperandBytes || byte_strides[1] >= kMaxOperandBytes)
         return false;
     return encode(map, tensor_type<E>(), 3, const_cast<E*>(data), extents, byte_strides, box, element_strides,
                   CU_TENSOR_MAP_INTERLEAVE_NONE, inner_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,

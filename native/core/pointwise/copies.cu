@@ -2,7 +2,7 @@
 
 #include "core/pointwise/mapped_kernel.cuh"
 #include "core/pointwise/pointwise.h"
-#include "core/pointwise/repeated_elements.cuh"
+#include "core/pointwise/repeat_interleave.cuh"
 
 namespace bk {
 

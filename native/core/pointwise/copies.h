@@ -37,7 +37,7 @@ constexpr int kMaxBands = 3;
 
 // Constraint least <= sum of slope * c over the band's axes <= most, which selects diagonals and windows.
 struct Band {
-    int64_t least = -kMostBytes, most = kMostBytes;
+    int64_t least = -kMaxOperandBytes, most = kMaxOperandBytes;
 
     BK_HD bool has(int64_t sum) const { return sum >= least && sum <= most; }
 };

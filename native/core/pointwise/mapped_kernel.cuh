@@ -9,7 +9,7 @@
 #include "core/pointwise/mapped_plan.cuh"
 #include "core/pointwise/mapped_rows.cuh"
 #include "core/pointwise/mapped_shifted.cuh"
-#include "core/pointwise/neighbours.cuh"
+#include "core/pointwise/unaligned_vectors.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -54,7 +54,7 @@ BK_DEVICE MappedVector<N, Bits> mapped_vector(const MappedKernelPlan<Index>& pla
 }
 
 template <int N, class Bits>
-BK_DEVICE void store_mapped(const MappedVector<N, Bits>& vector, const AroundVector& around, Bits value) {
+BK_DEVICE void store_mapped(const MappedVector<N, Bits>& vector, const UnalignedVector& around, Bits value) {
     if (vector.kind == VectorKind::kUnwritten || vector.kind == VectorKind::kDeferred) return;
     Vec<Bits, N> result;
     if (vector.kind == VectorKind::kConstant) {
@@ -88,10 +88,10 @@ __global__ void __launch_bounds__(kMappedThreads)
         for (Index i = threadIdx.x; i < elements; i += kMappedThreads) copy_element(plan, x, y, first + i, start);
         return;
     }
-    __shared__ LeftVectors<kMappedThreads * kMappedUnroll> deferred;
+    __shared__ DeferredVectors<kMappedThreads * kMappedUnroll> deferred;
     deferred.clear();
     MappedVector<N, Bits> vector[kMappedUnroll];
-    AroundVector around[kMappedUnroll];
+    UnalignedVector around[kMappedUnroll];
 #pragma unroll
     for (int u = 0; u < kMappedUnroll; ++u) {
         const unsigned vector_index = threadIdx.x + u * kMappedThreads;

@@ -5,7 +5,7 @@
 
 #include "core/abi/launch.h"
 #include "core/pointwise/copies.h"
-#include "core/pointwise/neighbours.cuh"
+#include "core/pointwise/unaligned_vectors.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -31,7 +31,7 @@ struct MappedKernelPlan {
     bool vectors = false;  // y can be stored by aligned vectors
     bool dense = false;    // y is row-major without gaps
     bool by_rows = false;  // `vectors`, and every row is whole vectors and as long as x's
-    Reach reach;           // of x, gaps included
+    AddressRange reach;           // of x, gaps included
     int bands = 0;
     Band band[kMaxBands];
     const int64_t* start = nullptr;
@@ -139,7 +139,7 @@ BK_DEVICE Overlap source_overlap(const MappedKernelPlan<Index>& plan, const Mapp
 
 // Bytes that x spans; x may be empty.
 template <class Bits>
-Reach reach_of(const MappedCopy& copy, const Bits* x) {
+AddressRange address_range_of(const MappedCopy& copy, const Bits* x) {
     int64_t low = 0, high = 1;
     for (int d = 0; d < copy.rank; ++d) {
         const int64_t last = (copy.axis[d].source - 1) * copy.axis[d].stride_x;
@@ -181,7 +181,7 @@ MappedKernelPlan<Index> kernel_plan(const MappedPlan& given, int lanes, const Bi
     plan.dense = dense;
     plan.vectors = aligned && (dense || by_rows);
     plan.by_rows = aligned && by_rows && plan.axis[0].extent.divisor() == plan.axis[0].map.source;
-    plan.reach = reach_of(copy, x);
+    plan.reach = address_range_of(copy, x);
     return plan;
 }
 

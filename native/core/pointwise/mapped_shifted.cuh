@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kShiftedThreads, 4)
     const DivMod<uint32_t> begin = plan.rows.extent(first);
     y += first;
     __shared__ BlockRows rows;
-    __shared__ LeftVectors<kShiftedVectors> deferred;
+    __shared__ DeferredVectors<kShiftedVectors> deferred;
     deferred.clear();
     rows.find(plan.rows, begin.remainder, elements,
               [&](uint32_t row_index) { return shifted_row(plan, begin.quotient + row_index); });

@@ -36,12 +36,12 @@ struct UniformSegment {
 };
 
 template <class Fn>
-BK_HD auto piece_at(const Fn& fn, int64_t i, int) -> decltype(fn.at(i)) {
+BK_HD auto segment_at(const Fn& fn, int64_t i, int) -> decltype(fn.at(i)) {
     return fn.at(i);
 }
 
 template <class Fn>
-BK_HD UniformSegment<Fn> piece_at(const Fn& fn, int64_t, long) {
+BK_HD UniformSegment<Fn> segment_at(const Fn& fn, int64_t, long) {
     return {fn};
 }
 
@@ -106,14 +106,14 @@ BK_HD void put(Pack<Vec<T, N>...>& y, int lane, const Pack<C...>& result) {
 template <int N, class Fn, class... Out, class... In, size_t... I>
 BK_HD void compute(const Fn& fn, int64_t element, const Pack<Vec<In, N>...>& x, Pack<Vec<Out, N>...>& y,
                    std::index_sequence<I...>, int valid = N) {
-    const auto segment = piece_at(fn, element, 0);
+    const auto segment = segment_at(fn, element, 0);
     if (segment.count >= N) {
         BK_UNROLL
         for (int lane = 0; lane < N; ++lane) put(y, lane, segment(lane, widen(get<I>(x).lane[lane])...));
     } else {
         BK_UNROLL
         for (int lane = 0; lane < N; ++lane)
-            if (lane < valid) put(y, lane, piece_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
+            if (lane < valid) put(y, lane, segment_at(fn, element + lane, 0)(0, widen(get<I>(x).lane[lane])...));
     }
 }
 

@@ -83,7 +83,7 @@ BK_HD void compute_dense(const Fn& fn, int64_t element, int64_t count, const Pac
     Pack<Block<Out, kLength>...> y;
     [[maybe_unused]] Pack<Block<In, kLength>...> x;
     for (int64_t done = 0; done < count;) {
-        const auto segment = piece_at(fn, element + done, 0);
+        const auto segment = segment_at(fn, element + done, 0);
         const int64_t length = segment.count < count - done ? segment.count : count - done;
         for (int64_t k = 0; k < length; k += kLength) {
             const int64_t at = done + k, remaining = length - k;

@@ -1,7 +1,7 @@
 // Entry points of regular pointwise ops: a functor, and operands that all have the problem's extents.
 //
 // Such an op has no struct. For each form, contiguous or strided, tools/gen_abi.py writes a PointwiseOp that describes
-// the operands and a call of run_flat or run_strided. Operands are in the order of the C function; Places list the
+// the operands and a call of run_flat or run_strided. Operands are in the order of the C function; OperandSlots list the
 // functor's results and arguments in its own order.
 #pragma once
 
@@ -47,7 +47,7 @@ struct PointwiseArguments {
 BK_COLD inline Status locate(const PointwiseOp& op, const PointwiseArguments& given, Operand* operands) {
     const int count = op.inputs + op.outputs;
     if (op.is_strided) {
-        NamedStrides strides[kMostStrided] = {};
+        NamedStrides strides[kMaxStridedOperands] = {};
         for (int k = 0; k < count; ++k) strides[k] = {op.operands[k].strides_name, given.strides[k]};
         const int outputs = op.is_summed ? 0 : op.outputs;  // that must be distinct for each index
         BK_TRY(check_shape("numel", given.numel, given.rank, "shape", given.shape, strides, strides + count - outputs,
@@ -65,7 +65,7 @@ BK_COLD inline Status locate(const PointwiseOp& op, const PointwiseArguments& gi
 }
 
 BK_COLD inline int32_t can_implement(const PointwiseOp& op, const PointwiseArguments& given) {
-    Operand operands[kMostStrided];
+    Operand operands[kMaxStridedOperands];
     return leave(op.name, locate(op, given, operands));
 }
 
@@ -89,7 +89,7 @@ BK_COLD inline Status admit(const PointwiseOp& op, const PointwiseArguments& giv
 
 // Whether a problem without sums is valid and has an output to write; if not, `status` is the result of the call.
 BK_COLD inline bool has_work(const PointwiseOp& op, const PointwiseArguments& given, Status* status) {
-    Operand operands[kMostStrided];
+    Operand operands[kMaxStridedOperands];
     *status = locate(op, given, operands);
     if (*status != Status::kOk || given.numel == 0) return false;
     *status = admit(op, given, operands, Work::kAll);
@@ -101,14 +101,14 @@ BK_COLD inline bool has_work(const PointwiseOp& op, const PointwiseArguments& gi
 
 // Operand slot `index` as a functor's argument (const T) or result.
 template <class T, int index>
-struct Place {
+struct OperandSlot {
     using Element = T;
     static constexpr int at = index;
     static T* pointer(const PointwiseArguments& given) { return static_cast<T*>(const_cast<void*>(given.pointers[index])); }
 };
 
 template <class... P>
-struct Places {};
+struct OperandSlots {};
 
 template <class Fn, class = void>
 constexpr bool kTakesBits = false;
@@ -155,7 +155,7 @@ Layout<sizeof...(P)> layout_of(const PointwiseArguments& given) {
 }
 
 template <class Fn, class... Out, class... In, class... P>
-int32_t run_flat(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, Places<Out...>, Places<In...>,
+int32_t run_flat(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, OperandSlots<Out...>, OperandSlots<In...>,
                  P... parameters) {
     Status status;
     if (has_work(op, given, &status))
@@ -165,7 +165,7 @@ int32_t run_flat(const PointwiseOp& op, const PointwiseArguments& given, const L
 }
 
 template <class Fn, class... Out, class... In, class... P>
-int32_t run_strided(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, Places<Out...>, Places<In...>,
+int32_t run_strided(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, OperandSlots<Out...>, OperandSlots<In...>,
                     P... parameters) {
     Status status;
     if (has_work(op, given, &status))

@@ -7,7 +7,7 @@
 
 #include "core/math/fastdiv.h"
 #include "core/platform.h"
-#include "core/pointwise/neighbours.cuh"
+#include "core/pointwise/unaligned_vectors.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -20,7 +20,7 @@ constexpr int kShiftedVectorsOfRow = 2;  // in a row, at least
 struct ShiftedRows {
     FastDiv<uint32_t> extent;
     uint32_t begin = 0, end = 0;  // range of a row that is copied from x, for rows that have one
-    Reach reach;                  // of x, gaps included
+    AddressRange reach;                  // of x, gaps included
     bool any = false;             // whether this path applies
 };
 
@@ -51,7 +51,7 @@ BK_DEVICE void copy_shifted(const ShiftedRows& rows, const BlockRows& found, uin
                             Bits* y, const Other& other) {
     constexpr uint32_t N = kVectorLanes<Bits>;
     const Bits* from[kShiftedUnroll];
-    AroundVector around[kShiftedUnroll];
+    UnalignedVector around[kShiftedUnroll];
 #pragma unroll
     for (int u = 0; u < kShiftedUnroll; ++u) {
         const uint32_t vector_index = threadIdx.x + u * kShiftedThreads;

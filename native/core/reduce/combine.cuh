@@ -16,7 +16,7 @@
 namespace bk {
 
 constexpr int kReduceThreads = 256;
-constexpr int kReduceRound = 4;  // loads in flight a thread
+constexpr int kReduceUnroll = 4;  // loads in flight a thread
 // Whether broadcast inputs are loaded once a segment of terms (reduce_terms.cuh), not with each term.
 template <class R, class In, class Each>
 constexpr bool kHoistsBroadcast = kVaryingInputsOf<R> < In::count && Each::count == 0;
@@ -24,10 +24,10 @@ constexpr bool kHoistsBroadcast = kVaryingInputsOf<R> < In::count && Each::count
 // registers. kReduceMinBlocks: resident blocks per SM for __launch_bounds__. Two leave 128 registers a thread; 16-bit
 // terms with large accumulators need three, since two have too few loads in flight; 0 leaves it to the compiler.
 template <int N, bool kHasBroadcast, class Each>
-constexpr int kReduceUnrollOf = N == 1                             ? kReduceRound
+constexpr int kReduceUnrollOf = N == 1                             ? kReduceUnroll
                                 : kHasBroadcast || Each::count > 2 ? 2
                                 : Each::count > 0                  ? 3
-                                                                   : kReduceRound;
+                                                                   : kReduceUnroll;
 template <class R, class In, class Each>
 constexpr int kReduceMinBlocks = Each::count > 0 || kHoistsBroadcast<R, In, Each>                     ? 2
                                  : In::count == 1 && In::widest == 2 && sizeof(typename R::Acc) >= 16 ? 3
@@ -90,7 +90,7 @@ struct ReduceWalk {
 // Combines the accumulators of `result_threads` adjacent threads, a power of two; the thread of rank 0 gets the
 // result. Every thread of the block must call it.
 template <class R>
-BK_DEVICE typename R::Acc combine_neighbours(const R& reducer, typename R::Acc acc, int result_threads, int thread_rank) {
+BK_DEVICE typename R::Acc combine_adjacent(const R& reducer, typename R::Acc acc, int result_threads, int thread_rank) {
     using Acc = typename R::Acc;
     __shared__ Acc warp_accs[32];
     for (int distance = 1; distance < min(result_threads, 32); distance *= 2) {
@@ -163,13 +163,13 @@ __global__ void __launch_bounds__(kReduceThreads)
     const int64_t i = int64_t{blockIdx.x} * block_results + threadIdx.x % block_results;
     Acc acc = reducer.identity();
     if (i < results)
-        for (int64_t split = thread_rank; split < splits; split += kReduceRound * result_threads) {
-            Acc partial[kReduceRound];
+        for (int64_t split = thread_rank; split < splits; split += kReduceUnroll * result_threads) {
+            Acc partial[kReduceUnroll];
 #pragma unroll
-            for (int u = 0; u < kReduceRound; ++u)
+            for (int u = 0; u < kReduceUnroll; ++u)
                 if (split + u * result_threads < splits) partial[u] = partials[(split + u * result_threads) * results + i];
 #pragma unroll
-            for (int u = 0; u < kReduceRound; ++u)
+            for (int u = 0; u < kReduceUnroll; ++u)
                 if (split + u * result_threads < splits)
                     acc = u == 0 && split == thread_rank ? partial[u] : reducer.combine(acc, partial[u]);
         }
@@ -212,7 +212,7 @@ inline int64_t reduce_splits(int64_t blocks, int64_t max_blocks, int64_t bytes, 
 
 // Combines `splits` partials of each result, stored split by split, and writes them to `out`.
 template <class R, class... Out>
-Status combine_parts(const Launch& launch, const R& reducer, const Outputs<Out...>& out, const typename R::Acc* partials,
+Status combine_splits(const Launch& launch, const R& reducer, const Outputs<Out...>& out, const typename R::Acc* partials,
                      const Layout<sizeof...(Out)>& results, int64_t splits, int64_t count) {
     const int64_t numel = results.numel();
     const int result_threads = power_of_two_for(splits / 4, kReduceThreads / power_of_two_for(numel, 8));

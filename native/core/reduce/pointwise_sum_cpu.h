@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/reduce/made_terms_cpu.h"
+#include "core/reduce/computed_terms_cpu.h"
 #include "core/reduce/pointwise_sum.h"
 #include "core/reduce/reduce.h"
 #include "core/reduce/sums.h"

@@ -16,7 +16,7 @@ Work work_of_gradients(const PointwiseArguments& given) {
 }
 
 template <class... Out, class... In>
-size_t sums_workspace(const PointwiseOp& op, const PointwiseArguments& given, Places<Out...>, Places<In...>) {
+size_t sums_workspace(const PointwiseOp& op, const PointwiseArguments& given, OperandSlots<Out...>, OperandSlots<In...>) {
     Operand operands[sizeof...(Out) + sizeof...(In)];
     const Status status = locate(op, given, operands);
     leave(op.name, status);
@@ -26,7 +26,7 @@ size_t sums_workspace(const PointwiseOp& op, const PointwiseArguments& given, Pl
 }
 
 template <class Fn, class... Out, class... In, class... P>
-int32_t run_sums(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, Places<Out...>, Places<In...>,
+int32_t run_sums(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, OperandSlots<Out...>, OperandSlots<In...>,
                  P... parameters) {
     Operand operands[sizeof...(Out) + sizeof...(In)];
     Status status = locate(op, given, operands);

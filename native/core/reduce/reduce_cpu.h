@@ -1,7 +1,7 @@
 // CPU reduction engine. Each element of a span has an accumulator: adjacent results, or terms of one result, whose
 // accumulators are combined at the end.
 //
-// Terms come from a type: from memory here, or from a loop (core/reduce/made_terms_cpu.h). It has
+// Terms come from a type: from memory here, or from a loop (core/reduce/computed_terms_cpu.h). It has
 //
 //   static constexpr int kOperands;                 the axes give their strides before those of the outputs
 //   static constexpr int64_t kMost;                 elements of a span, at most
@@ -25,7 +25,7 @@
 
 #include "core/abi/launch.h"
 #include "core/pointwise/layout.h"
-#include "core/reduce/find_lost_cpu.h"
+#include "core/reduce/recompute_lost_cpu.h"
 #include "core/reduce/reduce.h"
 #include "core/reduce/reduce_accs_cpu.h"
 
@@ -41,7 +41,7 @@ constexpr int64_t kShortAccs = 16;    // of a result with few terms
 constexpr int64_t kRowsAtOnce = 8;    // added to accumulators in registers
 constexpr int64_t kStepBytes = 1024;  // of one result a step; 4096 halve the throughput
 // Splits of long reductions with few results, whatever the number of threads, and min. terms of each.
-constexpr int64_t kReduceParts = 64;
+constexpr int64_t kReduceSplits = 64;
 constexpr int64_t kReduceSplitTerms = 4096;
 constexpr int64_t kReduceMinSegment = 256;  // terms of a segment, at least
 
@@ -491,7 +491,7 @@ BK_HD typename R::Acc reduce_contiguous(const R& reducer, int64_t n, const In*..
 
 // Partials of split results; their accumulators take little of the stack.
 template <class Acc>
-constexpr int64_t kMaxPartials = std::max<int64_t>(1024 / sizeof(Acc), kReduceParts);
+constexpr int64_t kMaxPartials = std::max<int64_t>(1024 / sizeof(Acc), kReduceSplits);
 
 template <class R, class... Out, class Terms>
 Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, const R& reducer, const Outputs<Out...>& out,
@@ -527,8 +527,8 @@ Status reduce_spans(const ReduceAxes<Terms::kOperands, sizeof...(Out)>& axes, co
         blocks = ceil_div(width, block);
         block = std::min(block, ceil_div(ceil_div(width, blocks), int64_t{kBlock}) * kBlock);  // even blocks
     }
-    const int64_t few = spans.along_terms ? kReduceParts : kMaxPartials<Acc>;
-    while (splits < kReduceParts && 2 * splits * plan.results <= few && 2 * splits * kReduceSplitTerms <= plan.terms)
+    const int64_t few = spans.along_terms ? kReduceSplits : kMaxPartials<Acc>;
+    while (splits < kReduceSplits && 2 * splits * plan.results <= few && 2 * splits * kReduceSplitTerms <= plan.terms)
         splits *= 2;
     const Walk<kIn + kOut, uint64_t> walk(outer);
     if constexpr (Terms::Reader::kInMemory && kVaryingInputsOf<R> >= kIn) {

@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kReduceThreads, kReduceMinBlocks<R, In, Each>)
         if (grid.along_terms) {
 #pragma unroll
             for (int lane = 1; lane < N; ++lane) acc[0] = reducer.combine(acc[0], acc[lane]);
-            acc[0] = combine_neighbours(reducer, acc[0], grid.result_threads, thread_rank);
+            acc[0] = combine_adjacent(reducer, acc[0], grid.result_threads, thread_rank);
         } else {
             combine_strided<N>(reducer, acc, grid.result_threads, grid.block_results, thread_rank);
         }
@@ -307,7 +307,7 @@ int64_t broadcast_segment(const ReducePlan<Operands, Out>& plan, int varying, in
     for (int k = varying; k < Operands; ++k)
         for (int d = 0; d <= last; ++d)
             if (plan.reduced.stride[k][d] != 0) return 0;
-    const int64_t segment = plan.reduced.extent[last], enough = segment / kReduceRound;
+    const int64_t segment = plan.reduced.extent[last], enough = segment / kReduceUnroll;
     if (last == 0) return segment;
     if (plan.along_terms && enough >= 32)
         while (*result_threads > enough) *result_threads /= 2;
@@ -323,7 +323,7 @@ BK_COLD ReduceLaunch<Operands, Out> plan_reduce_launch(ReduceAxes<Operands, Out>
     const bool is_vectorized = operands.lanes > 1 && vectorize_reduce(&config, operands, kAlwaysVectors<R>);
     const ReducePlan<Operands, Out>& plan = config.plan;
     const int64_t results = plan.kept.numel(), terms = plan.reduced.numel();
-    const int64_t wanted = ceil_div<int64_t>(terms, kReduceRound);
+    const int64_t wanted = ceil_div<int64_t>(terms, kReduceUnroll);
     if (plan.along_terms) {
         // Few results take a block each. Many take a warp, which needs no barrier, or more threads that have
         // kReduceMinVectors each: combining a whole block doubles the time of rows of 1024 vectors. Many short results
@@ -347,7 +347,7 @@ BK_COLD ReduceLaunch<Operands, Out> plan_reduce_launch(ReduceAxes<Operands, Out>
     const int64_t blocks = ceil_div<int64_t>(results, kReduceThreads / config.result_threads);
     const int64_t bytes = plan.terms * operands.term_bytes *
                           (plan.along_terms ? 1 : int64_t{config.lanes} * (kReduceThreads / config.result_threads));
-    config.splits = reduce_splits(blocks, operands.max_blocks, bytes, terms / (int64_t{config.result_threads} * kReduceRound),
+    config.splits = reduce_splits(blocks, operands.max_blocks, bytes, terms / (int64_t{config.result_threads} * kReduceUnroll),
                                   operands.resident);
     config.split_terms = std::max<int64_t>(ceil_div(terms, config.splits), 1);
     if (config.segment > 0 && plan.reduced.rank > 1)
@@ -453,7 +453,7 @@ Status reduce_each(const Launch& launch, const ReduceAxes<sizeof...(In) + sizeof
     results.rank = config.single_kept.rank;
     std::copy_n(config.single_kept.extent, kMaxRank, results.extent);
     for (int o = 0; o < kOut; ++o) std::copy_n(config.single_kept.stride[kOperands + o], kMaxRank, results.stride[o]);
-    return combine_parts(launch, combiner_of(reducer, 0), out, partials, results, config.splits, plan.terms);
+    return combine_splits(launch, combiner_of(reducer, 0), out, partials, results, config.splits, plan.terms);
 }
 
 template <class R, class... Out, class... In>

@@ -144,7 +144,7 @@ template <int N, class R, class Grid, class... In, size_t... K, size_t... M>
 BK_DEVICE void add_axis_broadcast(const R& reducer, typename R::Acc (&acc)[N], const Pack<const In*...>& in,
                                   const int64_t* base, const Grid& grid, int64_t t, int64_t end, std::index_sequence<K...>,
                                   std::index_sequence<M...>) {
-    constexpr int kVarying = sizeof...(K), kSteps = kSettleInterval / kReduceRound;
+    constexpr int kVarying = sizeof...(K), kSteps = kSettleInterval / kReduceUnroll;
     const auto load_at = [&](auto at, int64_t offset) {
         constexpr int k = decltype(at)::value;
         return load_lanes<N>(get<k>(in) + base[k] + offset, grid.broadcast >> k & 1);
@@ -167,18 +167,18 @@ BK_DEVICE void add_axis_broadcast(const R& reducer, typename R::Acc (&acc)[N], c
         for (int lane = 0; lane < N; ++lane) reducer.add_with(acc[lane], broadcast[lane], widen(get<K>(x).lane[lane])...);
     };
     int64_t left = (end - t + grid.result_threads - 1) / grid.result_threads;
-    while (left >= kReduceRound) {
+    while (left >= kReduceUnroll) {
         int steps = 0;
-        for (; steps < kSteps && left >= kReduceRound; ++steps, left -= kReduceRound) {
-            decltype(load(0)) word[kReduceRound];
+        for (; steps < kSteps && left >= kReduceUnroll; ++steps, left -= kReduceUnroll) {
+            decltype(load(0)) word[kReduceUnroll];
 #pragma unroll
-            for (int u = 0; u < kReduceRound; ++u) word[u] = load(u);
+            for (int u = 0; u < kReduceUnroll; ++u) word[u] = load(u);
 #pragma unroll
-            for (int u = 0; u < kReduceRound; ++u) add(word[u]);
+            for (int u = 0; u < kReduceUnroll; ++u) add(word[u]);
 #pragma unroll
-            for (int k = 0; k < kVarying; ++k) cursor[k] += kReduceRound * step[k];
+            for (int k = 0; k < kVarying; ++k) cursor[k] += kReduceUnroll * step[k];
         }
-        settle_lanes<N>(reducer, acc, steps * kReduceRound);
+        settle_lanes<N>(reducer, acc, steps * kReduceUnroll);
     }
     const int64_t tail = left;
 #pragma unroll 1

@@ -1,4 +1,4 @@
-// Adjoint of repeat_interleave with few repeats (core/pointwise/repeated_elements.cuh): sums of adjacent elements.
+// Adjoint of repeat_interleave with few repeats (core/pointwise/repeat_interleave.cuh): sums of adjacent elements.
 #pragma once
 
 #include "core/abi/launch.h"

@@ -149,7 +149,7 @@ struct TermSum {
         return add_term(acc, terms_from(index), 0, x...);
     }
     // Values that `count` adjacent terms from an index on share; add_term() adds the term k behind that index.
-    BK_HD auto terms_from(int64_t index) const { return piece_at(fn, index, 0); }
+    BK_HD auto terms_from(int64_t index) const { return segment_at(fn, index, 0); }
     template <class Piece, class... X>
     BK_HD auto add_term(Acc& acc, const Piece& piece, int64_t k, X... x) const {
         return add_selected(acc, as_pack(piece(k, x...)));

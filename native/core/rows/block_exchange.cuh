@@ -10,14 +10,14 @@
 
 namespace bk {
 
-constexpr int kMostRowCluster = 8;
+constexpr int kMaxRowCluster = 8;
 
 // Lives in shared memory. Double-buffered without a consumer barrier: a block that sends for phase p + 2 has received
 // all of phase p + 1, whose senders had read phase p.
 template <class Acc>
 class BlockExchange {
     using Words = AccWords<Acc>;
-    Words received_[2][kMostRowCluster];
+    Words received_[2][kMaxRowCluster];
     uint64_t barrier_[2];
 
 public:

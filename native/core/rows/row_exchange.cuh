@@ -33,19 +33,19 @@ struct LaneReduce {
     BK_DEVICE C largest(C x) const {
 #pragma unroll
         for (int distance = 1; distance < 32; distance *= 2)
-            if (distance < lanes) x = LargerOf{}(x, shuffle_xor(x, distance));
+            if (distance < lanes) x = MaxOp{}(x, shuffle_xor(x, distance));
         return x;
     }
 };
 
-// Combines partials of a split row by F::combine_parts(): each split may have rescaled its elements on its own, after
-// F::rescales(Row&, const Acc&, element count) returned true. F::complete_parts() replaces finish().
+// Combines partials of a split row by F::combine_rescaled(): each split may have rescaled its elements on its own, after
+// F::rescales(Row&, const Acc&, element count) returned true. F::finish_rescaled() replaces finish().
 template <class F>
 struct RescaledCombine {
     using Acc = typename F::Acc;
     const F& f;
     BK_DEVICE Acc identity() const { return f.identity(); }
-    BK_DEVICE Acc combine(const Acc& a, const Acc& b) const { return f.combine_parts(a, b); }
+    BK_DEVICE Acc combine(const Acc& a, const Acc& b) const { return f.combine_rescaled(a, b); }
 };
 
 template <class F, class = void>

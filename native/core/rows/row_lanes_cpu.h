@@ -23,7 +23,7 @@ constexpr int64_t kMaxTileRow = 31;    // row length limit: a row of 32 fills a 
 constexpr int kPrefetchAhead = 6;      // prefetch distance in indices
 constexpr int kPrefetchSteps = 4;      // prefetch distance in steps of the tree order
 
-// The `where` argument of sum_up() for one element.
+// The `where` argument of reduce_tile() for one element.
 struct OnePosition {
     int64_t position;
     BK_HD bool has(int) const { return true; }
@@ -77,7 +77,7 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     using F = typename Job::Function;
     using Row = typename F::Row;
     using Acc = typename F::Acc;
-    using Held = typename F::Held;
+    using Cached = typename F::Cached;
     static constexpr int kIn = Job::kIn, kOut = Job::kOut, kChunk = Job::kChunk;
     static constexpr int levels_of(int chunk) { return chunk == 1 ? 0 : 1 + levels_of(chunk / 2); }
     static constexpr int kLevels = levels_of(kChunk);
@@ -91,8 +91,8 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     // Stack of a transposed tile; f64 accumulators leave less of it.
     static constexpr int kTileBytes = (false || ... || (sizeof(In) == 8)) ? 2048 : 4096;
     static constexpr bool kFindsMax = std::is_base_of_v<MaxKnown, Row>;
-    // The output caches what sum_up() wrote, for map().
-    static constexpr bool kCachesInOutput = F::kMapsAlone && kIn == 1 && kOut == 1 && (std::is_same_v<Out, Held> && ...);
+    // The output caches what reduce_tile() wrote, for map().
+    static constexpr bool kCachesInOutput = F::kMapIsElementwise && kIn == 1 && kOut == 1 && (std::is_same_v<Out, Cached> && ...);
     using RowLanes = LanesOf<Row, decltype(F::row_members()), kLanes>;
     using AccLanes = LanesOf<Acc, decltype(F::acc_members()), kLanes>;
 
@@ -205,15 +205,15 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
         });
     }
     template <size_t... I>
-    static BK_HD Held hold(const F& fn, const Row& row, int64_t position, const Cells& cell, int lane,
+    static BK_HD Cached transform(const F& fn, const Row& row, int64_t position, const Cells& cell, int lane,
                            std::index_sequence<I...>) {
-        return fn.hold(row, position_params_of(fn, row, position), get<I>(cell)[lane]...);
+        return fn.transform(row, position_params_of(fn, row, position), get<I>(cell)[lane]...);
     }
 
     template <size_t... I>
     BK_HD void prefetch(const Batch& batch, int64_t position, std::index_sequence<I...>) const {
         if (position >= job.n) return;
-        ((job.row_offset(I, 1) == 1 ? ask_for_chunk<0>(pointer_at(get<I>(job.x), I, batch, position), batch.rows) : void()),
+        ((job.row_offset(I, 1) == 1 ? prefetch_chunk<0>(pointer_at(get<I>(job.x), I, batch, position), batch.rows) : void()),
          ...);
     }
 
@@ -222,7 +222,7 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     BK_HD void prefetch_outputs(const Batch& batch, int64_t position, std::index_sequence<O...>) const {
         if (position >= job.n) return;
         ((get<O>(job.y) != nullptr && job.row_offset(kIn + O, 1) == 1
-              ? ask_for_chunk<1>(pointer_at(get<O>(job.y), kIn + O, batch, position), batch.rows)
+              ? prefetch_chunk<1>(pointer_at(get<O>(job.y), kIn + O, batch, position), batch.rows)
               : void()),
          ...);
     }
@@ -238,9 +238,9 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
                 [&](const F& fn, const Cells& cell) BK_INLINED {
                     each_lane(batch.blocks, [&](int l) BK_INLINED {
                         const Row row = row_of<false>(batch, l);
-                        Held cached[1] = {hold(fn, row, position, cell, l, ins)};
+                        Cached cached[1] = {transform(fn, row, position, cell, l, ins)};
                         Acc all = acc_of(batch.all, l);
-                        all.max = LargerOf{}(all.max, fn.sum_up(row, cached, OnePosition{position}).max);
+                        all.max = MaxOp{}(all.max, fn.reduce_tile(row, cached, OnePosition{position}).max);
                         batch.all.store(F::acc_members(), l, all);
                     });
                 },
@@ -288,16 +288,16 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     template <bool kInOutput>
     BK_HD void sum_position(const Batch& batch, int64_t position, AccLanes& to) const {
         constexpr std::index_sequence_for<In...> ins{};
-        Block<Held, kInOutput ? kLanes : 1> buffer;
-        [[maybe_unused]] Held* stored = buffer.cell;
+        Block<Cached, kInOutput ? kLanes : 1> buffer;
+        [[maybe_unused]] Cached* stored = buffer.cell;
         if constexpr (kInOutput) stored = target_of(batch, kIn, position, get<0>(job.y), stored);
         at_position(
             batch, position,
             [&](const F& fn, const Cells& cell) BK_INLINED {
                 each_lane(batch.blocks, [&](int l) BK_INLINED {
                     const Row row = row_of<true>(batch, l);
-                    Held cached[1] = {hold(fn, row, position, cell, l, ins)};
-                    to.store(F::acc_members(), l, fn.sum_up(row, cached, OnePosition{position}));
+                    Cached cached[1] = {transform(fn, row, position, cell, l, ins)};
+                    to.store(F::acc_members(), l, fn.reduce_tile(row, cached, OnePosition{position}));
                     if constexpr (kInOutput) stored[l] = cached[0];
                 });
             },
@@ -307,7 +307,7 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
 
     // Reduces in the segments and chunks of dense rows.
     template <bool kInOutput>
-    BK_HD void sum_up(Batch& batch, AccLanes (&scratch)[kLevels + 1]) const {
+    BK_HD void reduce_tile(Batch& batch, AccLanes (&scratch)[kLevels + 1]) const {
         AccLanes acc;
         clear(batch, batch.all);
         for (int64_t at = 0, end = 0; at < job.n; at = end) {
@@ -339,7 +339,7 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     template <bool kInOutput, size_t... K, size_t... O>
     BK_HD void map(const Batch& batch, int64_t position, std::index_sequence<K...>, std::index_sequence<O...> outs) const {
         constexpr std::index_sequence_for<In...> ins{};
-        constexpr bool kReduces = !F::kOnlySums && !kCachesInOutput;
+        constexpr bool kReduces = !F::kPureReduce && !kCachesInOutput;
         Pack<Block<compute_t<Out>, kLanes>...> buffer;
         const Pack<compute_t<Out>*...> to = pack(target_of(batch, kIn + O, position, get<O>(job.y), get<O>(buffer).cell)...);
         [[maybe_unused]] const Pack<compute_t<Column>...> column =
@@ -347,15 +347,15 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
         const auto map_lanes = [&](const F& fn, const auto& cached_at) BK_INLINED {
             each_lane(batch.blocks, [&](int l) BK_INLINED {
                 const Row row = row_of<true>(batch, l);
-                const Held cached = cached_at(row, l);
+                const Cached cached = cached_at(row, l);
                 set_lane(
                     to, l,
-                    fn.map(row, fn.part(row, fn.identity()), position_params_of(fn, row, position), cached, get<K>(column)...),
+                    fn.map(row, fn.tile_params(row, fn.identity()), position_params_of(fn, row, position), cached, get<K>(column)...),
                     outs);
             });
         };
         if constexpr (kInOutput) {
-            const Held* const stored = load<kIn, Held>(batch, position, get<0>(buffer).cell, get<0>(job.y));
+            const Cached* const stored = load<kIn, Cached>(batch, position, get<0>(buffer).cell, get<0>(job.y));
             map_lanes(job.f, [&](const Row&, int l) BK_INLINED { return stored[l]; });
         } else {
             prefetch(batch, position + kPrefetchAhead, ins);
@@ -364,9 +364,9 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
                 batch, position,
                 [&](const F& fn, const Cells& cell) BK_INLINED {
                     map_lanes(fn, [&](const Row& row, int l) BK_INLINED {
-                        Held cached[1] = {hold(fn, row, position, cell, l, ins)};
+                        Cached cached[1] = {transform(fn, row, position, cell, l, ins)};
                         if constexpr (kReduces)
-                            if (!fn.keeps_elements()) fn.sum_up(row, cached, OnePosition{position});
+                            if (!fn.keeps_elements()) fn.reduce_tile(row, cached, OnePosition{position});
                         return cached[0];
                     });
                 },
@@ -383,7 +383,7 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
                 find_max(batch);
                 finish<false>(batch);
             }
-            sum_up<kInOutput>(batch, scratch);
+            reduce_tile<kInOutput>(batch, scratch);
             finish<true>(batch);
         }
         if constexpr (kOut > 0)

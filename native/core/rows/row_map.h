@@ -2,14 +2,14 @@
 //
 // A row function F is a small trivially copyable struct, written once for CUDA and CPU in compute types. Its members:
 //
-//   Row, Acc, Held, Part  plain structs: row state; accumulator; an element between load and store; what map() needs of
+//   Row, Acc, Cached, TileParams  plain structs: row state; accumulator; an element between load and store; what map() needs of
 //                          the tile that an element was reduced with. `Nothing` if empty
 //   Row start(P... row_inputs) const         from the inputs of one value per row, 0 for null ones. If Row has a member
 //                          `place`, it is set to the offset of the first of them
-//   Held hold(const Row&, int64_t j, C... x) const          transforms the inputs at index j of the row
-//   Held pad() const       the value past the end of the row
+//   Cached hold(const Row&, int64_t j, C... x) const          transforms the inputs at index j of the row
+//   Cached pad() const       the value past the end of the row
 //   Acc identity() const
-//   template <class W, int N> Acc sum_up(const Row&, Held (&x)[N], const W& where) const
+//   template <class W, int N> Acc reduce_tile(const Row&, Cached (&x)[N], const W& where) const
 //                          reduces N elements, and may overwrite them for map(). where.has(i): x[i] is in the row;
 //                          where.count(): how many are; where.at(i): the index of x[i]
 //   Acc combine(const Acc& a, const Acc& b) const          elements of `a` precede those of `b` or interleave with them
@@ -17,23 +17,23 @@
 //                          lanes that share a row, by lanes.sum(), lanes.largest() and lanes.first() of scalars
 //   bool finish(Row&, const Acc&, int64_t n) const    true: another pass with this Row. After false, further calls must
 //                          leave Row unchanged, since other rows may need more passes
-//   Part part(const Row&, const Acc& mine) const            `mine`: the result of sum_up() for this tile
-//   Y map(const Row&, const Part&, int64_t j, const Held&, K... column_inputs) const       a Pack, one value per output
-//   Y map_again(const Row&, int64_t j, const Held&, K... column_inputs) const   optional: map() of an element as hold()
+//   TileParams part(const Row&, const Acc& mine) const            `mine`: the result of reduce_tile() for this tile
+//   Y map(const Row&, const TileParams&, int64_t j, const Cached&, K... column_inputs) const       a Pack, one value per output
+//   Y map_recompute(const Row&, int64_t j, const Cached&, K... column_inputs) const   optional: map() of an element as hold()
 //                          returns it, so that inputs can be cached instead
 //   S saved(const Row&) const                   a Pack, one value per output of one value per row
 //
-// If hold() or map() look up parameters that consecutive indices share (as those of a channel), they take a Near, not
+// If hold() or map() look up parameters that consecutive indices share (as those of a channel), they take a PositionParams, not
 // j:
 //
-//   Near near(const Row&, int64_t j) const      of index j; past the end of the row, any value
+//   PositionParams near(const Row&, int64_t j) const      of index j; past the end of the row, any value
 //   bool spans(int64_t n) const                 whether each aligned block of n indices shares one
-//   void next(Near&) const                      optional: steps from one index to the next within such a block
+//   void next(PositionParams&) const                      optional: steps from one index to the next within such a block
 //
 // Functions that only map and need per-index parameters split map() in two:
 //
-//   Numbers numbers(const Row&, int64_t j or const Near&, K... column_inputs) const
-//   Y map_by(const Numbers&, const Held&) const
+//   MapParams numbers(const Row&, int64_t j or const PositionParams&, K... column_inputs) const
+//   Y map_with_params(const MapParams&, const Cached&) const
 //
 // Functions of one or two passes can vectorise on the CPU across adjacent rows, given
 //
@@ -41,7 +41,7 @@
 //                                               Nothing for a scalar
 //   static F at(F f, int64_t j)                 optional: f with its lookups for index j done, for all rows
 //
-// A row that does not fit on chip is transformed and reduced again in each pass, so what sum_up() writes must depend
+// A row that does not fit on chip is transformed and reduced again in each pass, so what reduce_tile() writes must depend
 // only on what map() knows. A row is read before it is written, unless it is longer than that; an output may then still
 // alias an input of the same layout. All orders of operations follow from shapes and alignments alone.
 #pragma once
@@ -78,30 +78,30 @@ struct MaxKnown {
     bool knows_max = false;
 };
 template <bool kTwice>
-using LargestKnown = std::conditional_t<kTwice, MaxKnown, Nothing>;
+using TwoPassMax = std::conditional_t<kTwice, MaxKnown, Nothing>;
 
 // Defaults of the optional members.
 struct RowDefaults {
-    static constexpr bool kOnePass = false;     // finish() always returns false, apart from kRepeats
-    static constexpr bool kRepeats = false;     // rare rows take one more pass: RescaledCombine
-    static constexpr bool kOnlySums = false;    // sum_up() does not overwrite elements; Part is Nothing
-    static constexpr bool kMapOnly = false;     // there is no reduction: OnlyMaps
-    static constexpr bool kMapsAlone = false;   // map() reads Row and the element only, no Part
-    static constexpr bool kHoldsZeros = false;  // hold() of zeros may replace pad()
-    static constexpr bool kTakesLanes = false;  // the CPU may vectorise across adjacent rows
-    static constexpr int kHeldBytes = 128;      // cached elements of a GPU thread
-    static constexpr int kKeptBytes = 128;      // cached inputs of a GPU thread, with map_again()
-    static constexpr int kMostChunk = 128;      // CPU elements per chunk: 64 to save stack
-    using Part = Nothing;
-    using MapsAgain = void;                              // F itself if F, and not just a base of it, has map_again()
-    BK_HD bool keeps_elements() const { return false; }  // with kMapsAlone: kOnlySums at run time
+    static constexpr bool kOnePass = false;     // finish() always returns false, apart from kMayRescale
+    static constexpr bool kMayRescale = false;     // rare rows take one more pass: RescaledCombine
+    static constexpr bool kPureReduce = false;    // reduce_tile() does not overwrite elements; TileParams is Nothing
+    static constexpr bool kMapOnly = false;     // there is no reduction: MapOnly
+    static constexpr bool kMapIsElementwise = false;   // map() reads Row and the element only, no TileParams
+    static constexpr bool kZeroPads = false;  // hold() of zeros may replace pad()
+    static constexpr bool kVectorizesAcrossRows = false;  // the CPU may vectorise across adjacent rows
+    static constexpr int kCachedBytes = 128;      // cached elements of a GPU thread
+    static constexpr int kCachedInputBytes = 128;      // cached inputs of a GPU thread, with map_recompute()
+    static constexpr int kMaxChunk = 128;      // CPU elements per chunk: 64 to save stack
+    using TileParams = Nothing;
+    using RecomputesMap = void;                              // F itself if F, and not just a base of it, has map_recompute()
+    BK_HD bool keeps_elements() const { return false; }  // with kMapIsElementwise: kPureReduce at run time
     template <class F>
     static const F& at(const F& f, int64_t) {
         return f;
     }
     BK_HD Nothing start() const { return {}; }
     template <class Row, class Acc>
-    BK_HD Nothing part(const Row&, const Acc&) const {
+    BK_HD Nothing tile_params(const Row&, const Acc&) const {
         return {};
     }
     template <class Row>
@@ -111,13 +111,13 @@ struct RowDefaults {
 };
 
 // Base of functions without a reduction.
-struct OnlyMaps : RowDefaults {
-    static constexpr bool kOnePass = true, kOnlySums = true, kMapOnly = true, kHoldsZeros = true;
+struct MapOnly : RowDefaults {
+    static constexpr bool kOnePass = true, kPureReduce = true, kMapOnly = true, kZeroPads = true;
     using Acc = float;  // unused
 
     BK_HD Acc identity() const { return 0; }
-    template <class Row, class Held, class W, int N>
-    BK_HD Acc sum_up(const Row&, Held (&)[N], const W&) const {
+    template <class Row, class Cached, class W, int N>
+    BK_HD Acc reduce_tile(const Row&, Cached (&)[N], const W&) const {
         return 0;
     }
     BK_HD Acc combine(Acc a, Acc) const { return a; }
@@ -134,38 +134,38 @@ struct OnlyMaps : RowDefaults {
 template <class F, class = void>
 constexpr bool kHasPositionParams = false;
 template <class F>
-constexpr bool kHasPositionParams<F, std::void_t<decltype(std::declval<F>().spans(1))>> = true;
+constexpr bool kHasPositionParams<F, std::void_t<decltype(std::declval<F>().shares_params(1))>> = true;
 
 // Argument of hold() and map() for index j: shared parameters or j itself.
 template <class F>
 BK_HD auto position_params_of(const F& f, const typename F::Row& row, int64_t j) {
     if constexpr (kHasPositionParams<F>)
-        return f.near(row, j);
+        return f.position_params(row, j);
     else
         return j;
 }
 
-template <class F, class Near, class = void>
+template <class F, class PositionParams, class = void>
 constexpr bool kHasNext = false;
-template <class F, class Near>
-constexpr bool kHasNext<F, Near, std::void_t<decltype(std::declval<const F&>().next(std::declval<Near&>()))>> = true;
+template <class F, class PositionParams>
+constexpr bool kHasNext<F, PositionParams, std::void_t<decltype(std::declval<const F&>().next(std::declval<PositionParams&>()))>> = true;
 
-template <class F, class Near>
-BK_HD void advance_params([[maybe_unused]] const F& f, [[maybe_unused]] Near& near) {
-    if constexpr (kHasNext<F, Near>) f.next(near);
+template <class F, class PositionParams>
+BK_HD void advance_params([[maybe_unused]] const F& f, [[maybe_unused]] PositionParams& position_params) {
+    if constexpr (kHasNext<F, PositionParams>) f.next(position_params);
 }
 
 template <class Row, class = void>
 constexpr bool kHasFirstOffset = false;
 template <class Row>
-constexpr bool kHasFirstOffset<Row, std::void_t<decltype(Row::place)>> = true;
+constexpr bool kHasFirstOffset<Row, std::void_t<decltype(Row::first_offset)>> = true;
 
 // Row state from the row inputs, whose offsets are of[0], of[1], ...
 template <class F, class... P, size_t... I>
 BK_HD typename F::Row start_row(const F& f, const Pack<const P*...>& inputs, const uint64_t* of, std::index_sequence<I...>) {
     typename F::Row row =
         f.start((get<I>(inputs) == nullptr ? compute_t<P>(0) : widen(get<I>(inputs)[signed_offset(of[I])]))...);
-    if constexpr (kHasFirstOffset<typename F::Row>) row.place = signed_offset(of[0]);
+    if constexpr (kHasFirstOffset<typename F::Row>) row.first_offset = signed_offset(of[0]);
     return row;
 }
 
@@ -194,7 +194,7 @@ struct AddOp {
 };
 
 // Maximum; if an operand is NaN, either of them.
-struct LargerOf {
+struct MaxOp {
     template <class C>
     BK_HD C operator()(C a, C b) const {
 #if BK_ON_GPU
@@ -263,7 +263,7 @@ BK_HD C sum_of_products(const C (&x)[N], const C (&y)[N]) {
 
 // Sum of term(i) over i: a GPU adds in up to four chains and stores no summand.
 template <int N, class Term>
-BK_HD auto sum_made(const Term& term) -> decltype(term(0)) {
+BK_HD auto sum_generated(const Term& term) -> decltype(term(0)) {
     using C = decltype(term(0));
 #if BK_IN_KERNEL
     constexpr int kChains = N < 4 ? N : 4;
@@ -280,7 +280,7 @@ BK_HD auto sum_made(const Term& term) -> decltype(term(0)) {
 }
 
 template <int N, class Term>
-BK_HD auto sum_of_squares_made(const Term& term) -> decltype(term(0)) {
+BK_HD auto sum_of_squares_generated(const Term& term) -> decltype(term(0)) {
     using C = decltype(term(0));
 #if BK_IN_KERNEL
     constexpr int kChains = N < 4 ? N : 4;
@@ -313,7 +313,7 @@ BK_HD C opaque(C value) {
 
 template <class C, int N>
 BK_HD C max_of(const C (&x)[N]) {
-    return reduce_array(x, LargerOf{});
+    return reduce_array(x, MaxOp{});
 }
 
 // Merges adjacent axes that are contiguous for all operands and drops those of extent 1; keeps the order.

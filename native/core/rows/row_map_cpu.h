@@ -15,14 +15,14 @@
 #include "core/rows/row_lanes_cpu.h"
 #include "core/rows/row_map.h"
 #include "core/rows/row_memory_cpu.h"
-#include "core/rows/row_wholes_cpu.h"
+#include "core/rows/row_full_chunks_cpu.h"
 
 namespace bk {
 
 // Only short rows are cached between passes.
 constexpr bool kRowsStayOnChip = false;
 
-constexpr int kHeldBytes = 6144;  // of cached rows: a call takes at most 32 KiB of stack
+constexpr int kCachedBytes = 6144;  // of cached rows: a call takes at most 32 KiB of stack
 constexpr int kMaxChunksInOutput = 512;
 constexpr int64_t kRowSegment = 32768;
 constexpr int kMostSegments = 128;
@@ -37,7 +37,7 @@ constexpr int kShortRow = 32;
 constexpr int kMaxShortChunks = 3;  // of a row that would fill little of a long chunk
 template <class F, class... In>
 constexpr int kLongRowChunk =
-    sizeof(typename F::Held) <= 4 || (sizeof(typename F::Held) <= 8 && F::kMostChunk == 128 && (... && (sizeof(In) <= 4))) ? 128
+    sizeof(typename F::Cached) <= 4 || (sizeof(typename F::Cached) <= 8 && F::kMaxChunk == 128 && (... && (sizeof(In) <= 4))) ? 128
                                                                                                                            : 64;
 
 // Elements first, first + 1, ... of a row, the first `exist` of which are in the row.
@@ -119,25 +119,25 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     using Function = F;
     using Row = typename F::Row;
     using Acc = typename F::Acc;
-    using Held = typename F::Held;
+    using Cached = typename F::Cached;
     using Chunk = RowChunk;
     using At = Offsets<Full + Single, uint64_t>;
     struct alignas(64) CachedChunk {
-        Held cached[kRowChunk];
+        Cached cached[kRowChunk];
         Acc mine;
     };
     static constexpr int kIn = sizeof...(In), kOut = sizeof...(Out), kRowIn = sizeof...(RowIn);
     static constexpr int kSaved = sizeof...(Saved), kChunk = kRowChunk;
-    static constexpr int kMaxCachedChunks = std::max<int>(1, kHeldBytes / static_cast<int>(sizeof(CachedChunk)));
+    static constexpr int kMaxCachedChunks = std::max<int>(1, kCachedBytes / static_cast<int>(sizeof(CachedChunk)));
     // Rows of equal `place` share all Nears: they are looked up once per chunk for the batch, and then load as vectors.
     static constexpr bool kHasParamTable = F::kMapOnly && kHasPositionParams<F> && kHasFirstOffset<Row>;
     static constexpr int kMaxRows = kHasParamTable ? kMaxRowsOfTable : kMaxBatchRows;
     struct Table {
         decltype(position_params_of(std::declval<F>(), std::declval<Row>(), 0)) of[kHasParamTable ? kRowChunk : 1];
     };
-    // The output doubles as the cache of a row if its type is Held, until results overwrite it.
+    // The output doubles as the cache of a row if its type is Cached, until results overwrite it.
     static constexpr bool kCachesInOutput =
-        (F::kMapsAlone || (F::kOnePass && !F::kMapOnly && sizeof(Acc) <= 8)) && kOut == 1 && (std::is_same_v<Out, Held> && ...);
+        (F::kMapIsElementwise || (F::kOnePass && !F::kMapOnly && sizeof(Acc) <= 8)) && kOut == 1 && (std::is_same_v<Out, Cached> && ...);
 
     static constexpr bool kIsShort = kRowChunk == kShortRow;
     static constexpr bool kUsesFullChunks = std::is_base_of_v<MaxKnown, Row> && !kIsShort;
@@ -176,7 +176,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     template <class T>
     BK_HD const T* chunk_of(const T* row, int k, int64_t first, int count, T* buffer) const {
         if (fibers.is_single && fibers.step[k] == 1 && count == kRowChunk) {
-            if (can_prefetch(k, first)) ask_for_chunk<0>(row + first + kPrefetch, kRowChunk);
+            if (can_prefetch(k, first)) prefetch_chunk<0>(row + first + kPrefetch, kRowChunk);
             return row + first;
         }
         fibers.for_each_segment(k, first, count, [&](int64_t offset, int64_t done, int64_t size) {
@@ -227,8 +227,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     }
 
     template <size_t... I>
-    BK_HD void hold(const Batch& batch, int r, const Row& row, const RowChunk& where, const Table& table,
-                    Held (&cached)[kRowChunk], std::index_sequence<I...>) const {
+    BK_HD void transform(const Batch& batch, int r, const Row& row, const RowChunk& where, const Table& table,
+                    Cached (&cached)[kRowChunk], std::index_sequence<I...>) const {
         Pack<Block<In, kRowChunk>...> raw;
         Pack<Block<compute_t<In>, kRowChunk>...> wide;
         const Pack<const compute_t<In>*...> cell =
@@ -237,7 +237,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const F fn = known;  // a local copy, which no store can alias: the loop vectorises
             BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i)
-                cached[i] = fn.hold(row, params_in(fn, row, where, table, i), get<I>(cell)[i]...);
+                cached[i] = fn.transform(row, params_in(fn, row, where, table, i), get<I>(cell)[i]...);
         });
         if (where.exist < kRowChunk)
             for (int i = where.exist; i < kRowChunk; ++i) cached[i] = f.pad();
@@ -288,7 +288,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     template <class T>
     BK_HD void prefetch_output(const T* y_row, int k, bool is_dense, int64_t first) const {
-        if (y_row != nullptr && is_dense && can_prefetch(k, first)) ask_for_chunk<1>(y_row + first + kPrefetch, kRowChunk);
+        if (y_row != nullptr && is_dense && can_prefetch(k, first)) prefetch_chunk<1>(y_row + first + kPrefetch, kRowChunk);
     }
 
     template <size_t O, class T>
@@ -298,7 +298,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     }
 
     template <size_t... K, size_t... O>
-    BK_HD void map(const Batch& batch, int r, const Row& row, const Held (&cached)[kRowChunk], const Acc& mine,
+    BK_HD void map(const Batch& batch, int r, const Row& row, const Cached (&cached)[kRowChunk], const Acc& mine,
                    const RowChunk& where, const Table& table, std::index_sequence<K...>, std::index_sequence<O...> outs) const {
         [[maybe_unused]] Pack<Block<compute_t<Column>, kRowChunk>...> wide;
         [[maybe_unused]] const Pack<const compute_t<Column>*...> column =
@@ -308,12 +308,12 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         const auto is_dense = [&](int k) { return fibers.is_single && fibers.step[k] == 1 && where.exist == kRowChunk; };
         (prefetch_output(get<O>(to), kIn + O, is_dense(kIn + O), where.first), ...);
         const Pack<compute_t<Out>*...> cell = pack(target_of(get<O>(to), is_dense(kIn + O), where, get<O>(buffer).cell)...);
-        const typename F::Part part = f.part(row, mine);
+        const typename F::TileParams tile_params = f.tile_params(row, mine);
         in_case(f, [&](const F& known) BK_INLINED {
             const F fn = known;
             BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i)
-                set_cells(cell, i, fn.map(row, part, params_in(fn, row, where, table, i), cached[i], get<K>(column)[i]...),
+                set_cells(cell, i, fn.map(row, tile_params, params_in(fn, row, where, table, i), cached[i], get<K>(column)[i]...),
                           outs);
         });
         (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), where, get<O>(cell)), ...);
@@ -340,16 +340,16 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 const Row known = row[r];
                 CachedChunk* const slot = slots + r * slots_per_row;
                 if constexpr (kHasParamTable)
-                    if (r == 0 || known.place != row[r - 1].place)
-                        for (int i = 0; i < kRowChunk; ++i) table.of[i] = f.near(known, first + i);
-                if (work & kLoad) hold(batch, r, known, where, table, slot->cached, std::index_sequence_for<In...>{});
+                    if (r == 0 || known.first_offset != row[r - 1].first_offset)
+                        for (int i = 0; i < kRowChunk; ++i) table.of[i] = f.position_params(known, first + i);
+                if (work & kLoad) transform(batch, r, known, where, table, slot->cached, std::index_sequence_for<In...>{});
                 if constexpr (!F::kMapOnly)
                     if (work & kReduce) {
-                        in_case(f, [&](const F& fn) BK_INLINED { slot->mine = fn.sum_up(known, slot->cached, where); });
+                        in_case(f, [&](const F& fn) BK_INLINED { slot->mine = fn.reduce_tile(known, slot->cached, where); });
                         acc[r] = f.combine(acc[r], slot->mine);
                     }
                 if (in_output != nullptr)
-                    exchange(work, batch, r, first, where.exist, slot, &in_output[F::kMapsAlone ? 0 : first / kRowChunk]);
+                    exchange(work, batch, r, first, where.exist, slot, &in_output[F::kMapIsElementwise ? 0 : first / kRowChunk]);
                 if constexpr (kOut > 0) {
                     if (work & kMap)
                         map(batch, r, known, slot->cached, slot->mine, where, table, std::index_sequence_for<Column...>{},
@@ -380,7 +380,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 if (work & kMap)
                     full_chunks.template map<true>(begin, end);
                 else
-                    acc = full_chunks.template sum_up<true>(begin, end, acc);
+                    acc = full_chunks.template reduce_tile<true>(begin, end, acc);
                 return;
             }
         if constexpr (kOut > 0)
@@ -388,7 +388,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                 full_chunks.template map<false>(begin, end);
                 return;
             }
-        acc = full_chunks.template sum_up<false>(begin, end, acc);
+        acc = full_chunks.template reduce_tile<false>(begin, end, acc);
     }
 
     // Copies a chunk's elements to the output or, with kMap, back from it.
@@ -396,26 +396,26 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                         [[maybe_unused]] int64_t first, [[maybe_unused]] int count, [[maybe_unused]] CachedChunk* slot,
                         [[maybe_unused]] Acc* mine) const {
         if constexpr (kCachesInOutput) {
-            Held* BK_RESTRICT const output = target_row<0, Held>(batch, r) + first;
+            Cached* BK_RESTRICT const output = target_row<0, Cached>(batch, r) + first;
             if (work & kMap) {
                 for (int i = 0; i < count; ++i) slot->cached[i] = output[i];
-                if constexpr (!F::kMapsAlone) slot->mine = *mine;
+                if constexpr (!F::kMapIsElementwise) slot->mine = *mine;
             } else {
-                if (can_prefetch(kIn, first)) ask_for_chunk<1>(output + kPrefetch, kRowChunk);
+                if (can_prefetch(kIn, first)) prefetch_chunk<1>(output + kPrefetch, kRowChunk);
                 for (int i = 0; i < count; ++i) output[i] = slot->cached[i];
-                if constexpr (!F::kMapsAlone) *mine = slot->mine;
+                if constexpr (!F::kMapIsElementwise) *mine = slot->mine;
             }
         }
     }
 
     // Whether map() takes elements as hold() returns them.
-    bool maps_transformed() const { return F::kOnlySums || (F::kMapsAlone && f.keeps_elements()); }
+    bool maps_transformed() const { return F::kPureReduce || (F::kMapIsElementwise && f.keeps_elements()); }
 
     // Whether the output caches a row that the stack does not.
     bool caches_in_output() const {
         if constexpr (kCachesInOutput)
             return fibers.is_single && fibers.step[kIn] == 1 && get<0>(y) != nullptr &&
-                   (F::kMapsAlone ? !f.keeps_elements() : n <= int64_t{kMaxChunksInOutput} * kRowChunk);
+                   (F::kMapIsElementwise ? !f.keeps_elements() : n <= int64_t{kMaxChunksInOutput} * kRowChunk);
         return false;
     }
 
@@ -452,7 +452,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     BK_HD void run(int64_t begin, int64_t end, int64_t length, const SplitRow* split) const {
         CachedChunk slot[kMaxCachedChunks];
-        Acc chunk[kCachesInOutput && !F::kMapsAlone ? kMaxChunksInOutput : 1];
+        Acc chunk[kCachesInOutput && !F::kMapIsElementwise ? kMaxChunksInOutput : 1];
         Row row[kMaxRows];
         Acc all[kMaxRows], acc[kMaxRows];
         const int64_t chunks = ceil_div<int64_t>(n, kRowChunk);
@@ -525,7 +525,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const At at = outer(static_cast<uint64_t>(r));
             SplitRow split{r, kFirstWork, false, start(at), partials};
             // Segments do not store accumulators of chunks, so the output is a cache only if map() needs none.
-            const bool in_output = F::kMapsAlone && caches_in_output();
+            const bool in_output = F::kMapIsElementwise && caches_in_output();
             for (;;) {
                 run_ranges(segments, 1, length, &split);
                 if (split.work & kMap) break;
@@ -543,7 +543,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     void run_rows(int64_t row_count, int64_t row_bytes) const {
         const int64_t length = segment(), segments = ceil_div<int64_t>(n, length);
         if (segments > 1 && row_count < thread_count()) return run_split_rows(row_count, length, segments);
-        if constexpr (F::kTakesLanes) {
+        if constexpr (F::kVectorizesAcrossRows) {
             using Lanes = LaneJob<RowJob, Inputs<In...>, Inputs<Column...>, Outputs<Out...>>;
             const bool in_tiles = kIsShort && Lanes::tile_rows(n) > 0 && fill_vector() && !rows_are_adjacent() &&
                                   are_dense(std::make_index_sequence<Full>{});

@@ -2,8 +2,8 @@
 // once; longer rows are read again for each pass. Aligned dense rows use 16-byte vectors, many a thread or few (short
 // or few rows); other layouts use scalars, with one thread row per matrix row or, if rows are adjacent in memory,
 // neighbouring threads on neighbouring rows. A few long rows are split over blocks if the workspace has space for
-// partial statistics. Functions that only map use one kernel for per-column parameters (row_columns.cuh) and one for
-// per-row parameters (row_numbers.cuh).
+// partial statistics. Functions that only map use one kernel for per-column parameters (row_map_columns.cuh) and one for
+// per-row parameters (row_map_long.cuh).
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 #include "core/abi/launch.h"
 #include "core/cluster.cuh"
 #include "core/pointwise/layout.h"
-#include "core/rows/row_columns.cuh"
+#include "core/rows/row_map_columns.cuh"
 #include "core/rows/row_exchange.cuh"
-#include "core/rows/row_kept.cuh"
+#include "core/rows/row_cache.cuh"
 #include "core/rows/row_map.h"
-#include "core/rows/row_numbers.cuh"
+#include "core/rows/row_map_long.cuh"
 #include "core/rows/row_operands.cuh"
 
 namespace bk {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
     const bool is_first = exists && lane == 0 && rank == 0;
     [[maybe_unused]] const auto target_logit = [&] {
         if constexpr (kHasTarget<F>)
-            return operands.template element<N>(at, is_first && grid.stage != RowStage::kMap ? f.picks(row) : -1);
+            return operands.template element<N>(at, is_first && grid.stage != RowStage::kMap ? f.target_index(row) : -1);
         else
             return 0;
     }();
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
     Acc mine = f.identity();
     if constexpr (F::kMapOnly) {
     } else if (grid.stage != RowStage::kMap) {
-        constexpr bool kLoops = !F::kOnePass || F::kRepeats;
+        constexpr bool kLoops = !F::kOnePass || F::kMayRescale;
         int phase = 0;
         bool is_partial = false;
         // Returns whether the row needs another pass.
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
             for (int t = 0; t < tiles; ++t) {
                 const auto where = tile_at(t);
                 if (!is_loaded) tile_cache.load(operands, f, at, row, where);
-                mine = tile_cache.sum_up(operands, f, row, where);
+                mine = tile_cache.reduce_tile(operands, f, row, where);
                 all = tiles == 1 ? mine : f.combine(all, mine);
             }
             if (grid.rows_are_adjacent)
@@ -108,9 +108,9 @@ __global__ void __launch_bounds__(kMostRowThreads)
             if (grid.cluster_blocks > 1) all = combine_cluster(f, all, grid.cluster_blocks, exchange, phase);
             ++phase;
             if constexpr (kHasTarget<F>)
-                if (is_first) f.pick(row, &all, target_logit);
+                if (is_first) f.add_target(row, &all, target_logit);
             if (grid.stage == RowStage::kReduce) {
-                if constexpr (F::kRepeats)
+                if constexpr (F::kMayRescale)
                     if (f.rescales(row, all, int64_t{grid.tiles} * tile)) return true;
                 if (threadIdx.x == 0) static_cast<AccWords<Acc>*>(partials)[r * grid.splits + split] = AccWords<Acc>::of(all);
                 is_partial = true;
@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
             return again;
         };
         bool again = pass(cached_tile, false, grid.tiles, span);
-        if constexpr (F::kOnePass && F::kOnlySums && F::kRepeats) {
+        if constexpr (F::kOnePass && F::kPureReduce && F::kMayRescale) {
             // The rare second pass takes one vector at a time: a loop over the cached tile would spill it.
             if (again) {
                 CachedTile<N, 1, F, Operands> one;
@@ -133,12 +133,12 @@ __global__ void __launch_bounds__(kMostRowThreads)
             while (kLoops && again) again = pass(cached_tile, grid.tiles == 1, grid.tiles, span);
         }
         if (is_partial) return;
-    } else if constexpr (F::kRepeats) {
+    } else if constexpr (F::kMayRescale) {
         const RescaledCombine<F> combiner{f};
         Acc all = f.identity();
         for (int p = threadIdx.x; p < grid.splits; p += blockDim.x)
             all = combiner.combine(all, static_cast<const AccWords<Acc>*>(partials)[r * grid.splits + p].value());
-        f.complete_parts(row, combine_block(combiner, all, exchange, 0), grid.n);
+        f.finish_rescaled(row, combine_block(combiner, all, exchange, 0), grid.n);
     } else {
         Acc all = f.identity();
         for (int p = threadIdx.x; p < grid.splits; p += blockDim.x)
@@ -150,7 +150,7 @@ __global__ void __launch_bounds__(kMostRowThreads)
             const RowTile<N, V> where = span(t);
             if (F::kMapOnly || grid.tiles > 1 || grid.stage == RowStage::kMap) {
                 cached_tile.load(operands, f, at, row, where);
-                if constexpr (cached_tile.kReducesBeforeMap) mine = cached_tile.sum_up(operands, f, row, where);
+                if constexpr (cached_tile.kReducesBeforeMap) mine = cached_tile.reduce_tile(operands, f, row, where);
             }
             if (exists) cached_tile.map(operands, f, at, row, mine, where);
         }
@@ -189,10 +189,10 @@ inline RowGrid plan_rows(int64_t rows, int64_t n, int values, int vector, bool h
     }
     const bool alone = is_streaming && rows * kStreamingThreads >= kRowTargetThreads;
     const int most = alone                                                      ? kStreamingThreads
-                     : threads > kRowThreads * kMostRowCluster || !has_clusters ? kMostRowThreads
+                     : threads > kRowThreads * kMaxRowCluster || !has_clusters ? kMostRowThreads
                                                                                 : kRowThreads;
     if (has_clusters && !alone)
-        grid.cluster_blocks = std::min(kMostRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most)));
+        grid.cluster_blocks = std::min(kMaxRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most)));
     const int64_t each = ceil_div<int64_t>(threads, grid.cluster_blocks);
     grid.lanes = static_cast<int>(std::min<int64_t>(most, ceil_div<int64_t>(each, 32) * 32));
     grid.tiles = static_cast<int>(ceil_div<int64_t>(n, int64_t{grid.lanes} * grid.cluster_blocks * values));
@@ -215,7 +215,7 @@ inline RowGrid plan_adjacent_rows(int64_t rows, int64_t n, int values) {
 
 // Splits long rows over blocks if there are too few rows to fill the chip.
 inline void split_rows(RowGrid* grid, int values) {
-    if (grid->tiles == 1 || grid->rows_are_adjacent || grid->rows * kMostRowThreads * kMostRowCluster > kRowTargetThreads)
+    if (grid->tiles == 1 || grid->rows_are_adjacent || grid->rows * kMostRowThreads * kMaxRowCluster > kRowTargetThreads)
         return;
     grid->cluster_blocks = 1;
     grid->lanes = kRowThreads;

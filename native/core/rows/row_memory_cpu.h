@@ -21,7 +21,7 @@ BK_COLD void scatter_run(T* to, const T* from, int64_t step, int64_t count) {
 // Prefetches the cache lines of `count` elements, to be read or written. Always inlined: GCC drops calls that only
 // prefetch.
 template <int kWrites, class T>
-__attribute__((always_inline)) inline void ask_for_chunk(const T* x, int count) {
+__attribute__((always_inline)) inline void prefetch_chunk(const T* x, int count) {
     for (int i = 0; i < count; i += 64 / static_cast<int>(sizeof(T))) __builtin_prefetch(x + i, kWrites);
 }
 

@@ -8,7 +8,7 @@
 #include "core/pointwise/layout.h"
 #include "core/pointwise/long_walk.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/past_l1.cuh"
+#include "core/rows/bypass_l1.cuh"
 #include "core/types/pack.h"
 
 namespace bk {
@@ -36,35 +36,35 @@ struct RowTile {
 template <int N, class Operands>
 constexpr int kVectorsAtOnce = std::max(1, 64 / (Operands::kElementBytes * N));
 
-// Optional member of row functions of one input: kPadsInMemory is true if the input type has the value pad() and hold()
+// Optional member of row functions of one input: kPadsInputs is true if the input type has the value pad() and hold()
 // maps it to pad(). Vectors past the row end are then filled with pad() and need no test per element.
 template <class F, class = void>
-constexpr bool kPadsInMemory = false;
+constexpr bool kPadsInputs = false;
 template <class F>
-constexpr bool kPadsInMemory<F, std::void_t<decltype(F::kPadsInMemory)>> = F::kPadsInMemory;
+constexpr bool kPadsInputs<F, std::void_t<decltype(F::kPadsInputs)>> = F::kPadsInputs;
 
 // Optional members: picks(row) is the index of the target or -1, and pick(row, &all, x) adds that element of the first
 // input to the accumulator of the first thread of a row.
 template <class F, class = void>
 constexpr bool kHasTarget = false;
 template <class F>
-constexpr bool kHasTarget<F, std::void_t<decltype(std::declval<const F&>().picks(std::declval<typename F::Row>()))>> = true;
+constexpr bool kHasTarget<F, std::void_t<decltype(std::declval<const F&>().target_index(std::declval<typename F::Row>()))>> = true;
 
-// Optional members: map_other() is map() of elements that are not the target and takes no index; are_others(row, first,
+// Optional members: map_non_target() is map() of elements that are not the target and takes no index; excludes_target(row, first,
 // count) says whether it applies to `count` elements from `first` on, tested once per vector.
 template <class F, class = void>
 constexpr bool kHasMapNonTarget = false;
 template <class F>
 constexpr bool
-    kHasMapNonTarget<F, std::void_t<decltype(std::declval<const F&>().are_others(std::declval<typename F::Row>(), 0, 0u))>> =
+    kHasMapNonTarget<F, std::void_t<decltype(std::declval<const F&>().excludes_target(std::declval<typename F::Row>(), 0, 0u))>> =
         true;
 
-// Optional member: kComesBack is true if F reads a table for every row, such as class weights. Inputs, read once, then
+// Optional member: kBypassesL1 is true if F reads a table for every row, such as class weights. Inputs, read once, then
 // bypass L1 so that the table stays there.
 template <class F, class = void>
-constexpr bool kComesBack = false;
+constexpr bool kBypassesL1 = false;
 template <class F>
-constexpr bool kComesBack<F, std::void_t<decltype(F::kComesBack)>> = F::kComesBack;
+constexpr bool kBypassesL1<F, std::void_t<decltype(F::kBypassesL1)>> = F::kBypassesL1;
 
 template <int Full, int Single, class X, class K, class P, class Y, class S>
 struct RowOperands;
@@ -162,22 +162,22 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         }
     }
 
-    // Whether all elements of a vector share one Near.
+    // Whether all elements of a vector share one PositionParams.
     template <int N, class F>
-    static BK_DEVICE bool spans(const F& f) {
+    static BK_DEVICE bool shares_params(const F& f) {
         if constexpr (kHasPositionParams<F>)
-            return f.spans(N);
+            return f.shares_params(N);
         else
             return false;
     }
 
     // Steps to the next element of a vector, at index j.
-    template <int N, class F, class Near>
-    static BK_DEVICE void advance(const F& f, const typename F::Row& row, int64_t j, Near& near) {
-        if (spans<N>(f))
-            advance_params(f, near);
+    template <int N, class F, class PositionParams>
+    static BK_DEVICE void advance(const F& f, const typename F::Row& row, int64_t j, PositionParams& position_params) {
+        if (shares_params<N>(f))
+            advance_params(f, position_params);
         else
-            near = position_params_of(f, row, j);
+            position_params = position_params_of(f, row, j);
     }
 
     // --- loads ---
@@ -193,7 +193,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     template <class F, int N, int V, class T>
     static BK_DEVICE Vec<T, N> load_vector(const T* row, const RowTile<N, V>& where, int v) {
         const T* const from = row + where.position(v * N);
-        if constexpr (kComesBack<F>)
+        if constexpr (kBypassesL1<F>)
             return load_if_bypass_l1<N>(where.has_vector(v), from);
         else
             return load_if<N>(where.has_vector(v), from);
@@ -204,8 +204,8 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                         std::index_sequence<I...>) const {
 #pragma unroll
         for (int v = 0; v < V; ++v) {
-            if constexpr (kPadsInMemory<F>) (fill_vector<I, N>(f.pad(), cell[v]), ...);
-            if (!kPadsInMemory<F> || where.has_vector(v))
+            if constexpr (kPadsInputs<F>) (fill_vector<I, N>(f.pad(), cell[v]), ...);
+            if (!kPadsInputs<F> || where.has_vector(v))
                 ((get<I>(cell[v]) = load_vector<F>(get<I>(x) + signed_offset(at.of[I]), where, v)), ...);
         }
     }
@@ -222,24 +222,24 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     // hold() of each element of one vector.
     template <int N, class F, size_t... I>
     BK_DEVICE void transform_vector(const F& f, const typename F::Row& row, const RowTile<N, 1>& where, const Cell<N>& cell,
-                                    typename F::Held* cached, std::index_sequence<I...>) const {
-        const bool is_cached = F::kHoldsZeros || kPadsInMemory<F> || where.has_vector(0);
-        auto near = position_params_of(f, row, where.at(0));
+                                    typename F::Cached* cached, std::index_sequence<I...>) const {
+        const bool is_cached = F::kZeroPads || kPadsInputs<F> || where.has_vector(0);
+        auto position_params = position_params_of(f, row, where.at(0));
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
-            if (lane > 0) advance<N>(f, row, where.at(lane), near);
-            cached[lane] = is_cached ? f.hold(row, near, widen_lane(get<I>(cell), lane)...) : f.pad();
+            if (lane > 0) advance<N>(f, row, where.at(lane), position_params);
+            cached[lane] = is_cached ? f.transform(row, position_params, widen_lane(get<I>(cell), lane)...) : f.pad();
         }
     }
     template <int N, class F>
     BK_DEVICE void transform_vector(const F& f, const typename F::Row& row, const RowTile<N, 1>& where, const Cell<N>& cell,
-                                    typename F::Held* cached) const {
+                                    typename F::Cached* cached) const {
         transform_vector<N>(f, row, where, cell, cached, std::index_sequence_for<In...>{});
     }
 
     template <int N, int V, class F, size_t... I>
-    BK_DEVICE void hold(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
-                        typename F::Held (&cached)[N * V], std::index_sequence<I...> ins) const {
+    BK_DEVICE void transform(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
+                        typename F::Cached (&cached)[N * V], std::index_sequence<I...> ins) const {
         if constexpr (N > 1) {
             Cell<N> cell[V];
             load<N, V>(f, at, where, cell, ins);
@@ -253,13 +253,13 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 #pragma unroll
             for (int i = 0; i < V; ++i)
                 cached[i] =
-                    where.has(i) ? f.hold(row, position_params_of(f, row, where.at(i)), widen(get<I>(cell[i]))...) : f.pad();
+                    where.has(i) ? f.transform(row, position_params_of(f, row, where.at(i)), widen(get<I>(cell[i]))...) : f.pad();
         }
     }
     template <int N, int V, class F>
-    BK_DEVICE void hold(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
-                        typename F::Held (&cached)[N * V]) const {
-        hold<N, V>(f, at, row, where, cached, std::index_sequence_for<In...>{});
+    BK_DEVICE void transform(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
+                        typename F::Cached (&cached)[N * V]) const {
+        transform<N, V>(f, at, row, where, cached, std::index_sequence_for<In...>{});
     }
 
     // --- the map ---
@@ -289,13 +289,13 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     }
 
     template <int N, int V, class F, size_t... K, size_t... O>
-    BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part,
-                       const RowTile<N, V>& where, const typename F::Held (&cached)[N * V], std::index_sequence<K...>,
+    BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::TileParams& tile_params,
+                       const RowTile<N, V>& where, const typename F::Cached (&cached)[N * V], std::index_sequence<K...>,
                        std::index_sequence<O...> outs) const {
         if constexpr (N == 1) {
             each_element(where, [&](int i, const int64_t (&offset)[Full]) {
                 store_each(at, offset,
-                           f.map(row, part, position_params_of(f, row, where.at(i)), cached[i],
+                           f.map(row, tile_params, position_params_of(f, row, where.at(i)), cached[i],
                                  widen(load_column(get<K>(columns), where, i).lane[0])...),
                            outs);
             });
@@ -310,16 +310,16 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 #pragma unroll
                     for (int lane = 0; lane < N; ++lane)
                         set_lane<N>(cell, lane,
-                                    f.map_other(row, part, cached[v * N + lane], widen_lane(get<K>(column), lane)...), outs);
-                    is_non_target = f.are_others(row, where.position(v * N), N);
+                                    f.map_non_target(row, tile_params, cached[v * N + lane], widen_lane(get<K>(column), lane)...), outs);
+                    is_non_target = f.excludes_target(row, where.position(v * N), N);
                 }
                 if (!is_non_target) {
-                    auto near = position_params_of(f, row, where.at(v * N));
+                    auto position_params = position_params_of(f, row, where.at(v * N));
 #pragma unroll
                     for (int lane = 0; lane < N; ++lane) {
-                        if (lane > 0) advance<N>(f, row, where.at(v * N + lane), near);
+                        if (lane > 0) advance<N>(f, row, where.at(v * N + lane), position_params);
                         set_lane<N>(cell, lane,
-                                    f.map(row, part, near, cached[v * N + lane], widen_lane(get<K>(column), lane)...), outs);
+                                    f.map(row, tile_params, position_params, cached[v * N + lane], widen_lane(get<K>(column), lane)...), outs);
                     }
                 }
                 ((get<O>(y) == nullptr ? (void)0
@@ -329,9 +329,9 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         }
     }
     template <int N, int V, class F>
-    BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::Part& part,
-                       const RowTile<N, V>& where, const typename F::Held (&cached)[N * V]) const {
-        map<N, V>(f, at, row, part, where, cached, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+    BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::TileParams& tile_params,
+                       const RowTile<N, V>& where, const typename F::Cached (&cached)[N * V]) const {
+        map<N, V>(f, at, row, tile_params, where, cached, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
     }
 
     // --- per-column parameters ---
@@ -340,29 +340,29 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     using PositionParamsOf =
         decltype(position_params_of(std::declval<const F&>(), std::declval<const typename F::Row&>(), int64_t{}));
     template <int N, class F>
-    struct Numbers {
-        PositionParamsOf<F> near[N];
-        typename F::Numbers of[N];
+    struct MapParams {
+        PositionParamsOf<F> position_params[N];
+        typename F::MapParams of[N];
     };
 
     template <int N, class F, size_t... K>
-    BK_DEVICE Numbers<N, F> numbers(const F& f, const typename F::Row& row, const RowTile<N, 1>& where,
+    BK_DEVICE MapParams<N, F> map_params(const F& f, const typename F::Row& row, const RowTile<N, 1>& where,
                                     std::index_sequence<K...>) const {
-        Numbers<N, F> result;
+        MapParams<N, F> result;
         [[maybe_unused]] Pack<Vec<Column, N>...> column;
         ((get<K>(column) = load_column(get<K>(columns), where, 0)), ...);
-        auto near = position_params_of(f, row, where.at(0));
+        auto position_params = position_params_of(f, row, where.at(0));
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
-            if (lane > 0) advance<N>(f, row, where.at(lane), near);
-            result.near[lane] = near;
-            result.of[lane] = f.numbers(row, near, widen_lane(get<K>(column), lane)...);
+            if (lane > 0) advance<N>(f, row, where.at(lane), position_params);
+            result.position_params[lane] = position_params;
+            result.of[lane] = f.map_params(row, position_params, widen_lane(get<K>(column), lane)...);
         }
         return result;
     }
     template <int N, class F>
-    BK_DEVICE Numbers<N, F> numbers(const F& f, const typename F::Row& row, const RowTile<N, 1>& where) const {
-        return numbers<N>(f, row, where, std::index_sequence_for<Column...>{});
+    BK_DEVICE MapParams<N, F> map_params(const F& f, const typename F::Row& row, const RowTile<N, 1>& where) const {
+        return map_params<N>(f, row, where, std::index_sequence_for<Column...>{});
     }
 
     // Offsets of the row that follows `at` by r rows along the last outer axis.
@@ -381,13 +381,13 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     }
     template <int N, class F, size_t... I, size_t... O>
     BK_DEVICE void map_row(const F& f, const At& at, const typename F::Row& row, const RowTile<N, 1>& where,
-                           const Cell<N>& cell, const Numbers<N, F>& of, std::index_sequence<I...>,
+                           const Cell<N>& cell, const MapParams<N, F>& of, std::index_sequence<I...>,
                            std::index_sequence<O...> outs) const {
         Pack<Vec<Out, N>...> result;
 #pragma unroll
         for (int lane = 0; lane < N; ++lane) {
-            const auto cached = f.hold(row, of.near[lane], widen_lane(get<I>(cell), lane)...);
-            set_lane<N>(result, lane, f.map_by(of.of[lane], cached), outs);
+            const auto cached = f.transform(row, of.position_params[lane], widen_lane(get<I>(cell), lane)...);
+            set_lane<N>(result, lane, f.map_with_params(of.of[lane], cached), outs);
         }
         ((get<O>(y) == nullptr ? (void)0
                                : store_vector<N>(get<O>(y) + signed_offset(at.of[kIn + O]), where, 0, get<O>(result))),
@@ -395,7 +395,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     }
     template <int N, class F>
     BK_DEVICE void map_row(const F& f, const At& at, int64_t r, const typename F::Row& row, const RowTile<N, 1>& where,
-                           const Cell<N>& cell, const Numbers<N, F>& of) const {
+                           const Cell<N>& cell, const MapParams<N, F>& of) const {
         map_row<N>(f, behind(at, r), row, where, cell, of, std::index_sequence_for<In...>{}, std::index_sequence_for<Out...>{});
     }
 

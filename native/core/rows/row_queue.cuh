@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "core/async_copy.cuh"
-#include "core/rows/run_parts.cuh"
+#include "core/rows/segment_partials.cuh"
 
 namespace bk {
 
@@ -16,7 +16,7 @@ template <class T, int N, int kStages>
 struct RowRing {
     static constexpr int kBytes = sizeof(Vec<T, N>);
     static constexpr bool kAsync = kBytes >= 8;
-    Vec<T, N> slot[kAsync ? kStages * kRowBatch : 1][kRunThreads];
+    Vec<T, N> slot[kAsync ? kStages * kRowBatch : 1][kSegmentThreads];
 };
 
 // Rows [first, last) of `source` in order, kRowBatch at a time. send() issues a batch, take() returns the oldest one

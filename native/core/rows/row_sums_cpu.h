@@ -45,10 +45,10 @@ BK_HD void add_to_row(T* y, int64_t width, const Term& term) {
 
 // Partition of a matrix into tiles with one writer each: column slices of at least 128 bytes times residue classes of
 // rows, so that one hot row does not serialise the others.
-struct MatrixParts {
+struct MatrixTiles {
     int64_t column_slices, row_classes, columns;
 
-    MatrixParts(int64_t column_count, size_t element_bytes) : columns(column_count) {
+    MatrixTiles(int64_t column_count, size_t element_bytes) : columns(column_count) {
         const int64_t threads = thread_count();
         const int64_t max_slices = static_cast<int64_t>(element_bytes) * column_count / 128;
         column_slices = std::max<int64_t>(1, std::min(threads, max_slices));
@@ -97,7 +97,7 @@ void for_each_group(const Grouping& grouping, int64_t keys, int64_t largest, int
                     const Body& body) {
     const int64_t* const start = grouping.start;
     const int64_t total = start[keys], threads = thread_count(), tasks = 8 * threads;
-    const MatrixParts matrix_tiles(columns, element_bytes);
+    const MatrixTiles matrix_tiles(columns, element_bytes);
     const int64_t slices = largest > total / threads ? matrix_tiles.column_slices : 1;
     const auto first_key = [=](int64_t task) {
         const int64_t items = (total + keys) * task / tasks;

@@ -14,7 +14,7 @@
 //   C weight(MaxStep) const                          depends on no other element
 //   State extend_max(State earlier, MaxStep, C weight) const
 //                                                    the state after one more element
-// S::kAhead, unless negative, is the input that is read one position ahead; past the end it reads as 1.
+// S::kLookaheadInput, unless negative, is the input that is read one position ahead; past the end it reads as 1.
 //
 // The reduction order depends on the extents and on the presence of a workspace only, so results are bitwise
 // reproducible. An output may alias an input of the same layout, except the input that is read ahead.

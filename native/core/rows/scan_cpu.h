@@ -99,9 +99,9 @@ struct RowScan {
     template <bool kWrites, size_t... O, size_t... I>
     BK_HD void scan_element(Stream& stream, int64_t k, std::index_sequence<O...>, std::index_sequence<I...>) const {
         const int64_t i = stream.first + k;
-        stream.sum = scan.join(stream.sum, scan.term(i, widen(element<I>(stream.offset.of, i))...));
+        stream.sum = scan.combine(stream.sum, scan.lift(i, widen(element<I>(stream.offset.of, i))...));
         if constexpr (!kWrites) return;
-        const State through = stream.first == 0 ? stream.sum : scan.join(stream.before, stream.sum);
+        const State through = stream.first == 0 ? stream.sum : scan.combine(stream.before, stream.sum);
         store_result<O...>(stream.offset.of, i,
                            scan.value(i, stream.previous, through, widen(element<I>(stream.offset.of, i))...));
         stream.previous = through;
@@ -126,7 +126,7 @@ struct RowScan {
         ((streams[P].sum = scan.identity(), streams[P].previous = streams[P].before), ...);
         if constexpr (kHasRunningMax<S>)
             scan_with_running_max(streams, stream_indices, count, writes);
-        else if constexpr (kHas16Bit<In> && S::kAhead < 0)
+        else if constexpr (kHas16Bit<In> && S::kLookaheadInput < 0)
             scan_widened(streams, stream_indices, count, writes, indices...);
         else
             scan_elements(streams, stream_indices, count, writes, indices...);
@@ -211,7 +211,7 @@ struct RowScan {
         const State before = stream.before;
         if (stream.first != 0) {
             BK_VECTOR_LOOP
-            for (int64_t at = start; at < start + block_count; ++at) states.store(at, scan.join(before, states.load(at)));
+            for (int64_t at = start; at < start + block_count; ++at) states.store(at, scan.combine(before, states.load(at)));
         }
         const int64_t first = stream.first + done;
         values[start] = scan.value(first, stream.previous, states.load(start), C(0));
@@ -267,7 +267,7 @@ struct RowScan {
             for (int64_t c = start; c < start + count; ++c) {
                 const State sum =
                     scan_range(offset, before, c * size, std::min((c + 1) * size, axes.length), !is_first_pass, indices...);
-                before = c == 0 || is_first_pass ? sum : scan.join(before, sum);
+                before = c == 0 || is_first_pass ? sum : scan.combine(before, sum);
             }
             if (is_first_pass) tile_states[at] = before;
         }
@@ -317,7 +317,7 @@ private:
 
     template <size_t I>
     BK_HD auto element(const int64_t* offset, int64_t i) const {
-        return load_element<S::kAhead == static_cast<int>(I)>(get<I>(in.pointer) + offset[kOut + I], axes.step[kOut + I], i,
+        return load_element<S::kLookaheadInput == static_cast<int>(I)>(get<I>(in.pointer) + offset[kOut + I], axes.step[kOut + I], i,
                                                               axes.length);
     }
 
@@ -338,7 +338,7 @@ private:
         BK_VECTOR_LOOP
         for (int64_t j = 0; j < count; ++j) {
             const auto x = pack(load_lane<I, kUnit>(at, j, row_step, is_last)...);
-            const State before = state[j], through = scan.join(before, scan.term(index, get<I>(x)...));
+            const State before = state[j], through = scan.combine(before, scan.lift(index, get<I>(x)...));
             auto y = pack(Vec<std::remove_pointer_t<std::decay_t<decltype(get<O>(out.pointer))>>, 1>{}...);
             put(y, 0, scan.value(index, before, through, get<I>(x)...));
             ((get<O>(out.pointer)[at[O] + (kUnit ? j : j * row_step[O])] = get<O>(y).lane[0]), ...);
@@ -350,7 +350,7 @@ private:
     BK_HD auto load_lane(const int64_t* at, int64_t j, const int64_t* row_step, bool is_last) const {
         const auto* const x = get<I>(in.pointer) + at[kOut + I] + (kUnit ? j : j * row_step[kOut + I]);
         using T = std::decay_t<decltype(*x)>;
-        if constexpr (S::kAhead == static_cast<int>(I))
+        if constexpr (S::kLookaheadInput == static_cast<int>(I))
             return is_last ? compute_t<T>(1) : widen(x[axes.step[kOut + I]]);
         else
             return widen(*x);
@@ -388,7 +388,7 @@ Status run_scan(const Launch&, const ScanAxes<sizeof...(Out) + sizeof...(In)>& a
         pass(true);
         State sum = scan.identity();
         for (int64_t c = 0; c < tiles; ++c) {
-            const State through = c == 0 ? before[0] : scan.join(sum, before[c]);
+            const State through = c == 0 ? before[0] : scan.combine(sum, before[c]);
             before[c] = sum;
             sum = through;
         }

@@ -1,7 +1,7 @@
 // Scan kernels. Lanes and warps of a block share a row, tile after tile; each thread takes a few adjacent elements. If
 // the scanned axis is innermost, lanes share a row and load vectors; if it is strided, each lane takes a row. Few long
-// rows: each tile gets a block, with look-back between tiles (core/rows/scan_chain.cuh), or reduce-then-scan without a
-// workspace (core/rows/scan_parts.cuh).
+// rows: each tile gets a block, with look-back between tiles (core/rows/scan_lookback.cuh), or reduce-then-scan without a
+// workspace (core/rows/scan_splits.cuh).
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,10 @@
 
 #include "core/prefetch.cuh"
 #include "core/rows/scan.h"
-#include "core/rows/scan_chain.cuh"
-#include "core/rows/scan_parts.cuh"
+#include "core/rows/scan_lookback.cuh"
+#include "core/rows/scan_splits.cuh"
 #include "core/rows/scan_staged.cuh"
-#include "core/rows/scan_terms.cuh"
+#include "core/rows/scan_common.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -138,7 +138,7 @@ BK_DEVICE void scan_items(const S& scan, const Inputs<In...>& in, const int64_t*
     for (int u = 0; u < U; ++u) {
         const int64_t index = range.first + u * range.stride;
         const int valid = u < grid.vectors ? valid_count<N, kWhole>(index, range.end) : 0;
-        loaded[u] = pack(load_items<N, S::kAhead == static_cast<int>(I)>(get<I>(in.pointer) + offset[I], grid.step[kOut + I],
+        loaded[u] = pack(load_items<N, S::kLookaheadInput == static_cast<int>(I)>(get<I>(in.pointer) + offset[I], grid.step[kOut + I],
                                                                          index, valid, is_dense)...);
     }
 #pragma unroll
@@ -147,7 +147,7 @@ BK_DEVICE void scan_items(const S& scan, const Inputs<In...>& in, const int64_t*
             const int64_t index = range.first + u * range.stride;
             const int valid = valid_count<N, kWhole>(index, range.end);
             thread_tile->x[u] =
-                pack(bit_cast<PackedItems<Vec<In, N>>>(ordered_items<N, S::kAhead == static_cast<int>(I), kWhole>(
+                pack(bit_cast<PackedItems<Vec<In, N>>>(ordered_items<N, S::kLookaheadInput == static_cast<int>(I), kWhole>(
                     get<I>(loaded[u]), get<I>(in.pointer) + offset[I], grid.step[kOut + I], index, valid, grid.length,
                     is_dense))...);
         }
@@ -166,14 +166,14 @@ BK_DEVICE void scan_items(const S& scan, const Inputs<In...>& in, const int64_t*
             for (int i = 0; i < N; ++i)
                 if (i < valid) {
                     const auto with = [&](auto... x) {
-                        return i == 0 ? scan.term(index + i, x...) : extend_state(scan, through[j], index + i, x...);
+                        return i == 0 ? scan.lift(index + i, x...) : extend_state(scan, through[j], index + i, x...);
                     };
                     through[j] = with(widen_lane(get<I>(x), i)...);
                 }
         }
         if constexpr (U == 1) {  // a row per lane
             thread_tile->before[0] = thread_tile->aggregate;
-            thread_tile->aggregate = scan.join(thread_tile->aggregate, through[0]);
+            thread_tile->aggregate = scan.combine(thread_tile->aggregate, through[0]);
         } else {
 #pragma unroll(kInterleaved == 1 ? 1 : 5)
             for (int distance = 1; distance < 32; distance *= 2) {
@@ -181,7 +181,7 @@ BK_DEVICE void scan_items(const S& scan, const Inputs<In...>& in, const int64_t*
 #pragma unroll
                 for (int j = 0; j < kInterleaved; ++j) {
                     const State lower = state_shuffle_up(through[j], distance, grid.width);
-                    if (lane_in_row >= distance) through[j] = scan.join(lower, through[j]);
+                    if (lane_in_row >= distance) through[j] = scan.combine(lower, through[j]);
                 }
             }
 #pragma unroll
@@ -189,8 +189,8 @@ BK_DEVICE void scan_items(const S& scan, const Inputs<In...>& in, const int64_t*
                 if (begin + j >= grid.vectors) break;
                 const State lower = state_shuffle_up(through[j], 1, grid.width);
                 thread_tile->before[begin + j] =
-                    lane_in_row == 0 ? thread_tile->aggregate : scan.join(thread_tile->aggregate, lower);
-                thread_tile->aggregate = scan.join(thread_tile->aggregate, state_from_last_lane(through[j], grid.width));
+                    lane_in_row == 0 ? thread_tile->aggregate : scan.combine(thread_tile->aggregate, lower);
+                thread_tile->aggregate = scan.combine(thread_tile->aggregate, state_from_last_lane(through[j], grid.width));
             }
         }
     }
@@ -208,7 +208,7 @@ BK_DEVICE void write_results(const S& scan, const Outputs<Out...>& out, const in
         if (u >= grid.vectors) break;
         const int64_t index = range.first + u * range.stride;
         const int valid = valid_count<N, kWhole>(index, range.end);
-        State last = grid.warps > 1 ? scan.join(base, thread_tile.before[u]) : thread_tile.before[u];
+        State last = grid.warps > 1 ? scan.combine(base, thread_tile.before[u]) : thread_tile.before[u];
         const Pack<Vec<In, N>...> x = pack(bit_cast<Vec<In, N>>(get<I>(thread_tile.x[u]))...);
         Pack<Vec<Out, N>...> y;
 #pragma unroll
@@ -280,7 +280,7 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
         split_prefix[slot] = grid.pass == ScanPass::kScan && split > 0 && has_row
                                  ? load_state<State>(get<0>(out.pointer) + offset[0] + begin * grid.step[0], grid.step[0])
                                  : scan.identity();
-    const int64_t lookahead_end = stop - (S::kAhead >= 0 && stop == grid.length);  // one ahead exists
+    const int64_t lookahead_end = stop - (S::kLookaheadInput >= 0 && stop == grid.length);  // one ahead exists
     State carry = scan.identity();
     const int64_t span = int64_t{grid.width} * N * grid.vectors;
     int buffer = 0;
@@ -301,7 +301,7 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
             State row_prefix = scan.identity(), tile_aggregate = scan.identity();
             for (int w = 0; w < grid.warps; ++w) {
                 if (w == warp_in_row) row_prefix = tile_aggregate;
-                tile_aggregate = scan.join(tile_aggregate, warp_aggregates[buffer][warp - warp_in_row + w][slot]);
+                tile_aggregate = scan.combine(tile_aggregate, warp_aggregates[buffer][warp - warp_in_row + w][slot]);
             }
             if (chain.ticket != nullptr) {
                 if constexpr (kSlots == 1)
@@ -310,9 +310,9 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
                     carry = exclusive_prefix_in_rows(scan, chain, group, static_cast<int>(split), tile_aggregate,
                                                      warp_aggregates[buffer ^ 1]);
             }
-            base = scan.join(carry, row_prefix);
-            carry = scan.join(carry, tile_aggregate);
-            if (is_split) base = scan.join(split_prefix[slot], base);
+            base = scan.combine(carry, row_prefix);
+            carry = scan.combine(carry, tile_aggregate);
+            if (is_split) base = scan.combine(split_prefix[slot], base);
         } else {
             carry = thread_tile.aggregate;
         }
@@ -323,7 +323,7 @@ BK_DEVICE void scan_rows(const S& scan, const Outputs<Out...>& out, const Inputs
             write_results<false>(scan, out, offset, grid, range, lane_in_row, base, thread_tile, each_out, each_in);
         if (is_split && grid.pass == ScanPass::kSingle && tile + span * grid.warps == (split + 1) * grid.split_length) {
             __syncthreads();
-            if (warp == 0 && (kSlots > 1 || lane == 0)) split_prefix[slot] = scan.join(split_prefix[slot], carry);
+            if (warp == 0 && (kSlots > 1 || lane == 0)) split_prefix[slot] = scan.combine(split_prefix[slot], carry);
             carry = scan.identity();
             if (split + 2 < static_cast<uint32_t>(grid.splits)) ++split;  // the last split takes the remainder
         }
@@ -424,7 +424,7 @@ Status launch_scan(const Launch& launch, const ScanAxes<sizeof...(Out) + sizeof.
     grid.width = plan.width;
     grid.warps = plan.warps;
     grid.vectors = plan.vectors;
-    grid.is_dense = plan.is_innermost && all_have_vectors<N, S::kAhead>(axes, out, in, typename Outputs<Out...>::Indices{},
+    grid.is_dense = plan.is_innermost && all_have_vectors<N, S::kLookaheadInput>(axes, out, in, typename Outputs<Out...>::Indices{},
                                                                         typename Inputs<In...>::Indices{});
     Carver counter;
     carve_plan_tiles<State>(&counter, plan);

@@ -9,8 +9,8 @@
 
 #include "core/async_copy.cuh"
 #include "core/prefetch.cuh"
-#include "core/rows/scan_chain.cuh"
-#include "core/rows/scan_terms.cuh"
+#include "core/rows/scan_lookback.cuh"
+#include "core/rows/scan_common.cuh"
 
 namespace bk {
 
@@ -26,7 +26,7 @@ constexpr int64_t kMinStagedTiles = 264;  // fewer do not fill a chip; scan_kern
 
 // Only unary scans without look-ahead have a staged kernel.
 template <class S, int Operands>
-constexpr bool kCanStage = Operands == 2 && S::kAhead < 0;
+constexpr bool kCanStage = Operands == 2 && S::kLookaheadInput < 0;
 
 // Elements of one row in a tile; kLanes elements fill a vector.
 template <int kLanes>
@@ -165,9 +165,9 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedMinBlocks<kIsInnermost>
             if (i < valid) {
                 const auto element = widen_lane(x, i);
                 unit_aggregate =
-                    i == 0 ? scan.term(first + u * N, element) : extend_state(scan, unit_aggregate, first + u * N + i, element);
+                    i == 0 ? scan.lift(first + u * N, element) : extend_state(scan, unit_aggregate, first + u * N + i, element);
             }
-        thread_aggregate = scan.join(thread_aggregate, unit_aggregate);
+        thread_aggregate = scan.combine(thread_aggregate, unit_aggregate);
     });
 
     State lane_prefix = scan.identity();  // over the lower lanes of the warp, if they share the row
@@ -182,7 +182,7 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedMinBlocks<kIsInnermost>
     State warp_prefix = scan.identity(), tile_aggregate = scan.identity();
     for (int w = 0; w < kLookbackWarps; ++w) {
         if (w == warp) warp_prefix = tile_aggregate;
-        tile_aggregate = scan.join(tile_aggregate, warp_aggregates[w][slot]);
+        tile_aggregate = scan.combine(tile_aggregate, warp_aggregates[w][slot]);
     }
     State carry;
     if constexpr (kIsInnermost) {
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(kStagedThreads, kStagedMinBlocks<kIsInnermost>
         __syncthreads();
         carry = exclusive_prefix_in_rows(scan, chain, group, tile, tile_aggregate, warp_aggregates);
     }
-    State last = scan.join(scan.join(carry, warp_prefix), lane_prefix);
+    State last = scan.combine(scan.combine(carry, warp_prefix), lane_prefix);
     each_unit([&](int u, int valid) {
         const Vec<T, N> x = stage.read(u);
         Pack<Vec<T, N>> y{};

@@ -10,7 +10,7 @@
 
 #include "core/abi/launch.h"
 #include "core/rows/atomics.cuh"
-#include "core/rows/combine_equal.cuh"
+#include "core/rows/combine_duplicates.cuh"
 #include "core/rows/scatter_reduce.h"
 
 namespace bk {

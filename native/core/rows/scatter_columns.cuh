@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/rows/combine_equal.cuh"
+#include "core/rows/combine_duplicates.cuh"
 #include "core/rows/scatter_reduce.h"
 
 namespace bk {
@@ -54,7 +54,7 @@ struct ScatterColumns {
             if (cells.stride[k][last] != 1) return {};
         if (cells.extent[last] < kBlockColumns) return {};
         // The driver reserves 1 KiB of shared memory per block.
-        const int64_t shared = std::max<int64_t>(kSharedForAll, (most_shared_bytes(device_arch()) + 1024) / blocks - 1024);
+        const int64_t shared = std::max<int64_t>(kDefaultSharedBytes, (max_shared_bytes(device_arch()) + 1024) / blocks - 1024);
         const int64_t most = (shared - extra_bytes) / (kBlockColumns * cell_bytes) / 32 * 32 - 32;
         ScatterColumns plan{};
         plan.inner = cells.extent[last];

@@ -15,7 +15,7 @@
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
 #include "core/pointwise/layout.h"
-#include "core/rows/folds.h"
+#include "core/rows/reduce_ops.h"
 #include "core/types/dtype.h"
 #include "core/types/vec.h"
 
@@ -128,13 +128,13 @@ BK_HD Counted<C> combine_accumulators(const Op& op, const Counted<C>& a, const C
 // Integers wrap.
 template <class C>
 struct ScatterSum : ScatterOp<ScatterSum<C>, C> {
-    static BK_HD C combine(C a, C b) { return static_cast<C>(static_cast<fold_t<C>>(a) + static_cast<fold_t<C>>(b)); }
+    static BK_HD C combine(C a, C b) { return static_cast<C>(static_cast<acc_t<C>>(a) + static_cast<acc_t<C>>(b)); }
     static BK_HD C identity() { return C(0); }
 };
 
 template <class C>
 struct ScatterProduct : ScatterOp<ScatterProduct<C>, C> {
-    static BK_HD C combine(C a, C b) { return static_cast<C>(static_cast<fold_t<C>>(a) * static_cast<fold_t<C>>(b)); }
+    static BK_HD C combine(C a, C b) { return static_cast<C>(static_cast<acc_t<C>>(a) * static_cast<acc_t<C>>(b)); }
     static BK_HD C identity() { return C(1); }
 };
 

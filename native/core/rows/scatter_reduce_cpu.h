@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/rows/kept_places_cpu.h"
+#include "core/rows/compact_indices_cpu.h"
 #include "core/rows/row_sums_cpu.h"
 #include "core/rows/scatter_reduce.h"
 #include "core/rows/scatter_tiles_cpu.h"
@@ -57,7 +57,7 @@ BK_HD void combine_fiber(const Op& op, const ScatterLayout& s, const FiberPartit
     if (partition.target_classes > 1) {
         by_blocks(std::integral_constant<int64_t, 64>{}, [=](int64_t first, int64_t count) {
             const auto keeps = [=](int64_t k) { return layout.keeps(index[first + k]) & own.owns(task, index[first + k]); };
-            for_kept(count, keeps, [=](int64_t k) { combine(first + k); });
+            for_selected(count, keeps, [=](int64_t k) { combine(first + k); });
         });
         return;
     }

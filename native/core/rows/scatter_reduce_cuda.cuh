@@ -1,6 +1,6 @@
-// GPU scatter-reduce: in shared memory (core/rows/scatter_lines.cuh, core/rows/scatter_columns.cuh,
+// GPU scatter-reduce: in shared memory (core/rows/scatter_fibers.cuh, core/rows/scatter_columns.cuh,
 // core/rows/scatter_column_sums.cuh), by atomics (core/rows/scatter_atomic.cuh), or by a sort of (target, update) pairs
-// and a reduce-by-key: rows by add_runs.cuh, elements by core/rows/combine_elements.cuh. At most kScatterSlab updates
+// and a reduce-by-key: rows by add_segments.cuh, elements by core/rows/reduce_by_key.cuh. At most kScatterSlab updates
 // are sorted at once, and targets are taken in windows that fit 31-bit keys; all but giant problems have one of each.
 #pragma once
 
@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/rows/add_runs.cuh"
-#include "core/rows/combine_elements.cuh"
+#include "core/rows/add_segments.cuh"
+#include "core/rows/reduce_by_key.cuh"
 #include "core/rows/scatter_atomic.cuh"
 #include "core/rows/scatter_column_sums.cuh"
 #include "core/rows/scatter_columns.cuh"
-#include "core/rows/scatter_lines.cuh"
+#include "core/rows/scatter_fibers.cuh"
 #include "core/rows/scatter_reduce.h"
 #include "core/rows/sort_pairs.h"
 
@@ -43,15 +43,15 @@ struct ScatterSort {
     bool by_rows() const { return rows.columns > 0; }
     uint32_t sentinel() const { return static_cast<uint32_t>(targets); }
     template <class T>
-    RunShape runs() const {
-        return make_run_shape<T>(count, rows.columns, targets, false);
+    SegmentedShape runs() const {
+        return make_segmented_shape<T>(count, rows.columns, targets, false);
     }
 };
 
 template <class Op, class T>
 struct ScatterBuffers {
     SortBuffers sort;
-    RunParts<compute_t<T>> runs;
+    SegmentPartials<compute_t<T>> runs;
     ElementPartials<typename Op::Acc> elements;
 };
 
@@ -60,7 +60,7 @@ ScatterBuffers<Op, T> carve_scatter(Carver* carver, const ScatterSort& sort) {
     ScatterBuffers<Op, T> buffers{};
     buffers.sort = carve_sort(carver, sort.count, sort.sentinel());
     if (sort.by_rows())
-        buffers.runs = carve_run_parts<compute_t<T>>(carver, sort.template runs<T>());
+        buffers.runs = carve_segment_partials<compute_t<T>>(carver, sort.template runs<T>());
     else
         buffers.elements = carve_element_partials<typename Op::Acc>(carver, sort.count);
     return buffers;
@@ -129,7 +129,7 @@ Status scatter_rows_sorted(const Launch& launch, const ScatterLayout& s, const S
     BK_TRY(launch_kernel(launch, grid, scatter_row_keys_kernel<Ids>, index, sort.count, FastDiv<uint32_t>(s.n), s.targets,
                          s.dropped, sort.sentinel(), buffers.sort.keys[0], buffers.sort.values[0]));
     BK_TRY(sort_pairs(launch, &buffers.sort, sort.count, sort.sentinel()));
-    return add_runs(launch, sort.template runs<T>(), RowsByIndex<T, false>{updates, buffers.sort.values[0]},
+    return add_segments(launch, sort.template runs<T>(), RowsByIndex<T, false>{updates, buffers.sort.values[0]},
                     static_cast<const uint32_t*>(buffers.sort.keys[0]), out, buffers.runs);
 }
 

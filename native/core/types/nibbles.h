@@ -13,13 +13,13 @@ namespace bk {
 
 // Elements per byte of E.
 template <class E>
-constexpr int kInByte = 1;
+constexpr int kElementsPerByte = 1;
 template <>
-constexpr int kInByte<s4x2> = 2;
+constexpr int kElementsPerByte<s4x2> = 2;
 template <>
-constexpr int kInByte<u4x2> = 2;
+constexpr int kElementsPerByte<u4x2> = 2;
 template <>
-constexpr int kInByte<b1x8> = 8;
+constexpr int kElementsPerByte<b1x8> = 8;
 
 // int8_t for two's complement, else uint8_t.
 template <class P>

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <mutex>
 
-#include "core/vendor/quiet.h"
+#include "core/vendor/call_guards.h"
 
 namespace bk {
 
@@ -149,7 +149,7 @@ PooledHandle* acquire(const Key& key, bool is_capturing) {
         if (pooled->key == key) matching = pooled;
         if (oldest == nullptr || pooled->last_use < oldest->last_use) oldest = pooled;
     }
-    PooledHandle* const found = matching != nullptr ? matching : is_capturing || count >= kMostVendorHandles ? oldest : nullptr;
+    PooledHandle* const found = matching != nullptr ? matching : is_capturing || count >= kMaxVendorHandles ? oldest : nullptr;
     if (found != nullptr) found->is_leased = true;
     return found;
 }

@@ -59,7 +59,7 @@ Status vendor_functions(const Functions** out) {
 
 // Leases a library handle for the launch's stream in the current context to one thread, for the object's lifetime.
 //
-// Handles are pooled by stream and context, up to kMostVendorHandles of a library in a context; then the least recently
+// Handles are pooled by stream and context, up to kMaxVendorHandles of a library in a context; then the least recently
 // used one is rebound. A captured call must not create a handle: any idle one of the context serves, else the call
 // returns status 3, and the op must run once before the capture. Handles are destroyed only at exit, since that breaks
 // captures on other threads and captured work may need them; those of the current context are, if the driver still
@@ -84,6 +84,6 @@ private:
     struct PooledHandle* pooled_ = nullptr;
 };
 
-constexpr int kMostVendorHandles = 32;
+constexpr int kMaxVendorHandles = 32;
 
 }  // namespace bk

@@ -7,7 +7,7 @@
 
 #include "core/pointwise/copies.cu"
 #include "core/pointwise/row_copies.cu"
-#include "core/pointwise/window_copies.cu"
+#include "core/pointwise/im2col.cu"
 #include "core/rows/sort_pairs.h"
 #include "core/vendor/vendor_cpu.cpp"
 #include "gemm/cublaslt.h"

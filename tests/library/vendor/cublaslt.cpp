@@ -34,13 +34,13 @@ struct Operand {
     std::vector<S> data;
     LibraryMatrix matrix;
 
-    Operand(int64_t count, int64_t rows, int64_t columns, int64_t gap, bool is_turned, int seed) {
+    Operand(int64_t count, int64_t rows, int64_t columns, int64_t gap, bool is_transposed, int seed) {
         const int64_t pitch = columns + gap, step = count > 1 ? rows * pitch + 8 : 0;
         for (int64_t i = 0; i < rows * pitch + (count - 1) * step; ++i) data.push_back(static_cast<S>((i * 7 + seed) % 11 - 5));
-        matrix = {data.data(), pitch, step, is_turned};
+        matrix = {data.data(), pitch, step, is_transposed};
     }
     S at(int64_t g, int64_t i, int64_t j) const {
-        return data[static_cast<size_t>(g * matrix.step + (matrix.is_turned ? j * matrix.pitch + i : i * matrix.pitch + j))];
+        return data[static_cast<size_t>(g * matrix.step + (matrix.is_transposed ? j * matrix.pitch + i : i * matrix.pitch + j))];
     }
 };
 

@@ -157,13 +157,13 @@ void contexts() {
 
 void most() {
     std::set<void*> seen;
-    for (intptr_t stream = 1; stream <= 10 * kMostVendorHandles; ++stream) {
+    for (intptr_t stream = 1; stream <= 10 * kMaxVendorHandles; ++stream) {
         void* const handle = lease<Vendor::kCusolver>(16 * stream);
         REQUIRE(static_cast<StubHandle*>(handle)->stream == reinterpret_cast<void*>(16 * stream));
         seen.insert(handle);
     }
-    REQUIRE(static_cast<int>(seen.size()) == kMostVendorHandles);
-    std::vector<VendorHandle> all(kMostVendorHandles + 1);  // in use at once: the bound is for idle ones
+    REQUIRE(static_cast<int>(seen.size()) == kMaxVendorHandles);
+    std::vector<VendorHandle> all(kMaxVendorHandles + 1);  // in use at once: the bound is for idle ones
     for (VendorHandle& handle : all) REQUIRE(handle.lease<Vendor::kCusolver>(on(16)) == Status::kOk);
 }
 

@@ -58,8 +58,8 @@ inline int device_arch() {
     constexpr int arch = __CUDA_ARCH_LIST__;
     return arch / 10;
 }
-constexpr unsigned kSharedForAll = 48 << 10;
-inline int64_t most_shared_bytes(int) { return 49152; }
+constexpr unsigned kDefaultSharedBytes = 48 << 10;
+inline int64_t max_shared_bytes(int) { return 49152; }
 
 inline Status fill_bytes(const Launch& launch, void* destination, int value, size_t bytes) {
     return submitted(device::submit(launch.stream, [=] { memset(destination, value, bytes); }), "cudaMemsetAsync");

@@ -10,7 +10,7 @@
 
 #include "core/abi/launch_cuda.h"
 #include "core/async_copy.cuh"
-#include "core/matmul/narrow_factors.cuh"
+#include "core/matmul/narrow_operands.cuh"
 #include "core/platform.h"
 #include "core/types/dtype.h"
 
@@ -19,7 +19,7 @@ namespace bk {
 inline const char* lane_row[32][32];
 inline uint32_t lane_words[32][32][6];
 
-inline void load_matrices(uint32_t (&words)[4], const void* row) {
+inline void ldmatrix_x4(uint32_t (&words)[4], const void* row) {
     const unsigned int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     require(reinterpret_cast<uintptr_t>(row) % 16 == 0, "a row of a matrix is misaligned");
     lane_row[warp][lane] = static_cast<const char*>(row);
@@ -28,7 +28,7 @@ inline void load_matrices(uint32_t (&words)[4], const void* row) {
     __syncwarp();
 }
 
-inline void load_matrices_turned(uint32_t (&words)[4], const void* row) {
+inline void ldmatrix_x4_trans(uint32_t (&words)[4], const void* row) {
     const unsigned int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     require(reinterpret_cast<uintptr_t>(row) % 16 == 0, "a row of a matrix is misaligned");
     lane_row[warp][lane] = static_cast<const char*>(row);
@@ -48,7 +48,7 @@ inline uint32_t round_to_tf32(uint32_t bits) {
 
 // 16 x 8 dot products of 32 bytes of a row of A and a column of B.
 template <class T>
-struct TensorStep {
+struct Mma {
     using Sum =
         std::conditional_t<std::is_integral_v<T>, int32_t, std::conditional_t<std::is_same_v<T, double>, double, float>>;
 
@@ -81,14 +81,14 @@ struct TensorStep {
 };
 
 template <>
-struct TensorStep<e4m3> : StepOfHalves<TensorStep<f16>, e4m3> {};
+struct Mma<e4m3> : Fp8Mma<Mma<f16>, e4m3> {};
 template <>
-struct TensorStep<e5m2> : StepOfHalves<TensorStep<f16>, e5m2> {};
+struct Mma<e5m2> : Fp8Mma<Mma<f16>, e5m2> {};
 template <>
-struct TensorStep<s4x2> : StepOfBytes<TensorStep<int8_t>, s4x2> {};
+struct Mma<s4x2> : WidenedMma<Mma<int8_t>, s4x2> {};
 template <>
-struct TensorStep<u4x2> : StepOfBytes<TensorStep<uint8_t>, u4x2> {};
+struct Mma<u4x2> : WidenedMma<Mma<uint8_t>, u4x2> {};
 template <>
-struct TensorStep<b1x8> : StepOfBytes<TensorStep<int8_t>, b1x8> {};
+struct Mma<b1x8> : WidenedMma<Mma<int8_t>, b1x8> {};
 
 }  // namespace bk

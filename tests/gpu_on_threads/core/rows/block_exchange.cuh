@@ -8,7 +8,7 @@
 
 namespace bk {
 
-constexpr int kMostRowCluster = 8;
+constexpr int kMaxRowCluster = 8;
 
 template <class Acc>
 struct BlockExchange {
