@@ -10,7 +10,7 @@
 #include "attention/alibi_backward.h"
 #include "core/math/fastdiv.h"
 #include "core/reduce/combine.cuh"
-#include "core/reduce/combine_cluster.cuh"
+#include "core/collectives/combine_cluster.cuh"
 #include "core/reduce/sums.h"
 #include "core/types/vec.h"
 

@@ -5,7 +5,7 @@
 
 #include "attention/rope_apply.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/team.h"
+#include "core/collectives/team.h"
 #include "core/types/vec.h"
 
 namespace bk {

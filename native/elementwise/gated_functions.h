@@ -10,9 +10,9 @@
 #include "core/math/math.h"
 #include "core/types/dtype.h"
 #include "core/types/pack.h"
-#include "elementwise/activations.h"
-#include "elementwise/normal_distribution.h"
-#include "elementwise/rectifiers.h"
+#include "elementwise/functors/activations.h"
+#include "elementwise/functors/normal_distribution.h"
+#include "elementwise/functors/rectifiers.h"
 #include "elementwise/scaling.h"
 
 namespace bk::op {

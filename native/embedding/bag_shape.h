@@ -5,7 +5,7 @@
 
 #include "core/abi/checks.h"
 #include "core/platform.h"
-#include "core/rows/reduce_ops.h"
+#include "core/segmented/reduce_ops.h"
 
 namespace bk {
 

@@ -6,8 +6,8 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/gather_rows.h"
-#include "core/rows/scatter_reduce.h"
+#include "core/gather/gather_rows.h"
+#include "core/scatter/scatter_reduce.h"
 #include "core/types/complex.h"
 
 namespace bk {

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "core/abi/workspace.h"
-#include "core/rows/row_sums_cpu.h"
+#include "core/row/row_sums_cpu.h"
 #include "embedding/embedding_bag_backward.h"
 
 namespace bk {

@@ -1,4 +1,4 @@
-// GPU. With a workspace: (row, bag) pairs are sorted by row and reduced by key (core/rows/add_segments.cuh). Without: a
+// GPU. With a workspace: (row, bag) pairs are sorted by row and reduced by key (core/segmented/add_segments.cuh). Without: a
 // thread group per bag keeps the bag's gradient in registers and adds it to the rows by atomics; equal indices of a bag
 // become one addition. For scaling by frequency a workspace counts each row; without one a thread reads all indices for
 // each that it adds.
@@ -7,9 +7,9 @@
 #include <algorithm>
 
 #include "core/pointwise/pointwise.h"
-#include "core/rows/add_segments.cuh"
-#include "core/rows/atomics.cuh"
-#include "core/rows/sort_pairs.h"
+#include "core/segmented/add_segments.cuh"
+#include "core/scatter/atomics.cuh"
+#include "core/segmented/sort_pairs.h"
 #include "embedding/embedding_bag_backward.h"
 
 namespace bk {

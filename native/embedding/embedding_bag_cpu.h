@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "core/math/wide_range.h"
-#include "core/rows/row_sums_cpu.h"
+#include "core/row/row_sums_cpu.h"
 #include "embedding/embedding_bag.h"
 
 namespace bk {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/math/wide_range.h"
-#include "core/rows/row_groups.cuh"
+#include "core/row/row_groups.cuh"
 #include "embedding/embedding_bag.h"
 
 namespace bk {

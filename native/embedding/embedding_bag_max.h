@@ -5,7 +5,7 @@
 
 #include "core/abi/launch.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/scatter_reduce.h"
+#include "core/scatter/scatter_reduce.h"
 #include "embedding/bag_shape.h"
 
 namespace bk {

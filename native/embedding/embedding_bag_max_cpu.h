@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/rows/row_sums_cpu.h"
+#include "core/row/row_sums_cpu.h"
 #include "embedding/embedding_bag_max.h"
 
 namespace bk {

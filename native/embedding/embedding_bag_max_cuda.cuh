@@ -1,7 +1,7 @@
 // GPU: a thread group per bag; a block shares bags of more than kLongMaxBag indices.
 #pragma once
 
-#include "core/rows/row_groups.cuh"
+#include "core/row/row_groups.cuh"
 #include "embedding/embedding_bag_max.h"
 
 namespace bk {

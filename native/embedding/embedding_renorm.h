@@ -8,9 +8,9 @@
 #include "core/abi/workspace.h"
 #include "core/math/half_power.h"
 #include "core/math/math.h"
-#include "core/pointwise/row_copies.h"
-#include "core/rows/distinct_rows.h"
-#include "core/rows/team.h"
+#include "core/copy/row_copies.h"
+#include "core/gather/distinct_rows.h"
+#include "core/collectives/team.h"
 
 namespace bk {
 

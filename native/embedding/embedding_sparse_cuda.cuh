@@ -1,10 +1,10 @@
 // GPU: (row, bag) pairs are sorted by row, segment starts are selected and numbered, and each segment is summed into
-// the value row of its rank (core/rows/add_segments.cuh).
+// the value row of its rank (core/segmented/add_segments.cuh).
 #pragma once
 
 #include <cstdint>
 
-#include "core/rows/select_indices.h"
+#include "core/select/select_indices.h"
 #include "embedding/sparse_rows_in_place.cuh"
 #include "embedding/embedding_bag_backward_cuda.cuh"
 #include "embedding/embedding_sparse.h"

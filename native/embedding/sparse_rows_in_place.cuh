@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/rows/team.h"
+#include "core/collectives/team.h"
 #include "embedding/embedding_sparse.h"
 
 namespace bk {

@@ -10,8 +10,8 @@
 #include "core/types/dtype.h"
 #include "core/types/fp8.h"
 #include "core/types/nibbles.h"
-#include "elementwise/activations.h"
-#include "elementwise/rectifiers.h"
+#include "elementwise/functors/activations.h"
+#include "elementwise/functors/rectifiers.h"
 
 namespace bk {
 
@@ -67,7 +67,7 @@ BK_HD int32_t saturated_sum(int64_t sum) {
 }
 
 enum class Activation : int32_t { kNone, kRelu, kGelu, kSilu, kGeluTanh };
-// Kernels that may compute a GEMM. kByRule: cuBLASLt if the rule of gemm/matmul_cublaslt.cuh selects it, else failure.
+// Kernels that may compute a GEMM. kByRule: cuBLASLt if the rule of gemm/cublaslt/matmul_cublaslt.cuh selects it, else failure.
 // kWgmma: this library's wgmma kernels alone.
 enum class Backend : int32_t { kAny, kOwn, kLibrary, kByRule, kWgmma };
 constexpr bool may_be_library(Backend backend) { return backend != Backend::kOwn && backend != Backend::kWgmma; }

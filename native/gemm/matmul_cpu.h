@@ -1,7 +1,7 @@
-// GEMM on the CPU: panels for the driver of gemm/matmul_driver_cpu.h, and its epilogue.
+// GEMM on the CPU: panels for the driver of gemm/cpu/matmul_driver_cpu.h, and its epilogue.
 //
 // 8-bit integers are multiplied in f32, where a block's sum is exact (256 * 255^2 < 2^24), and accumulated in f64, or
-// in i32 on processors with integer dot products. Activations run over spans, compiled once (gemm/matmul_cpu.cpp).
+// in i32 on processors with integer dot products. Activations run over spans, compiled once (gemm/cpu/matmul_cpu.cpp).
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 
 #include "core/abi/vector_width_cpu.h"
 #include "gemm/matmul.h"
-#include "gemm/matmul_driver_cpu.h"
-#include "gemm/matmul_pack_cpu.h"
-#include "gemm/matmul_skinny_cpu.h"
+#include "gemm/cpu/matmul_driver_cpu.h"
+#include "gemm/cpu/matmul_pack_cpu.h"
+#include "gemm/cpu/matmul_skinny_cpu.h"
 
 namespace bk {
 

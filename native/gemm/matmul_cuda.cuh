@@ -7,14 +7,14 @@
 #include <type_traits>
 
 #include "core/abi/workspace.h"
-#include "gemm/matmul_wgmma.h"
-#include "gemm/matmul_cublaslt.cuh"
-#include "gemm/matmul_split_k.cuh"
-#include "gemm/matmul_simt.cuh"
-#include "gemm/matmul_mma.cuh"
-#include "gemm/matmul_skinny.cuh"
-#include "gemm/matmul_skinny_fp8.cuh"
-#include "gemm/matmul_transpose.cuh"
+#include "gemm/sm90/matmul_wgmma.h"
+#include "gemm/cublaslt/matmul_cublaslt.cuh"
+#include "gemm/tiled/matmul_split_k.cuh"
+#include "gemm/tiled/matmul_simt.cuh"
+#include "gemm/tiled/matmul_mma.cuh"
+#include "gemm/skinny/matmul_skinny.cuh"
+#include "gemm/skinny/matmul_skinny_fp8.cuh"
+#include "gemm/tiled/matmul_transpose.cuh"
 
 namespace bk {
 
@@ -109,7 +109,7 @@ Status matmul_by_tiles(const Launch& launch, const Matmul<T>& p) {
     }
 }
 
-// cuBLASLt takes what gemm/matmul_cublaslt.cuh's rule gives it. Otherwise skinny GEMMs have kernels that read B once,
+// cuBLASLt takes what gemm/cublaslt/matmul_cublaslt.cuh's rule gives it. Otherwise skinny GEMMs have kernels that read B once,
 // and small results are split along K; else f32 runs on FMA, other types on tensor cores, by wgmma if possible.
 template <class T>
 Status matmul(const Launch& launch, const Matmul<T>& p) {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "gemm/matmul_decode_cpu.h"
+#include "gemm/cpu/matmul_decode_cpu.h"
 #include "gemm/scaled.h"
 
 namespace bk {

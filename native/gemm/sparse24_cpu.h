@@ -7,7 +7,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "gemm/matmul_decode_cpu.h"
+#include "gemm/cpu/matmul_decode_cpu.h"
 #include "gemm/sparse24.h"
 
 namespace bk {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "gemm/matmul_decode_cpu.h"
+#include "gemm/cpu/matmul_decode_cpu.h"
 #include "gemm/w4.h"
 
 namespace bk {

@@ -1,17 +1,17 @@
 // int4-weight GEMM on the GPU by mma.sync. Columns of the weights are the rows of the mma, rows of the activations its
-// columns, as in gemm/matmul_skinny_mma.cuh. Weights are dequantised to f16 in registers; small M is bandwidth-bound
+// columns, as in gemm/skinny/matmul_skinny_mma.cuh. Weights are dequantised to f16 in registers; small M is bandwidth-bound
 // on them. The warps of a block share its columns and split K.
 #pragma once
 
 #include <cstdint>
 
-#include "core/async_copy.cuh"
-#include "core/matmul/tensor_core.cuh"
+#include "core/intrinsics/async_copy.cuh"
+#include "core/intrinsics/tensor_core.cuh"
 #include "core/types/vec.h"
-#include "gemm/matmul_skinny_mma.cuh"
+#include "gemm/skinny/matmul_skinny_mma.cuh"
 #include "gemm/w4.h"
-#include "gemm/w4_wgmma.h"
-#include "gemm/w4_dequantize.cuh"
+#include "gemm/sm90/w4_wgmma.h"
+#include "gemm/tiled/w4_dequantize.cuh"
 
 namespace bk {
 

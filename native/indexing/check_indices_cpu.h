@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/rows/row_map.h"
+#include "core/row/row_map.h"
 #include "indexing/check_indices.h"
 
 namespace bk {

@@ -5,8 +5,8 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
-#include "core/rows/gather_rows.h"
-#include "core/rows/indexed_copy.h"
+#include "core/gather/gather_rows.h"
+#include "core/gather/indexed_copy.h"
 #include "indexing/indexed_operand.h"
 
 namespace bk {

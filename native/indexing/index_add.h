@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "indexing/scatter_add_axis.h"
+#include "indexing/scatter/scatter_add_axis.h"
 
 namespace bk {
 

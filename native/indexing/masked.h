@@ -7,7 +7,7 @@
 #include "core/abi/checks.h"
 #include "core/math/math.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/select_indices.h"
+#include "core/select/select_indices.h"
 #include "core/types/complex.h"
 
 namespace bk {

@@ -6,7 +6,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/select_indices.h"
+#include "core/select/select_indices.h"
 #include "core/types/complex.h"
 #include "indexing/masked.h"
 

@@ -15,8 +15,8 @@
 #include "core/math/math.h"
 #include "core/math/wide_range.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/row_map.h"
-#include "core/rows/team.h"
+#include "core/row/row_map.h"
+#include "core/collectives/team.h"
 #include "loss/reduction.h"
 
 namespace bk {

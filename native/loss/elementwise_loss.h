@@ -9,7 +9,7 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/reduce/transform_sum.h"
 #include "loss/distance.h"

@@ -4,9 +4,9 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/pointwise/pointwise.h"
-#include "loss/class_rows.h"
+#include "loss/cross_entropy/class_rows.h"
 #include "loss/likelihood.h"
 #include "loss/reduction.h"
 #include "loss/row_reduction.h"

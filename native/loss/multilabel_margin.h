@@ -12,7 +12,7 @@
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/team.h"
+#include "core/collectives/team.h"
 #include "loss/margin.h"
 #include "loss/reduction.h"
 

@@ -1,6 +1,6 @@
 // Row functions of cosine embedding and triplet margin losses, of pairs and triplets of vectors.
 //
-// A row function (core/rows/row_map.h) saves the loss of its row and maps the row to its gradients. start() takes the
+// A row function (core/row/row_map.h) saves the loss of its row and maps the row to its gradients. start() takes the
 // target, if the loss has one, and, for the gradients, dy.
 #pragma once
 
@@ -9,8 +9,8 @@
 
 #include "core/math/math.h"
 #include "core/platform.h"
-#include "core/rows/row_map.h"
-#include "loss/class_rows.h"
+#include "core/row/row_map.h"
+#include "loss/cross_entropy/class_rows.h"
 #include "loss/margin.h"
 #include "loss/power.h"
 

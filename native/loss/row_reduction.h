@@ -8,8 +8,8 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/rows/row_map.h"
-#include "core/rows/row_values.h"
+#include "core/row/row_map.h"
+#include "core/row/row_values.h"
 #include "loss/reduction.h"
 
 namespace bk {

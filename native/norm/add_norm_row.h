@@ -1,10 +1,10 @@
-// Row function of the add_rms_norm and add_layer_norm gradients (core/rows/row_map.h).
+// Row function of the add_rms_norm and add_layer_norm gradients (core/row/row_map.h).
 #pragma once
 
 #include <cstdint>
 
 #include "core/math/math.h"
-#include "core/rows/row_map.h"
+#include "core/row/row_map.h"
 #include "norm/norm_row.h"
 
 namespace bk {

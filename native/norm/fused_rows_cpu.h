@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "core/abi/workspace.h"
-#include "core/rows/row_map.h"
-#include "core/rows/row_memory_cpu.h"
+#include "core/row/row_map.h"
+#include "core/row/row_memory_cpu.h"
 #include "norm/add_norm_row.h"
 #include "norm/fused_rows.h"
 #include "norm/norm_row.h"

@@ -8,9 +8,9 @@
 
 #include "core/abi/workspace.h"
 #include "core/math/math.h"
-#include "core/reduce/shuffle.cuh"
+#include "core/collectives/shuffle.cuh"
 #include "core/reduce/square_scale.h"
-#include "core/rows/row_cache.cuh"
+#include "core/row/row_cache.cuh"
 #include "core/types/vec.h"
 #include "norm/fused_rows.h"
 

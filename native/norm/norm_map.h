@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/math/math.h"
-#include "core/rows/row_map.h"
+#include "core/row/row_map.h"
 #include "core/types/pack.h"
 
 namespace bk {

@@ -1,4 +1,4 @@
-// Row functions of the four norms (core/rows/row_map.h): y = (x - mean) * scale * gamma + beta over a row, without
+// Row functions of the four norms (core/row/row_map.h): y = (x - mean) * scale * gamma + beta over a row, without
 // mean in RMS norm. gamma and beta go by position (rms, layer norm), row (batch, instance norm) or channel (group
 // norm).
 #pragma once
@@ -8,7 +8,7 @@
 #include "core/math/fastdiv.h"
 #include "core/math/math.h"
 #include "core/reduce/square_scale.h"
-#include "core/rows/row_map.h"
+#include "core/row/row_map.h"
 #include "core/types/pack.h"
 
 namespace bk {

@@ -7,7 +7,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/operand.h"
 #include "core/abi/strided_args.h"
-#include "core/rows/row_map.h"
+#include "core/row/row_map.h"
 
 namespace bk {
 

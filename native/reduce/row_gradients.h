@@ -1,4 +1,4 @@
-// Row functions of the gradients that depend on all elements of a reduced row (core/rows/row_map.h).
+// Row functions of the gradients that depend on all elements of a reduced row (core/row/row_map.h).
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "core/math/wide_range.h"
 #include "core/platform.h"
 #include "core/reduce/square_scale.h"
-#include "core/rows/row_map.h"
+#include "core/row/row_map.h"
 #include "core/types/pack.h"
 
 namespace bk::op {

@@ -8,7 +8,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
 #include "core/abi/workspace.h"
-#include "core/rows/scan.h"
+#include "core/scan/scan.h"
 #include "scan/operators.h"
 #include "scan/suffix_operators.h"
 

@@ -5,7 +5,7 @@
 
 #include "core/abi/launch.h"
 #include "core/math/fastdiv.h"
-#include "core/rows/reduce_ops.h"
+#include "core/segmented/reduce_ops.h"
 #include "core/types/vec.h"
 #include "segment/segment_shape.h"
 

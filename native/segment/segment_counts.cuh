@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/rows/segment_partials.cuh"
+#include "core/segmented/segment_partials.cuh"
 #include "segment/segment_counts.h"
 
 namespace bk {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/rows/store_segments.cuh"
+#include "core/segmented/store_segments.cuh"
 #include "segment/gradient_rows.cuh"
 #include "segment/segment_extreme_backward.h"
 #include "segment/sorted_segments.cuh"

@@ -7,7 +7,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/reduce_ops.h"
+#include "core/segmented/reduce_ops.h"
 #include "segment/segment_shape.h"
 
 namespace bk {

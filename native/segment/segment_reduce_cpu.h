@@ -12,7 +12,7 @@
 
 namespace bk {
 
-// Recomputes columns [c, c + width) of a segment whose accumulators over- or underflowed (core/rows/reduce_ops.h).
+// Recomputes columns [c, c + width) of a segment whose accumulators over- or underflowed (core/segmented/reduce_ops.h).
 template <int64_t kMaxWidth, class Reduce, class T>
 BK_COLD void reduce_lost_rows(const Reduce& reduction, const T* input, int64_t d, const SegmentRows& rows, int64_t c,
                               int64_t width, const typename Reduce::Acc* lost, T* y) {

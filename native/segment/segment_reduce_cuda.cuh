@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/rows/add_segments.cuh"
-#include "core/rows/store_segments.cuh"
+#include "core/segmented/add_segments.cuh"
+#include "core/segmented/store_segments.cuh"
 #include "segment/segment_counts.cuh"
 #include "segment/segment_reduce.h"
 #include "segment/sorted_segments.cuh"

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/abi/workspace.h"
-#include "core/rows/row_sums_cpu.h"
+#include "core/row/row_sums_cpu.h"
 #include "segment/segment_shape.h"
 
 namespace bk {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "core/abi/checks.h"
-#include "core/rows/reduce_ops.h"
+#include "core/segmented/reduce_ops.h"
 
 namespace bk {
 

@@ -6,7 +6,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/pointwise/pointwise.h"
-#include "core/rows/gather_rows.h"
+#include "core/gather/gather_rows.h"
 #include "segment/segment_shape.h"
 
 namespace bk {

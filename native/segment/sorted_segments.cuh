@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "core/rows/reduce_ops.h"
-#include "core/rows/sort_pairs.h"
+#include "core/segmented/reduce_ops.h"
+#include "core/segmented/sort_pairs.h"
 #include "segment/segment_shape.h"
 
 namespace bk {

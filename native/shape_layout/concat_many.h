@@ -7,7 +7,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/abi/operand_list.h"
-#include "core/pointwise/row_copies.h"
+#include "core/copy/row_copies.h"
 #include "shape_layout/extents.h"
 
 namespace bk {

@@ -5,7 +5,7 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/pointwise/copies.h"
+#include "core/copy/copies.h"
 #include "core/pointwise/pointwise.h"
 #include "shape_layout/extents.h"
 

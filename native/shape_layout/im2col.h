@@ -9,7 +9,7 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/pointwise/im2col.h"
+#include "core/copy/im2col.h"
 #include "core/reduce/gather_adjoint.h"
 #include "shape_layout/extents.h"
 

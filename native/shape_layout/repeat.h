@@ -8,7 +8,7 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/strided_args.h"
-#include "core/pointwise/copies.h"
+#include "core/copy/copies.h"
 #include "core/reduce/reduce.h"
 #include "core/reduce/sums.h"
 

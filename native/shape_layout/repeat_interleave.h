@@ -8,7 +8,7 @@
 
 #include "core/abi/axis.h"
 #include "core/abi/checks.h"
-#include "core/pointwise/copies.h"
+#include "core/copy/copies.h"
 #include "core/reduce/reduce.h"
 #include "core/reduce/repeated_sums.h"
 #include "core/reduce/sums.h"

@@ -6,7 +6,7 @@
 #include "core/math/math.h"
 #include "core/platform.h"
 #include "core/pointwise/cases.h"
-#include "core/rows/row_map.h"
+#include "core/row/row_map.h"
 
 namespace bk::op {
 

@@ -1,4 +1,4 @@
-"""Sums across lines side by side, in shared memory without a workspace (core/rows/scatter_column_sums.cuh)."""
+"""Sums across lines side by side, in shared memory without a workspace (core/scatter/scatter_column_sums.cuh)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Products that are large enough for cuBLASLt (native/gemm/matmul_cublaslt.cuh), with it or without."""
+"""Products that are large enough for cuBLASLt (native/gemm/cublaslt/matmul_cublaslt.cuh), with it or without."""
 
 import pytest
 from gpu_tools import right_on_two_streams

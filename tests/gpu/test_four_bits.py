@@ -1,5 +1,5 @@
 """Products of many rows with weights of four bits, which warp groups compute on the chips that have them
-(native/gemm/w4_sm90a.cu): tiles of 64 and 128 rows, one block and two of a cluster, columns and terms that are no whole
+(native/gemm/sm90/w4_sm90a.cu): tiles of 64 and 128 rows, one block and two of a cluster, columns and terms that are no whole
 tiles and stages."""
 
 import pytest

@@ -1,4 +1,4 @@
-"""Scans of few long rows without a workspace, in parts whose sums wait in the output (core/rows/scan_splits.cuh)."""
+"""Scans of few long rows without a workspace, in parts whose sums wait in the output (core/scan/scan_splits.cuh)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Scans of few long rows, whose tiles wait in shared memory (core/rows/scan_staged.cuh), the last of them a part."""
+"""Scans of few long rows, whose tiles wait in shared memory (core/scan/scan_staged.cuh), the last of them a part."""
 
 import pytest
 

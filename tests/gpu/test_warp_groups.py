@@ -1,4 +1,4 @@
-"""Products that are large and aligned enough for the kernels of warp groups (native/gemm/matmul_sm90a.cu), on the chips
+"""Products that are large and aligned enough for the kernels of warp groups (native/gemm/sm90/matmul_sm90a.cu), on the chips
 that have them: every layout, steps of the epilogue, gates, batches, groups of rows and terms, bytes; no side has whole
 tiles."""
 

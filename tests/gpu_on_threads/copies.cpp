@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "core/pointwise/copies.h"
-#include "core/pointwise/mapped_kernel.cuh"
+#include "core/copy/copies.h"
+#include "core/copy/mapped_kernel.cuh"
 
 namespace bk {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "arrays.h"
-#include "core/pointwise/copies.cu"
+#include "core/copy/copies.cu"
 #include "core/reduce/gather_adjoint.h"
 #include "core/reduce/gather_adjoint_cuda.cuh"
 

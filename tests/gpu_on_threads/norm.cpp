@@ -10,8 +10,8 @@
 #include "arrays.h"
 #include "core/abi/workspace.h"
 #include "core/types/dtype.h"
-#include "norm/channel_norm.h"
-#include "norm/channel_norm_backward.h"
+#include "norm/channel/channel_norm.h"
+#include "norm/channel/channel_norm_backward.h"
 #include "norm/row_norm.h"
 #include "norm/row_norm_backward.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "core/pointwise/pointwise.h"
-#include "elementwise/arithmetic.h"
-#include "elementwise/ternary_functions.h"
+#include "elementwise/functors/arithmetic.h"
+#include "elementwise/functors/ternary_functions.h"
 
 namespace bk {
 

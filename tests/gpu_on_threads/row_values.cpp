@@ -3,7 +3,7 @@
 #include "arrays.h"
 #include "core/abi/launch.h"
 #include "loss/margin_loss.h"
-#include "loss/cross_entropy.h"
+#include "loss/cross_entropy/cross_entropy.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // Row kernels on fibers (tests/gpu_on_threads/core): row functions against plain loops in double.
 #define __CUDA_ARCH_LIST__ 800
 
-#include "core/rows/row_map.h"
+#include "core/row/row_map.h"
 
 #include <cmath>
 #include <cstdio>

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "core/rows/scan.h"
+#include "core/scan/scan.h"
 #include "scan/operators.h"
 #include "scan/suffix_operators.h"
 

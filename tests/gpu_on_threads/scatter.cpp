@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/platform.h"
-#include "core/rows/scatter_reduce.h"
+#include "core/scatter/scatter_reduce.h"
 
 namespace bk {
 

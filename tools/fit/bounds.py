@@ -198,19 +198,19 @@ def _activations() -> list[Bound]:
     square: Function = lambda z: z * z  # noqa: E731
     least = mp.mpf(10) ** -6
     return [
-        Bound("elementwise/activations.h", "z - tanh z = z^3 (1/3 + z^2 P(z^2)) / (1 + z^2 Q(z^2))",
+        Bound("elementwise/functors/activations.h", "z - tanh z = z^3 (1/3 + z^2 P(z^2)) / (1 + z^2 Q(z^2))",
               ("0.0003724816747014114394", "0.02742843813241023453"), (least, one),
               lambda z, p, q: z**3 * (third + z * z * p) / (1 + z * z * q), rest, -56, square, bits=53),
-        Bound("elementwise/activations.h", "z - tanh z = z^3 P(z^2), f32", ("-0.133333106906",), (least, one),
+        Bound("elementwise/functors/activations.h", "z - tanh z = z^3 P(z^2), f32", ("-0.133333106906",), (least, one),
               lambda z, p: z**3 * p, rest, -25, square, mp.tanh),
-        Bound("elementwise/logit.h", "ln(1 + f) = f + f^2 P(f)", ("0.33333215946",), (-third, third),
+        Bound("elementwise/functors/logit.h", "ln(1 + f) = f + f^2 P(f)", ("0.33333215946",), (-third, third),
               lambda f, p: 1 + f * p, lambda f: mp.log1p(f) / f, -27),
     ]  # fmt: skip
 
 
 def _roots() -> list[Bound]:
     """Numerators of derivatives at -z, as polynomials in the distance t to their root in z; c comes first."""
-    file, near = "elementwise/activations.h", (-mp.mpf(1) / 4, mp.mpf(1) / 4)
+    file, near = "elementwise/functors/activations.h", (-mp.mpf(1) / 4, mp.mpf(1) / 4)
     c1 = 2 * mp.sqrt(2 / mp.pi)
     c3 = mp.mpf("0.044715") * c1
 
@@ -247,7 +247,7 @@ def _roots() -> list[Bound]:
 
 def _normal() -> list[Bound]:
     """R(z) = exp(z^2 / 2) Phi(-z); S(z) = R(z) - z exp(z^2 / 2) phi(z)."""
-    file = "elementwise/normal_distribution.h"
+    file = "elementwise/functors/normal_distribution.h"
     tail: Function = lambda z: mp.exp(z * z / 2) * mp.erfc(z / mp.sqrt(2)) / 2  # noqa: E731
     slope: Function = lambda z: tail(z) - z / mp.sqrt(2 * mp.pi)  # noqa: E731
     root = mp.findroot(slope, mp.mpf("0.75"))
@@ -279,7 +279,7 @@ def _normal() -> list[Bound]:
 
 def _erfinv() -> list[Bound]:
     """As functions of w = -ln(1 - x^2)."""
-    file, core, at_zero = "elementwise/special.h", "core/math/error_function_cpu.h", mp.sqrt(mp.pi) / 2
+    file, core, at_zero = "elementwise/functors/special.h", "core/math/error_function_cpu.h", mp.sqrt(mp.pi) / 2
 
     def rooted(shift: str) -> Function:
         return lambda w: mp.sqrt(w) - mp.mpf(shift)
@@ -302,7 +302,7 @@ def _erfinv() -> list[Bound]:
 
 
 def _gamma() -> list[Bound]:
-    file = "elementwise/special.h"
+    file = "elementwise/functors/special.h"
     root = mp.findroot(mp.digamma, mp.mpf("1.4616"))
     between = (mp.mpf(1), mp.mpf(2))
     turn = (mp.mpf(10) ** -6, mp.mpf("0.4999"))

@@ -6,7 +6,7 @@
 #include <initializer_list>
 
 #include "core/abi/checks.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 
 namespace bk {
 

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/types/pack.h"
 #include "core/types/vec.h"
 

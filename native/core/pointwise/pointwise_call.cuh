@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/pointwise/pointwise.h"
 
 namespace bk {

@@ -12,7 +12,7 @@
 #include "core/abi/launch.h"
 #include "core/compiler_cpu.h"
 #include "core/pointwise/cases.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/pointwise/pointwise.h"
 
 namespace bk {

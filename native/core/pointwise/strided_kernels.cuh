@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/pointwise/pointwise_cuda.cuh"
 #include "core/pointwise/strided_plan.cuh"
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/pointwise/pointwise_call.cuh"
 #include "core/pointwise/tile.cuh"

@@ -8,10 +8,10 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/math/fastdiv.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/reduce/reducer.h"
-#include "core/reduce/shuffle.cuh"
+#include "core/collectives/shuffle.cuh"
 
 namespace bk {
 

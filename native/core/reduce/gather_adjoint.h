@@ -11,14 +11,14 @@
 #include "core/abi/launch.h"
 #include "core/math/fastdiv.h"
 #include "core/platform.h"
-#include "core/pointwise/copies.h"
-#include "core/pointwise/layout.h"
+#include "core/copy/copies.h"
+#include "core/layout/layout.h"
 #include "core/types/dtype.h"
 
 namespace bk {
 
 // Maps from an index p of x to one of y: p - low, brought into y by the pad modes reflect, replicate and circular
-// (PadMode of core/pointwise/copies.h), dropped by kShift if outside. kWindows maps element j of window w to w * step +
+// (PadMode of core/copy/copies.h), dropped by kShift if outside. kWindows maps element j of window w to w * step +
 // j * dilation - low, low >= 0, dropped if outside.
 enum class AdjointMode { kShift, kReflect, kReplicate, kCircular, kWindows };
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/unaligned_vectors.cuh"
-#include "core/pointwise/shifted_rows.cuh"
+#include "core/copy/unaligned_vectors.cuh"
+#include "core/copy/shifted_rows.cuh"
 #include "core/reduce/gather_adjoint.h"
 #include "core/types/convert.h"
 #include "core/types/vec.h"

@@ -12,7 +12,7 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/reduce/reduce.h"
 #include "core/reduce/sums.h"

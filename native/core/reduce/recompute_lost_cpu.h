@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/platform.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/reduce/reduce_accs_cpu.h"
 #include "core/reduce/reducer.h"
 

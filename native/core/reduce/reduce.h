@@ -13,7 +13,7 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/pointwise/pointwise.h"
 #include "core/reduce/reducer.h"
 #include "core/types/vec.h"

@@ -24,7 +24,7 @@
 #include <utility>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/reduce/recompute_lost_cpu.h"
 #include "core/reduce/reduce.h"
 #include "core/reduce/reduce_accs_cpu.h"

@@ -11,7 +11,7 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/pointwise/layout.h"
+#include "core/layout/layout.h"
 #include "core/reduce/combine.cuh"
 #include "core/reduce/reduce.h"
 #include "core/reduce/reduce_terms.cuh"

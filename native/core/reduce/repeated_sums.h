@@ -1,8 +1,8 @@
-// Adjoint of repeat_interleave with few repeats (core/pointwise/repeat_interleave.cuh): sums of adjacent elements.
+// Adjoint of repeat_interleave with few repeats (core/copy/repeat_interleave.cuh): sums of adjacent elements.
 #pragma once
 
 #include "core/abi/launch.h"
-#include "core/pointwise/copies.h"
+#include "core/copy/copies.h"
 #include "core/types/dtype.h"
 
 namespace bk {

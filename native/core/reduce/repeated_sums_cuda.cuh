@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/pointwise/repeat_interleave.cuh"
+#include "core/copy/repeat_interleave.cuh"
 #include "core/reduce/repeated_sums.h"
 #include "core/types/convert.h"
 #include "core/types/vec.h"

@@ -5,12 +5,12 @@
 #include <numeric>
 #include <vector>
 
-#include "core/pointwise/copies.cu"
-#include "core/pointwise/row_copies.cu"
-#include "core/pointwise/im2col.cu"
-#include "core/rows/sort_pairs.h"
+#include "core/copy/copies.cu"
+#include "core/copy/row_copies.cu"
+#include "core/copy/im2col.cu"
+#include "core/segmented/sort_pairs.h"
 #include "core/vendor/vendor_cpu.cpp"
-#include "gemm/cublaslt.h"
+#include "gemm/cublaslt/cublaslt.h"
 
 // Newton's method from Winitzki's approximation, on erfc where 1 - |x| is exact.
 double erfinv(double x) {

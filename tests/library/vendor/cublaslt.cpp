@@ -1,5 +1,5 @@
-// Products by native/gemm/cublaslt.cu over a stub of cuBLASLt, against loops over row-major matrices. usage: cublaslt CASE
-#include "gemm/cublaslt.h"
+// Products by native/gemm/cublaslt/cublaslt.cu over a stub of cuBLASLt, against loops over row-major matrices. usage: cublaslt CASE
+#include "gemm/cublaslt/cublaslt.h"
 
 #include <dlfcn.h>
 

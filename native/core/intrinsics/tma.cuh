@@ -1,0 +1,45 @@
+// TMA loads (cp.async.bulk, cp.async.bulk.tensor) from global to shared memory, issued by one thread and signalled
+// through an mbarrier. sm_90 and newer.
+#pragma once
+
+#include <cstdint>
+
+#include "core/intrinsics/async_copy.cuh"
+#include "core/intrinsics/tensor_map.h"
+#include "core/platform.h"
+#include "core/intrinsics/transaction_barrier.cuh"
+
+namespace bk {
+
+// Makes this thread's writes to shared memory visible to the async proxy (wgmma, TMA) behind the next barrier.
+BK_DEVICE void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// Loads the box of the tensor map at (inner, outer, matrix); elements outside the tensor are zero-filled.
+BK_DEVICE void tma_load(void* to, const TensorMap& map, int inner, int outer, int matrix, uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(
+            shared_address(to)),
+        "l"(&map), "r"(inner), "r"(outer), "r"(matrix), "r"(shared_address(barrier))
+        : "memory");
+}
+
+// Loads contiguous bytes without a tensor map; size and addresses are multiples of 16.
+BK_DEVICE void bulk_load(void* to, const void* from, int bytes, uint64_t* barrier) {
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to)),
+        "l"(from), "r"(bytes), "r"(shared_address(barrier))
+        : "memory");
+}
+
+// Multicasts the box to the same shared-memory offset in each block of the cluster whose bit is set in `blocks`, and
+// completes the mbarrier at that offset there.
+BK_DEVICE void tma_load_multicast(void* to, const TensorMap& map, int inner, int outer, int matrix, uint64_t* barrier,
+                                  int blocks) {
+    asm volatile(
+        "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
+        " [%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(to)),
+        "l"(&map), "r"(inner), "r"(outer), "r"(matrix), "r"(shared_address(barrier)), "h"(static_cast<uint16_t>(blocks))
+        : "memory");
+}
+
+}  // namespace bk

@@ -1,0 +1,547 @@
+// Tensor-core GEMM for sm_80 and newer: mma.sync on tiles that cp.async loads, in a ring of kMatmulStages stages.
+//
+// A block of four warps computes a kSide x kSide tile, each warp a quarter of it in registers. The order of additions
+// depends on the kernel and k alone.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "core/types/vec.h"
+#include "gemm/tiled/matmul_tile_scheduler.cuh"
+#include "gemm/tiled/matmul_tile.cuh"
+#include "gemm/scaled_epilogue.h"
+
+namespace bk {
+
+// The mma of T, and the K elements whose sum cannot overflow its accumulators.
+template <class T>
+struct MmaTraits {
+    using E = matmul_element_t<T>;
+    using Step = Mma<E>;
+    using Sum = typename Step::Sum;
+    static constexpr bool kIsInteger = std::is_integral_v<Sum> && !std::is_same_v<E, b1x8>;
+    static constexpr int64_t kMaxK = kIsInteger ? 32768 : INT64_MAX;  // products of bytes are at most 2^16
+
+    // Converts an accumulator over `depth` K elements to the epilogue's input.
+    template <class S>
+    static BK_DEVICE matmul_scalar_t<T> finalize(S sum, int64_t depth) {
+        if constexpr (std::is_same_v<E, b1x8>) {  // differing bits, out of all bits of the tiles, zero padding included
+            const int64_t bits = (depth + kMatmulDepth - 1) / kMatmulDepth * kMatmulDepth * kElementsPerByte<E>;
+            return static_cast<int32_t>((bits - sum) / 2);
+        } else if constexpr (kWidenScale<E> != 1) {
+            return static_cast<matmul_scalar_t<T>>(sum / (kWidenScale<E> * kWidenScale<E>));
+        } else if constexpr (std::is_integral_v<matmul_scalar_t<T>>) {
+            return saturated_sum(sum);
+        } else {
+            return static_cast<matmul_scalar_t<T>>(sum);
+        }
+    }
+};
+
+template <int kSide>
+constexpr int kMatmulStages = kSide == 128 ? 3 : 4;
+
+template <int kSide>
+constexpr int kMatmulBytes = 2 * kMatmulStages<kSide> * kSide * kMatmulDepth;
+
+// Stores two results that share a byte.
+template <class T>
+BK_DEVICE void store_nibbles(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, matmul_scalar_t<T> first,
+                             matmul_scalar_t<T> second) {
+    matmul_scalar_t<T> z[2] = {e.alpha * first, e.alpha * second};
+    if (e.c != nullptr) e.add_pair(z, e.beta, e.c[matrix * e.c_at.step + i * e.c_at.row + j / 2]);
+    if (e.bias != nullptr)
+        for (int v = 0; v < 2; ++v) z[v] += e.bias_of(j + v);
+    e.d[matrix * e.d_at.step + i * e.d_at.row + j / 2] = e.stored_pair(e.activated(z[0]), e.activated(z[1]));
+}
+
+// Reads two adjacent elements of c, d, residual or z.
+template <class T>
+BK_DEVICE Vec<matmul_scalar_t<T>, 2> read_pair(const Epilogue<T>& e, const matmul_result_t<T>* from, int64_t at) {
+    Vec<matmul_scalar_t<T>, 2> two;
+    if constexpr (kMayBeWide<matmul_result_t<T>>)
+        if (e.is_wide) return load<2>(reinterpret_cast<const float*>(from) + at);
+    const auto pair = load<2>(from + at);
+    for (int v = 0; v < 2; ++v) two.lane[v] = Epilogue<T>::element_of(pair.lane[v]);
+    return two;
+}
+
+template <class T>
+BK_DEVICE void write_pair(const Epilogue<T>& e, matmul_result_t<T>* to, int64_t at, const matmul_scalar_t<T> (&x)[2]) {
+    if constexpr (kMayBeWide<matmul_result_t<T>>)
+        if (e.is_wide) return store(reinterpret_cast<float*>(to) + at, Vec<float, 2>{{x[0], x[1]}});
+    Vec<matmul_result_t<T>, 2> pair;
+    for (int v = 0; v < 2; ++v) pair.lane[v] = Epilogue<T>::stored(x[v]);
+    store(to + at, pair);
+}
+
+// Applies the activation to the accuracy of dtype A, with one switch for all pairs.
+template <class T, class A, int kPairs>
+BK_DEVICE void activate_pairs(Activation activation, matmul_scalar_t<T> (&x)[kPairs][2]) {
+    const auto each = [&](auto kind) {
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            for (int v = 0; v < 2; ++v) x[i][v] = Epilogue<T>::template activated_as<A>(decltype(kind)::value, x[i][v]);
+    };
+    switch (activation) {
+        case Activation::kRelu: return each(std::integral_constant<Activation, Activation::kRelu>{});
+        case Activation::kGelu: return each(std::integral_constant<Activation, Activation::kGelu>{});
+        case Activation::kSilu: return each(std::integral_constant<Activation, Activation::kSilu>{});
+        case Activation::kGeluTanh: return each(std::integral_constant<Activation, Activation::kGeluTanh>{});
+        default: return;
+    }
+}
+
+// Epilogue of pairs of adjacent columns, the same in several rows; rows without `has` are skipped. Each step is a loop
+// of its own, so that it branches once and its loads are in flight together.
+template <class T, int kPairs>
+struct PairEpilogue {
+    using S = matmul_scalar_t<T>;
+    using E = matmul_result_t<T>;
+    const Epilogue<T>& e;
+    int64_t matrix, column;
+    int64_t row[kPairs];
+    bool has[kPairs];
+    Vec<S, 2> bias{}, column_scale{};
+
+    // Loads bias and scale of the two columns.
+    BK_DEVICE void load_column_operands() {
+        for (int v = 0; v < 2; ++v) {
+            if (e.bias != nullptr) bias.lane[v] = e.bias_of(column + v);
+            if (e.column_scale != nullptr) column_scale.lane[v] = e.column_scale[column + v];
+        }
+    }
+
+    BK_DEVICE void store(S (&x)[kPairs][2]) const {
+        each(x, [&](int, S z) { return e.alpha * z; });
+        if (e.row_scale != nullptr) each_with_row_value(x, e.row_scale, [](S z, S scale) { return z * scale; });
+        if (e.column_scale != nullptr) each(x, [&](int v, S z) { return z * column_scale.lane[v]; });
+        if (e.has_c()) each_with_matrix(x, e.c, e.c_at, [&](S z, S c) { return z + e.beta * c; });
+        if (e.bias != nullptr) each(x, [&](int v, S z) { return z + bias.lane[v]; });
+        if (e.row_bias != nullptr)
+            each_with_row_value(x, e.row_bias, [](S z, E value) { return z + Epilogue<T>::element_of(value); });
+        if (e.z != nullptr) write_all(x, e.z, e.z_at);
+        activate(x);
+        if (e.residual != nullptr) each_with_matrix(x, e.residual, e.residual_at, [](S z, S r) { return z + r; });
+        write_all(x, e.d, e.d_at);
+    }
+
+private:
+    BK_DEVICE void activate(S (&x)[kPairs][2]) const {
+        if constexpr (kMayBeWide<E>)
+            if (!e.is_wide) return activate_pairs<T, E>(e.activation, x);
+        activate_pairs<T, S>(e.activation, x);
+    }
+
+    template <class F>
+    BK_DEVICE static void each(S (&x)[kPairs][2], F step) {
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            for (int v = 0; v < 2; ++v) x[i][v] = step(v, x[i][v]);
+    }
+
+    template <class V, class F>
+    BK_DEVICE void each_with_row_value(S (&x)[kPairs][2], const V* values, F step) const {
+        V value[kPairs] = {};
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            if (has[i]) value[i] = values[row[i]];
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            for (int v = 0; v < 2; ++v) x[i][v] = step(x[i][v], value[i]);
+    }
+
+    template <class F>
+    BK_DEVICE void each_with_matrix(S (&x)[kPairs][2], const E* from, const MatrixStrides& at, F step) const {
+        const E* const own = e.matrix(from, at, matrix);
+        Vec<S, 2> value[kPairs] = {};
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            if (has[i]) value[i] = read_pair(e, own, row[i] * at.row + column);
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            for (int v = 0; v < 2; ++v) x[i][v] = step(x[i][v], value[i].lane[v]);
+    }
+
+    BK_DEVICE void write_all(const S (&x)[kPairs][2], E* to, const MatrixStrides& at) const {
+        E* const own = e.matrix(to, at, matrix);
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i)
+            if (has[i]) write_pair(e, own, row[i] * at.row + column, x[i]);
+    }
+};
+
+template <class T>
+BK_DEVICE void store_elements(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, int64_t n, matmul_scalar_t<T> first,
+                              matmul_scalar_t<T> second, bool in_pairs) {
+    if (!in_pairs || j + 1 >= n) {
+#pragma unroll 1
+        for (int v = 0; v < 2 && j + v < n; ++v) e.store_one(matrix, i, j + v, v == 0 ? first : second);
+        return;
+    }
+    PairEpilogue<T, 1> stores{e, matrix, j, {i}, {true}};
+    stores.load_column_operands();
+    matmul_scalar_t<T> x[1][2] = {{first, second}};
+    stores.store(x);
+}
+
+template <class T>
+BK_DEVICE void store_scaled(const Epilogue<scaled<T>>& e, int64_t i, int64_t j, int64_t n, float first, float second,
+                            bool in_pairs) {
+    if (!in_pairs || j + 1 >= n) {
+#pragma unroll 1
+        for (int v = 0; v < 2 && j + v < n; ++v) e.store_one(i, j + v, v == 0 ? first : second);
+        return;
+    }
+    const float x = e.result(i, j, first), y = e.result(i, j + 1, second);
+    const int64_t at = i * e.d_at.row + j;
+    switch (e.type) {
+        case FloatType::kF16: store(static_cast<f16*>(e.d) + at, Vec<f16, 2>{{narrow<f16>(x), narrow<f16>(y)}}); break;
+        case FloatType::kBf16: store(static_cast<bf16*>(e.d) + at, Vec<bf16, 2>{{narrow<bf16>(x), narrow<bf16>(y)}}); break;
+        default: store(static_cast<float*>(e.d) + at, Vec<float, 2>{{x, y}});
+    }
+}
+
+// Columns of a tile: gated tiles have half as many of each B, those of the gate in the second half.
+template <class T>
+BK_HD int64_t columns_of(const Matmul<T>& p, int side) {
+    return kMayBeGated<T> && p.gate != nullptr ? side / 2 : side;
+}
+
+// `j` is even; so is n if results share bytes.
+template <class T>
+BK_DEVICE void store_pair(const Epilogue<T>& e, int64_t matrix, int64_t i, int64_t j, int64_t n, matmul_scalar_t<T> first,
+                          matmul_scalar_t<T> second, bool in_pairs) {
+    if constexpr (kIsNibbles<T>)
+        store_nibbles(e, matrix, i, j, first, second);
+    else if constexpr (kIsScaled<T>)
+        store_scaled(e, i, j, n, first, second, in_pairs);
+    else
+        store_elements(e, matrix, i, j, n, first, second, in_pairs);
+}
+
+// A warp's quarter of the tile's accumulators.
+template <class T, int kSide>
+struct WarpAccumulators {
+    using Kind = MmaTraits<T>;
+    using Sum = typename Kind::Sum;
+    static constexpr int kRows = kSide / 2 / 16, kColumns = kSide / 2 / 8;
+    // Integer sums that may overflow 32 bits are promoted to 64, in small tiles, where registers allow it.
+    static constexpr bool kPromotesTo64 = Kind::kIsInteger && kSide == 64;
+    // Sums over scale blocks are promoted too, once scaled.
+    static constexpr bool kHasTotals = kPromotesTo64 || (kIsScaled<T> && kSide == 64);
+    Sum sum[kRows][kColumns][4];
+    std::conditional_t<kIsScaled<T>, float, int64_t> total[kHasTotals ? kRows : 1][kHasTotals ? kColumns : 1][4];
+
+    BK_DEVICE void clear() {
+        for (int i = 0; i < kRows; ++i)
+            for (int j = 0; j < kColumns; ++j)
+                for (int v = 0; v < 4; ++v) {
+                    sum[i][j][v] = 0;
+                    if constexpr (kHasTotals) total[i][j][v] = 0;
+                }
+    }
+
+    BK_DEVICE void promote() {
+        for (int i = 0; i < kRows; ++i)
+            for (int j = 0; j < kColumns; ++j)
+                for (int v = 0; v < 4; ++v) {
+                    total[i][j][v] += sum[i][j][v];
+                    sum[i][j][v] = 0;
+                }
+    }
+
+    // `row_scales` are those of the lane's rows, two for each mma.
+    BK_DEVICE void promote_scaled(const float (&row_scales)[kRows][2], float column_scale) {
+        for (int i = 0; i < kRows; ++i)
+            for (int j = 0; j < kColumns; ++j)
+                for (int v = 0; v < 4; ++v) {
+                    total[i][j][v] += static_cast<float>(sum[i][j][v]) * (row_scales[i][v / 2] * column_scale);
+                    sum[i][j][v] = 0;
+                }
+    }
+
+    BK_DEVICE matmul_scalar_t<T> result(int i, int j, int v, int64_t depth) const {
+        if constexpr (kIsScaled<T> && kHasTotals)
+            return total[i][j][v] + static_cast<float>(sum[i][j][v]);
+        else if constexpr (kPromotesTo64)
+            return Kind::finalize(total[i][j][v] + sum[i][j][v], depth);
+        else
+            return Kind::finalize(sum[i][j][v], depth);
+    }
+};
+
+// Stages the block's results in shared memory, 16 rows of each warp at a time, so that the epilogue goes along rows.
+template <class T, int kSide>
+BK_DEVICE void store_sums(const Matmul<T>& p, const SplitK<matmul_scalar_t<T>>& split, const WarpAccumulators<T, kSide>& sums,
+                          char* shared, const TileCoord& coord, int warp_row, int warp_column, int thread, bool in_pairs) {
+    using S = matmul_scalar_t<T>;
+    constexpr int kPitch = kSide + 8, kPasses = WarpAccumulators<T, kSide>::kRows, kPairs = kSide / 2;
+    static_assert(32 * kPitch * sizeof(S) <= kMatmulBytes<kSide>, "two bands fit where the tiles were");
+    S* const staging = reinterpret_cast<S*>(shared);
+    const int lane = thread % 32, warp_staged_row = warp_row == 0 ? 0 : 16;
+#pragma unroll 1
+    for (int pass = 0; pass < kPasses; ++pass) {
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < kPasses; ++i) {
+            if (i != pass) continue;
+#pragma unroll
+            for (int j = 0; j < WarpAccumulators<T, kSide>::kColumns; ++j)
+                for (int v = 0; v < 4; ++v)
+                    staging[(warp_staged_row + lane / 4 + v / 2 * 8) * kPitch + warp_column + 8 * j + lane % 4 * 2 + v % 2] =
+                        sums.result(i, j, v, p.k);
+        }
+        __syncthreads();
+#pragma unroll 1
+        for (int index = thread; index < 32 * kPairs; index += kMatmulThreads) {
+            const int staged_row = index / kPairs, at = index % kPairs * 2;
+            const int64_t row = coord.row + staged_row / 16 * (kSide / 2) + 16 * pass + staged_row % 16,
+                          column = coord.column + at;
+            if (row >= coord.row_end || column >= coord.column_end) continue;
+            const S* const pair = staging + staged_row * kPitch + at;
+            if constexpr (kMayBeGated<T>)
+                if (p.gate != nullptr) {
+                    if (at >= kSide / 2) continue;
+                    for (int v = 0; v < 2 && column + v < coord.column_end; ++v)
+                        p.epilogue.store_gated(row, column + v, pair[v], pair[v + kSide / 2]);
+                    continue;
+                }
+            if (split.count > 1)
+                store_partial(split, coord, p.m, p.n, row, column, pair[0], pair[1]);
+            else
+                store_pair(p.epilogue, coord.matrix, row, column, coord.column_end, pair[0], pair[1], in_pairs);
+        }
+    }
+}
+
+// TF32 residual of x, x - tf32(x), itself rounded to TF32.
+BK_DEVICE uint32_t tf32_residual(uint32_t bits, uint32_t rounded) {
+    if ((rounded & 0x7f800000u) == 0x7f800000u) return 0;
+    return round_to_tf32(bit_cast<uint32_t>(bit_cast<float>(bits) - bit_cast<float>(rounded)));
+}
+
+// Splits words into TF32 values and their residuals.
+template <int N>
+BK_DEVICE void split_tf32(uint32_t (&words)[N], uint32_t (&residual)[N]) {
+#pragma unroll
+    for (int v = 0; v < N; ++v) {
+        const uint32_t rounded = round_to_tf32(words[v]);
+        residual[v] = tf32_residual(words[v], rounded);
+        words[v] = rounded;
+    }
+}
+
+template <class T, int kSide, bool kAIsMnMajor, bool kBIsMnMajor>
+BK_DEVICE void add_tile(WarpAccumulators<T, kSide>& sums, const char* a_tile, const char* b_tile, int row, int column,
+                        int lane) {
+    using Kind = MmaTraits<T>;
+    using E = typename Kind::E;
+    constexpr int kRows = WarpAccumulators<T, kSide>::kRows, kColumns = WarpAccumulators<T, kSide>::kColumns;
+#pragma unroll
+    for (int step = 0; step < kMatmulSteps; ++step) {
+        uint32_t a[kRows][4], b[kColumns][2];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) load_a<E, kSide, kAIsMnMajor>(a[i], a_tile, row + 16 * i, step, lane);
+#pragma unroll
+        for (int j = 0; j < kColumns; j += 2) {
+            uint32_t pair[2][2];
+            load_b<E, kSide, kBIsMnMajor>(pair, b_tile, column + 8 * j, step, lane);
+            for (int v = 0; v < 4; ++v) b[j + v / 2][v % 2] = pair[v / 2][v % 2];
+        }
+        if constexpr (std::is_same_v<T, tf32>) {
+#pragma unroll
+            for (int i = 0; i < kRows; ++i)
+                for (int v = 0; v < 4; ++v) a[i][v] = round_to_tf32(a[i][v]);
+#pragma unroll
+            for (int j = 0; j < kColumns; ++j)
+                for (int v = 0; v < 2; ++v) b[j][v] = round_to_tf32(b[j][v]);
+        }
+        if constexpr (std::is_same_v<T, tf32x3>) {
+            uint32_t a_residual[kRows][4], b_residual[kColumns][2];
+#pragma unroll
+            for (int i = 0; i < kRows; ++i) split_tf32(a[i], a_residual[i]);
+#pragma unroll
+            for (int j = 0; j < kColumns; ++j) split_tf32(b[j], b_residual[j]);
+#pragma unroll
+            for (int i = 0; i < kRows; ++i)
+#pragma unroll
+                for (int j = 0; j < kColumns; ++j) Kind::Step::run(sums.sum[i][j], a_residual[i], b[j]);
+#pragma unroll
+            for (int i = 0; i < kRows; ++i)
+#pragma unroll
+                for (int j = 0; j < kColumns; ++j) Kind::Step::run(sums.sum[i][j], a[i], b_residual[j]);
+        }
+#pragma unroll
+        for (int i = 0; i < kRows; ++i)
+#pragma unroll
+            for (int j = 0; j < kColumns; ++j) Kind::Step::run(sums.sum[i][j], a[i], b[j]);
+    }
+}
+
+// Scales and promotes the sums over scale block `block`; the tile's columns are in one block, and `row` is the warp's
+// first.
+template <class T, int kSide>
+BK_DEVICE void promote_block(WarpAccumulators<T, kSide>& sums, const Matmul<T>& p, const TileCoord& coord, int64_t row,
+                             int64_t block, int lane) {
+    constexpr int kRows = WarpAccumulators<T, kSide>::kRows;
+    float row_scales[kRows][2];
+    for (int i = 0; i < kRows; ++i)
+        for (int half = 0; half < 2; ++half) {
+            const int64_t r = row + 16 * i + 8 * half + lane / 4;
+            row_scales[i][half] = p.epilogue.scale_of_row(r < coord.row_end ? r : coord.row_end - 1, block);
+        }
+    sums.promote_scaled(row_scales, p.epilogue.scale_of_column(coord.column, block));
+}
+
+// Minimum resident blocks per SM: five of the small tiles of 16-bit and TF32 operands fit.
+template <class T, int kSide>
+constexpr int kMatmulBlocks = kSide == 64 && (sizeof(matmul_element_t<T>) == 2 || std::is_same_v<T, tf32>) ? 5 : 1;
+
+template <class T, int kSide, LoadMode kModeA, LoadMode kModeB>
+__global__ void __launch_bounds__(kMatmulThreads, (kMatmulBlocks<T, kSide>))
+    matmul_kernel(const __grid_constant__ Matmul<T> p, const __grid_constant__ SplitK<matmul_scalar_t<T>> split,
+                  int64_t tiles_m, int64_t tiles_n, bool in_pairs) {
+    using E = matmul_element_t<T>;
+    using Kind = MmaTraits<T>;
+    constexpr int kStages = kMatmulStages<kSide>, kBytes = kSide * kMatmulDepth;
+    constexpr int64_t kDepth = kMatmulDepth / static_cast<int>(sizeof(E)), kPromoteEvery = Kind::kMaxK / kDepth;
+    BK_LAUNCH_SHARED(uint4, shared_words);
+    char* const shared = reinterpret_cast<char*>(shared_words);
+    const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
+    const int warp_row = warp / 2 * (kSide / 2), warp_column = warp % 2 * (kSide / 2);
+    const TileCoord coord = coord_of_block(p, split, tiles_m, tiles_n, kSide, static_cast<int>(columns_of(p, kSide)));
+    if (coord.row_end == 0) return;
+    const OperandView<E> a{first_k_element(p.a, p.a_at, p.a_at.column, coord), coord.row_end, coord.k_extent, p.a_at.row,
+                           p.a_at.column};
+    const OperandView<E> b{first_k_element(p.b, p.b_at, p.b_at.row, coord), coord.column_end, coord.k_extent, p.b_at.column,
+                           p.b_at.row};
+    TileLoader<E, kSide, kModeA> a_loader(a, coord.row, thread);
+    TileLoader<E, kSide, kModeB, kMayBeGated<T>> b_loader(b, coord.column, thread, p.gate);
+    const int64_t tiles = (coord.k_extent + kDepth - 1) / kDepth;
+    const auto fill = [&](int64_t tile) {
+        char* const stage = shared + tile % kStages * (2 * kBytes);
+        if (tile < tiles) {
+            a_loader.fill(stage, tile);
+            b_loader.fill(stage + kBytes, tile);
+        }
+        end_copy_group();  // an empty group keeps the count
+    };
+
+    WarpAccumulators<T, kSide> sums;
+    sums.clear();
+    for (int64_t tile = 0; tile < kStages - 1; ++tile) fill(tile);
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+        wait_for_copies<kStages - 2>();
+        __syncthreads();  // the tile has arrived for all, and all have read the one before
+        fill(tile + kStages - 1);
+        const char* const stage = shared + tile % kStages * (2 * kBytes);
+        add_tile<T, kSide, kModeA == LoadMode::kMnMajor, kModeB == LoadMode::kMnMajor>(sums, stage, stage + kBytes, warp_row,
+                                                                                       warp_column, lane);
+        if constexpr (kIsScaled<T> && WarpAccumulators<T, kSide>::kHasTotals) {
+            constexpr int64_t kBlock = kScaleBlock / kDepth;
+            if (p.epilogue.is_by_blocks() && (tile % kBlock == kBlock - 1 || tile == tiles - 1))
+                promote_block(sums, p, coord, coord.row + warp_row, coord.k_begin / kScaleBlock + tile / kBlock, lane);
+        }
+        if constexpr (WarpAccumulators<T, kSide>::kPromotesTo64)
+            if (tile % kPromoteEvery == kPromoteEvery - 1) sums.promote();
+    }
+    wait_for_copies<0>();
+
+    store_sums(p, split, sums, shared, coord, warp_row, warp_column, thread, in_pairs);
+}
+
+// --- choice of tile and load mode ---
+
+// Whether 16-byte copies along the contiguous axis are aligned.
+template <class E>
+bool is_aligned_by_16(const E* data, const MatrixStrides& at) {
+    const int64_t pitch = at.row == 1 ? at.column : at.row, lanes = kCopyBytes / static_cast<int64_t>(sizeof(E));
+    const bool begins = at.list != nullptr ? at.list_is_aligned : is_aligned(data, kCopyBytes) && at.step % lanes == 0;
+    return begins && pitch % lanes == 0;
+}
+
+template <class E>
+bool is_aligned_in_pairs(const E* data, const MatrixStrides& at) {
+    const bool begins = at.list != nullptr ? at.list_is_aligned : is_aligned(data, 2 * sizeof(E)) && at.step % 2 == 0;
+    return begins && at.row % 2 == 0;
+}
+
+template <class T>
+bool stores_pairs(const Epilogue<scaled<T>>& e) {
+    if (e.type == FloatType::kF32) return is_aligned_in_pairs(static_cast<const float*>(e.d), e.d_at);
+    return is_aligned_in_pairs(static_cast<const f16*>(e.d), e.d_at);
+}
+
+template <class T>
+bool stores_pairs(const Epilogue<T>& e) {
+    const auto fits = [&](const auto* data, const MatrixStrides& at) {
+        if (e.is_wide) return is_aligned_in_pairs(reinterpret_cast<const float*>(data), at);
+        return is_aligned_in_pairs(data, at);
+    };
+    return fits(e.d, e.d_at) && (!e.has_c() || fits(e.c, e.c_at)) &&
+           (e.residual == nullptr || fits(e.residual, e.residual_at)) && (e.z == nullptr || fits(e.z, e.z_at));
+}
+
+inline Status count_tiles(int64_t tiles_m, int64_t tiles_n, int64_t batch, int64_t* tiles) {
+    if (!__builtin_mul_overflow(tiles_m * tiles_n, batch, tiles) && *tiles <= kMaxGridX) return Status::kOk;
+    return fail(Status::kUnsupported, "%lld products of %lld x %lld tiles are more than a grid has blocks",
+                static_cast<long long>(batch), static_cast<long long>(tiles_m), static_cast<long long>(tiles_n));
+}
+
+// Blocks of a grid with one side x side tile each.
+template <class T, class S>
+Status count_blocks(const Matmul<T>& p, const SplitK<S>& split, int side, int64_t* blocks) {
+    const int64_t matrices = p.grouped == Grouped::kRows ? 1 : p.batch * split.count;
+    return count_tiles(count_row_tiles(p, side), ceil_div<int64_t>(p.n, columns_of(p, side)), matrices, blocks);
+}
+
+template <class T>
+using SplitKOf = SplitK<matmul_scalar_t<T>>;
+
+template <class T, int kSide, LoadMode kModeA, LoadMode kModeB>
+Status launch_tiles(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split) {
+    int64_t tiles = 0;
+    BK_TRY(count_blocks(p, split, kSide, &tiles));
+    Grid grid{dim3(static_cast<unsigned>(tiles)), dim3(kMatmulThreads)};
+    grid.shared = kMatmulBytes<kSide>;
+    return launch_kernel(launch, grid, matmul_kernel<T, kSide, kModeA, kModeB>, p, split, ceil_div<int64_t>(p.m, kSide),
+                         ceil_div<int64_t>(p.n, columns_of(p, kSide)), stores_pairs(p.epilogue));
+}
+
+template <class T, int kSide>
+Status launch_by_load_mode(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split = {}) {
+    using E = matmul_element_t<T>;
+    const bool a_k_major = p.a_at.column == 1, b_k_major = p.b_at.row == 1 && p.b_at.column != 0;
+    if (is_aligned_by_16(p.a, p.a_at) && is_aligned_by_16(p.b, p.b_at) &&
+        (p.gate == nullptr || is_aligned_by_16(p.gate, p.b_at))) {
+        if (a_k_major && b_k_major) return launch_tiles<T, kSide, LoadMode::kKMajor, LoadMode::kKMajor>(launch, p, split);
+        if constexpr (sizeof(E) > 1) {
+            if (a_k_major) return launch_tiles<T, kSide, LoadMode::kKMajor, LoadMode::kMnMajor>(launch, p, split);
+            if (!b_k_major) return launch_tiles<T, kSide, LoadMode::kMnMajor, LoadMode::kMnMajor>(launch, p, split);
+            if constexpr (sizeof(E) == 2)
+                return launch_tiles<T, kSide, LoadMode::kMnMajor, LoadMode::kKMajor>(launch, p, split);
+        }
+    }
+    return launch_tiles<T, 64, LoadMode::kElements, LoadMode::kElements>(launch, p, split);
+}
+
+constexpr int64_t kNumSms = 132;  // of an H200
+
+// 128-wide tiles read less; 64-wide ones leave fewer SMs idle and promote long integer sums.
+template <class T>
+Status matmul_by_tensor_cores(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split = {}) {
+    using E = matmul_element_t<T>;
+    if constexpr (sizeof(E) < 8 && !std::is_same_v<T, tf32x3>) {  // whose registers are full with small tiles
+        const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
+        const int64_t rows = p.grouped == Grouped::kRows ? p.m / (p.batch + 1) : p.m;  // average of a group
+        const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, columns_of(p, 128));
+        bool fits = p.k <= MmaTraits<T>::kMaxK && rows > 64 && p.n > 64 && split.count == 1;
+        if constexpr (kIsScaled<T>) fits = fits && !p.epilogue.is_by_blocks();  // both accumulators would not fit in registers
+        if (fits && large >= ceil_div(kNumSms, batch)) return launch_by_load_mode<T, 128>(launch, p, split);
+    }
+    return launch_by_load_mode<T, 64>(launch, p, split);
+}
+
+}  // namespace bk
