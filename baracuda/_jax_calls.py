@@ -17,17 +17,17 @@ from baracuda._functions.composed import WHOLE, Composed
 from baracuda._functions.dispatch import Function, Prepared
 from baracuda._functions.formulas import FORMULAS
 from baracuda._functions.gradients import (
-    LONGER,
+    READS_LEADING_PART,
     Gradient,
     differentiated,
     gradient_of,
-    lengthening,
     linear_partner,
-    refused,
+    missing_gradients,
+    zero_padding,
 )
 from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_at_once
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
-from baracuda._jax_formulas import evaluated, summed
+from baracuda._jax_formulas import evaluated, sum_to_shape
 from baracuda._jax_shardings import divided, is_divisible
 from baracuda._lib import Library
 from baracuda.dtypes import ElementKind, as_element
@@ -182,11 +182,11 @@ def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: t
             else:
                 made = own.of(dense if count > 1 else dense[0], given)
         have = made if found is None else {*found.given, *found.apart}
-        if wrong := refused(name, needs, have):
+        if wrong := missing_gradients(name, needs, have):
             raise UnsupportedError(wrong)
-        longer = LONGER.get(name)
+        longer = READS_LEADING_PART.get(name)
         if longer is not None and needs[longer]:
-            made[longer] = jnp.pad(made[longer], lengthening(made[longer].shape, like[longer].shape))
+            made[longer] = jnp.pad(made[longer], zero_padding(made[longer].shape, like[longer].shape))
         return tuple([made[n].reshape(like[n].shape) if needs[n] and made[n] is not None else None for n in names])
 
     differentiable = jax.custom_vjp(function)
@@ -237,7 +237,7 @@ def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     of_all = dy[..., None] if b.ndim == 1 else dy
     of_all = of_all[..., None, :] if a.ndim == 1 else of_all
     da, db = _by_name("matmul", of_all, second.mT), _by_name("matmul", first.mT, of_all)
-    return {"a": summed(da, first.shape), "b": summed(db, second.shape)}
+    return {"a": sum_to_shape(da, first.shape), "b": sum_to_shape(db, second.shape)}
 
 
 def _of_products(name: str) -> _Own:

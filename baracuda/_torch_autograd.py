@@ -21,17 +21,17 @@ from baracuda._functions.autograd import OWN, calls
 from baracuda._functions.composed import WHOLE, Composed
 from baracuda._functions.formulas import FORMULAS
 from baracuda._functions.gradients import (
-    LONGER,
+    READS_LEADING_PART,
     Gradient,
     differentiated,
     gradient_of,
-    lengthening,
     linear_partner,
-    refused,
+    missing_gradients,
+    zero_padding,
 )
 from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import REQUIRED, Spec
-from baracuda._torch_formulas import pulled
+from baracuda._torch_formulas import formula_vjp
 from baracuda._torch_forward_mode import Tangents, dual, in_forward_mode, primal_of
 from baracuda.errors import UnsupportedError
 
@@ -142,7 +142,7 @@ class Differentiable:
         ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, results[0]) for n in ctx.names])
         ctx.shapes = {name: given[name].shape for name in self.found.shaped if given[name] is not None}
         ctx.dtype = given[self.inputs[0]].dtype
-        ctx.longer = given[LONGER[self.spec.name]].shape if self.spec.name in LONGER else None
+        ctx.longer = given[READS_LEADING_PART[self.spec.name]].shape if self.spec.name in READS_LEADING_PART else None
         ctx.numbers |= self.found.extents_of(given)
         return output
 
@@ -163,7 +163,7 @@ class Differentiable:
         else:
             found = self._of_own(ctx, saved, grads, needs)
         have = found if self.found is None else {*self.found.given, *self.found.apart}
-        if wrong := refused(self.spec.name, needs, have):
+        if wrong := missing_gradients(self.spec.name, needs, have):
             raise UnsupportedError(wrong)
         return (None, *[found.get(name) if need else None for name, need in needs.items()])
 
@@ -172,7 +172,7 @@ class Differentiable:
     ) -> dict[str, Any]:
         name, numbers = self.spec.name, ctx.numbers
         if name in FORMULAS:
-            return pulled(self.spec, {**numbers, **saved}, grads, needs)
+            return formula_vjp(self.spec, {**numbers, **saved}, grads, needs)
         if self.partner is not None:  # dy of a function that is linear takes the function of a gradient
             values = {**numbers, **saved, "shape of dy": ctx.first}
             return {self.spec.arrays[0].name: self.partner(calls(self.operator), grads, values)}
@@ -190,9 +190,9 @@ class Differentiable:
         values |= {name: grads[0].new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
         values |= {name: grads[position] for name, position in self.found.arriving.items()}
         made = self._results(self.found, values, grads[0], needs)
-        if ctx.longer is not None and LONGER[self.spec.name] in made:
-            name = LONGER[self.spec.name]
-            widths = [width for pair in reversed(lengthening(made[name].shape, ctx.longer)) for width in pair]
+        if ctx.longer is not None and READS_LEADING_PART[self.spec.name] in made:
+            name = READS_LEADING_PART[self.spec.name]
+            widths = [width for pair in reversed(zero_padding(made[name].shape, ctx.longer)) for width in pair]
             made[name] = torch.nn.functional.pad(made[name], widths)
         return made
 
