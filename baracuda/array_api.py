@@ -64,7 +64,7 @@ from numpy import (  # noqa: F401
 )  # fmt: skip
 
 import baracuda as bk
-from baracuda._functions.arrays import result_kind
+from baracuda._functions.arrays import result_framework
 from baracuda._functions.layout import axes_of, axis_of
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind, as_element
@@ -379,8 +379,8 @@ cumulative_sum, cumulative_prod = _accumulated("cumsum", 0), _accumulated("cumpr
 
 
 def _empty(shape: Sequence[int], element: ElementKind, like: Array) -> Array:
-    kind = result_kind(like)
-    return kind.empty(tuple(shape), kind.native(element, like), like)
+    framework = result_framework(like)
+    return framework.empty(tuple(shape), framework.native(element, like), like)
 
 
 def diff(
@@ -459,7 +459,9 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     one = [[1 if a == along else extent for a, extent in enumerate(each.shape)] for each in (x, indices)]
     whole = np.broadcast_shapes(*map(tuple, one))
     given, places = [
-        result_kind(each).spread(each, tuple([each.shape[along] if a == along else n for a, n in enumerate(whole)]))
+        result_framework(each).broadcast_to(
+            each, tuple([each.shape[along] if a == along else n for a, n in enumerate(whole)])
+        )
         for each in (x, indices)
     ]
     return bk.gather(given, _place(places, x.shape[along]), axis=along)
@@ -500,7 +502,7 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
 
 
 def _matrix(x: Array, order: tuple[int, ...], shape: tuple[int, int]) -> Array:
-    return result_kind(x).turned(x, order).reshape(shape)
+    return result_framework(x).permuted(x, order).reshape(shape)
 
 
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
@@ -561,5 +563,5 @@ def __dir__() -> list[str]:
 
 _OTHERS = {
     "annotations", "builtins", "math", "Callable", "Sequence", "Any", "np", "bk", "Array", "Axis", "Flag", "as_element",
-    "InvalidProblemError", "UnsupportedError", "ElementKind", "axes_of", "axis_of", "result_kind", "MAX_RANK",
+    "InvalidProblemError", "UnsupportedError", "ElementKind", "axes_of", "axis_of", "result_framework", "MAX_RANK",
 }  # fmt: skip

@@ -41,7 +41,7 @@ def _made(spec: Spec) -> Any:
     """A Python function with the signature of the spec: finds what was prepared for such arguments, or prepares it."""
     from baracuda._functions.arrays import KEYS
     from baracuda._functions.dispatch import Function, canonical, outer_key
-    from baracuda._functions.moves import cropping
+    from baracuda._functions.moves import with_negative_pads
     from baracuda._functions.product_sums import broadcasting
 
     function = Function(spec)
@@ -88,7 +88,7 @@ def _made(spec: Spec) -> Any:
     whole = inspect.signature(made)
     made.__signature__ = whole.replace(parameters=[p for p in whole.parameters.values() if p.name != "others"])
     made.__doc__, made.__module__ = documentation(spec), "baracuda"
-    wider = {"matmul_backward": broadcasting, "pad_constant_backward": cropping}.get(spec.name)
+    wider = {"matmul_backward": broadcasting, "pad_constant_backward": with_negative_pads}.get(spec.name)
     return made if wider is None else wider(made)
 
 

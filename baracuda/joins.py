@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from baracuda import _checks, functions
-from baracuda._functions.arrays import KEYS, POINTERS, Kind, known, library_for, result_kind
+from baracuda._functions.arrays import KEYS, POINTERS, Framework, as_array, library_for, result_framework
 from baracuda._functions.dispatch import canonical, keep
 from baracuda._functions.layout import Shape, axis_of
 from baracuda._lib import symbol_name
@@ -49,7 +49,7 @@ def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any,
 
     InvalidProblemError where the parts would not be equal, or an index is none of the axis.
     """
-    array = known(x, "x")
+    array = as_array(x, "x")
     view = tensor(array, "x")
     along = axis_of("axis", axis, view.shape)
     extents = extents_of(view.shape, sections, along)
@@ -115,7 +115,7 @@ def as_strided(x: Any, shape: Sequence[int], strides: Sequence[int], *, offset: 
 
     InvalidProblemError where an element lies outside of x, UnsupportedError where x is not in row-major order.
     """
-    array = known(x, "x")
+    array = as_array(x, "x")
     view = tensor(array, "x")
     if not view.is_dense:
         raise UnsupportedError(f"x has strides {view.strides}, must be in row-major order")
@@ -153,16 +153,16 @@ def repeat_interleave_counts_backward(dy: Any, counts: Any, *, axis: int = 0) ->
     """dx[k] along an axis is the sum of the elements of dy that are x[k] in repeat_interleave_counts: index_add by the
     same places.
     """
-    view = tensor(known(dy, "dy"), "dy")
+    view = tensor(as_array(dy, "dy"), "dy")
     axis = axis_of("axis", axis, view.shape)
-    size = tensor(known(counts, "counts"), "counts").numel
+    size = tensor(as_array(counts, "counts"), "counts").numel
     return functions.index_add(_places(counts, view.shape[axis]), dy, size, axis=axis)
 
 
 def _sources(x: Any, name: str, counts: Any, length: int, axis: int) -> tuple[TensorRef, Any]:
-    view = tensor(known(x, name), name)
+    view = tensor(as_array(x, name), name)
     axis = axis_of("axis", axis, view.shape)
-    have = tensor(known(counts, "counts"), "counts").shape
+    have = tensor(as_array(counts, "counts"), "counts").shape
     if have != (view.shape[axis],):
         raise InvalidProblemError(f"counts has shape {have}, expected {(view.shape[axis],)}, an element of {name} each")
     return view, _places(counts, as_integer("output_length", length, 0, INT32_MAX))
@@ -170,14 +170,14 @@ def _sources(x: Any, name: str, counts: Any, length: int, axis: int) -> tuple[Te
 
 def _places(counts: Any, length: int) -> Any:
     """Of each element of the result the one that it is: how many of the others have ended there."""
-    view = tensor(known(counts, "counts"), "counts")
+    view = tensor(as_array(counts, "counts"), "counts")
     if view.dtype not in (ElementKind.I32, ElementKind.I64) or len(view.shape) != 1:
         raise InvalidProblemError(
             f"counts has dtype {view.dtype} and shape {view.shape}, expected i32 or i64 and one axis"
         )
     ends = functions.cumsum(counts)
     inner = max(view.numel - 1, 0)
-    whole = tensor(known(ends, "ends"), "ends")
+    whole = tensor(as_array(ends, "ends"), "ends")
     before = _part(whole, 0, 0, inner) if isinstance(ends, TensorRef) else ends[:inner]
     ones = functions.affine(before, 0, offset=1)
     return functions.cumsum(functions.scatter_add(before, ones, length))
@@ -185,7 +185,7 @@ def _places(counts: Any, length: int) -> Any:
 
 def _tiled(source: Any, shape: Shape, extents: Sequence[int]) -> Any:
     if 0 in extents:  # repeated no times, which is no tile
-        view = tensor(known(source, "x"), "x")
+        view = tensor(as_array(source, "x"), "x")
         return _Result(source, view, tuple(extents), None).finished()
     return functions.tile(source, tuple([1 if extent == own else extent for own, extent in zip(shape, extents)]))
 
@@ -243,10 +243,10 @@ class _Result:
     """What the caller gets, and a view of it."""
 
     def __init__(self, like: Any, view: TensorRef, shape: Shape, out: Any) -> None:
-        self.kind: Kind = result_kind(like).on(library_for(view.device).backend)
+        self.kind: Framework = result_framework(like).on(library_for(view.device).backend)
         self.is_given = out is not None
         self.array = (
-            out if self.is_given else self.kind.empty(shape, self.kind.native(view.dtype, like), known(like, "x"))
+            out if self.is_given else self.kind.empty(shape, self.kind.native(view.dtype, like), as_array(like, "x"))
         )
         self.view = tensor(self.array, "out")
         if self.view.shape != shape or self.view.dtype != view.dtype:
@@ -262,7 +262,7 @@ def _several(arrays: Sequence[Any]) -> tuple[list[Any], list[TensorRef]]:
     """The arrays as functions take them, and views of them."""
     if not isinstance(arrays, (list, tuple)) or not arrays:
         raise InvalidProblemError(f"arrays is {shown(arrays)}, must be a list or tuple of one array or more")
-    given = [known(array, f"arrays[{k}]") for k, array in enumerate(arrays)]
+    given = [as_array(array, f"arrays[{k}]") for k, array in enumerate(arrays)]
     views = [tensor(array, f"arrays[{k}]") for k, array in enumerate(given)]
     for k, view in enumerate(views):
         if view.dtype != views[0].dtype or view.device != views[0].device:
@@ -306,7 +306,7 @@ class _Join:
             arguments[place] = ffi.new("void *[]", parts)
         return arguments
 
-    def of_views(self, whole: TensorRef, parts: Sequence[TensorRef], kind: Kind, like: Any) -> None:
+    def of_views(self, whole: TensorRef, parts: Sequence[TensorRef], kind: Framework, like: Any) -> None:
         if self.is_empty:
             return
         with kind.guard(like):
@@ -319,7 +319,7 @@ class _Join:
                 status = _checks.watched_call(self.function, self.row, {self.whole: whole}, {}, stream, call)
         self.library.check(self.symbol, status)
 
-    def of_arrays(self, shape: Shape, dtype: ElementKind, kind: Kind, arrays: Sequence[Any]) -> Any:
+    def of_arrays(self, shape: Shape, dtype: ElementKind, kind: Framework, arrays: Sequence[Any]) -> Any:
         """concat of arrays that lie as those lay which this was made for."""
         like = arrays[0]
         result = kind.empty(shape, kind.native(dtype, like), like)

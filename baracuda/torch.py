@@ -17,9 +17,9 @@ import torch
 import baracuda as bk
 from baracuda import _torch_joins, functions
 from baracuda._functions import autocast
-from baracuda._functions.arrays import kind_of
+from baracuda._functions.arrays import framework_of
 from baracuda._functions.dispatch import output_of
-from baracuda._functions.layouts import solve_served
+from baracuda._functions.layouts import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda._torch_autograd import Differentiable
 from baracuda._torch_batches import batched
@@ -237,11 +237,11 @@ def _fake(spec: Spec) -> Callable[..., Any]:
         arrays = {a.name: given[a.name] for a in spec.arrays if given.get(a.name) is not None}
         numbers = {number.name: given[number.name] for number in spec.numbers}
         shapes = {name: tuple(array.shape) for name, array in arrays.items()}
-        served, layout = solve_served(spec, shapes, numbers)
+        served, meta = infer_served(spec, shapes, numbers)
         like = arguments[0]
         results = []
         for k, output in enumerate(served.outputs):
-            shape = layout.shapes[output.pointer] if needs is None or needs[k] else (0,)
+            shape = meta.shapes[output.pointer] if needs is None or needs[k] else (0,)
             results.append(like.new_empty(shape, dtype=_result_dtype(served, output, arrays, numbers)))
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -262,7 +262,7 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
     if slot == "U":
         slot = output_of(spec.row).symbol
     kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
-    native = kind_of(next(iter(arrays.values())))
+    native = framework_of(next(iter(arrays.values())))
     assert native is not None
     return native.native(kind, None)  # type: ignore[no-any-return]
 
