@@ -18,7 +18,7 @@ Given = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Composed:
+class CompositeGradient:
     """A gradient, computed by `of` from a caller of functions and the values by name: numbers, dy, `reads`, `shaped`.
 
     reads     arguments and results of the function that it reads
@@ -116,9 +116,9 @@ def _scatter_reduce(call: Call, given: Given) -> Any:
     return call("scatter_reduce_backward", *arrays, needs=[False, True], **numbers)[1]
 
 
-def _or_zero(op: str) -> Composed:
+def _or_zero(op: str) -> CompositeGradient:
     """Gradient of segment max and min; empty segments contribute nothing."""
-    return Composed(
+    return CompositeGradient(
         lambda call, given: call(f"segment_{op}_backward", given["dy"], given["x"], given["segment_ids"]),
         ("x", "segment_ids"),
     )
@@ -133,7 +133,7 @@ def _bag_weights(call: Call, given: Given) -> Any:
 # --- attention and images ---------------------------------------------------------------------------------------------
 
 
-def _tables(name: str) -> dict[str, Composed]:
+def _tables(name: str) -> dict[str, CompositeGradient]:
     """Gradients of the cos and sin tables of rope_apply, summed over the rows that share a table."""
     is_half, has_tokens = "half" in name, "thd" in name
 
@@ -151,7 +151,7 @@ def _tables(name: str) -> dict[str, Composed]:
 
         return table
 
-    return {which: Composed(of(which), ("x", which)) for which in ("cos", "sin")}
+    return {which: CompositeGradient(of(which), ("x", which)) for which in ("cos", "sin")}
 
 
 def _affine_grid(call: Call, given: Given) -> Any:
@@ -196,19 +196,19 @@ def _accumulator_dtype(dtype: Any) -> Any:
 
 
 # Functions with a gradient in the op table -> composite gradients of their further arguments.
-SEPARATE: dict[str, dict[str, Composed]] = {
-    "embedding_bag_weighted": {"per_sample_weights": Composed(_bag_weights, ("weight", "indices", "offsets"))},
-    "sigmoid_focal_loss": {"target": Composed(_focal, ("x", "target"))},
+SEPARATE: dict[str, dict[str, CompositeGradient]] = {
+    "embedding_bag_weighted": {"per_sample_weights": CompositeGradient(_bag_weights, ("weight", "indices", "offsets"))},
+    "sigmoid_focal_loss": {"target": CompositeGradient(_focal, ("x", "target"))},
     **{name: _tables(name) for name in specs() if name.startswith("rope_apply") and "_backward" not in name},
 }
 
 
-def _of_bias(backward: str) -> Composed:
+def _of_bias(backward: str) -> CompositeGradient:
     def of(call: Call, given: Given) -> Any:
         whole = call(backward, given["dy"], given["y"], axis=given["axis"], scale=1.0)
         return call("sum_to_size", whole, list(given["bias"].shape))
 
-    return Composed(of, ("y",), ("bias",))
+    return CompositeGradient(of, ("y",), ("bias",))
 
 
 for _name in ("masked_softmax", "masked_log_softmax"):
@@ -218,7 +218,7 @@ for _name in ("masked_softmax", "masked_log_softmax"):
 # --- several results or arguments -------------------------------------------------------------------------------------
 
 
-def _of_moments(statistic: str) -> Composed:
+def _of_moments(statistic: str) -> CompositeGradient:
     """Gradient of (variance or standard deviation, mean)."""
 
     def of(call: Call, given: Given) -> Any:
@@ -226,7 +226,7 @@ def _of_moments(statistic: str) -> Composed:
         of_statistic = call(f"{statistic}_backward", given["dy"], given["x"], correction=given["correction"], **axes)
         return call("add", of_statistic, call("mean_backward", given["dmean"], given["x"], **axes))
 
-    return Composed(of, ("x",), arriving={"dy": 0, "dmean": 1})
+    return CompositeGradient(of, ("x",), arriving={"dy": 0, "dmean": 1})
 
 
 def _of_extreme(call: Call, given: Given) -> Any:
@@ -255,8 +255,8 @@ def _of_fixed_statistics(call: Call, given: Given) -> Any:
 # Functions whose composite gradient takes several incoming gradients or gives several.
 JOINT = {
     **{f"{statistic}_mean": _of_moments(statistic) for statistic in ("var", "std")},
-    **dict.fromkeys(("argmax_with_value", "argmin_with_value"), Composed(_of_extreme, ("indices",), ("x",))),
-    "batch_norm_inference": Composed(
+    **dict.fromkeys(("argmax_with_value", "argmin_with_value"), CompositeGradient(_of_extreme, ("indices",), ("x",))),
+    "batch_norm_inference": CompositeGradient(
         _of_fixed_statistics, ("x", "running_mean", "running_var", "gamma"), outputs=("x", "gamma", "beta")
     ),
 }  # fmt: skip
@@ -278,7 +278,7 @@ def _invert_permutation(dims: Sequence[int]) -> list[int]:
 _NUMBER_RULES: dict[str, Callable[[Any], Any]] = {"": lambda given: given, "-": _negate, "inverse": _invert_permutation}
 
 
-def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> Composed:
+def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> CompositeGradient:
     """The gradient is another function, named by the row."""
 
     def of(call: Call, given: Given) -> Any:
@@ -286,22 +286,22 @@ def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> Composed:
         positional = [values.pop(argument.name) for argument in specs()[name].positional[1:]]
         return call(name, given["dy"], *positional, **values)
 
-    return Composed(of)
+    return CompositeGradient(of)
 
 
 # Functions without a gradient row -> composite gradients by argument.
-WHOLE: dict[str, dict[str, Composed]] = {
-    "affine": {"x": Composed(lambda call, given: call("affine", given["dy"], given["scale"]))},
-    "affine_grid": {"theta": Composed(_affine_grid, ("theta",))},
-    "index_add": {"x": Composed(_index_add, ("index",))},
-    "scatter_add": {"x": Composed(_scatter_add, ("index",))},
-    "scatter_reduce": {"x": Composed(_scatter_reduce, ("x", "index", "y"))},
-    "scatter": {"updates": Composed(_scatter, ("index",))},
-    "put": {"updates": Composed(_of_flattened(_scatter), ("index",))},
-    "put_add": {"updates": Composed(_of_flattened(_scatter_add), ("index",))},
-    "take": {"x": Composed(_take, ("index",), ("x",))},
-    "gather_rows": {"table": Composed(_gather_rows, ("index",), ("table",))},
-    "masked_scatter": {"source": Composed(_masked_scatter, ("mask",), ("source",))},
+WHOLE: dict[str, dict[str, CompositeGradient]] = {
+    "affine": {"x": CompositeGradient(lambda call, given: call("affine", given["dy"], given["scale"]))},
+    "affine_grid": {"theta": CompositeGradient(_affine_grid, ("theta",))},
+    "index_add": {"x": CompositeGradient(_index_add, ("index",))},
+    "scatter_add": {"x": CompositeGradient(_scatter_add, ("index",))},
+    "scatter_reduce": {"x": CompositeGradient(_scatter_reduce, ("x", "index", "y"))},
+    "scatter": {"updates": CompositeGradient(_scatter, ("index",))},
+    "put": {"updates": CompositeGradient(_of_flattened(_scatter), ("index",))},
+    "put_add": {"updates": CompositeGradient(_of_flattened(_scatter_add), ("index",))},
+    "take": {"x": CompositeGradient(_take, ("index",), ("x",))},
+    "gather_rows": {"table": CompositeGradient(_gather_rows, ("index",), ("table",))},
+    "masked_scatter": {"source": CompositeGradient(_masked_scatter, ("mask",), ("source",))},
     **{f"segment_{op}_or_zero": {"x": _or_zero(op)} for op in ("max", "min")},
     **{
         name: {"x": _by_row(*spec.row.gradient)}

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from baracuda._functions.composed import JOINT, SEPARATE, Composed
+from baracuda._functions.composed import JOINT, SEPARATE, CompositeGradient
 from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import REQUIRED, Spec, specs
 
@@ -43,13 +43,13 @@ class Gradient:
     """
 
     whole: Spec
-    spec: Spec | Composed
+    spec: Spec | CompositeGradient
     arriving: Mapping[str, int]
     reads: tuple[str, ...]
     shaped: tuple[str, ...]
     extents: Mapping[str, tuple[str, int | str]]
     given: Mapping[str, int]
-    apart: Mapping[str, Spec | Composed]
+    apart: Mapping[str, Spec | CompositeGradient]
 
     def extents_of(self, given: Mapping[str, Any]) -> dict[str, int]:
         """The values of `extents` for these arguments of `whole`."""
@@ -62,7 +62,7 @@ class Gradient:
         """What the gradients of the needed arguments read, and autograd must save."""
         found = list(self.reads)
         for each in [each for name, each in self.apart.items() if needs.get(name)]:
-            found += each.reads if isinstance(each, Composed) else [argument.name for argument in each.arrays]
+            found += each.reads if isinstance(each, CompositeGradient) else [argument.name for argument in each.arrays]
         return [name for name in dict.fromkeys(found) if name not in self.arriving]
 
     def wanted(self, needs: Mapping[str, bool]) -> list[bool]:
@@ -112,7 +112,7 @@ def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
         return None
     shaped = [argument.name for argument in spec.arrays if not argument.pointer]
     own = {name: specs().get(f"{whole.name.removesuffix('_forward')}_{name}_backward") for name in inputs}
-    apart: dict[str, Spec | Composed] = {
+    apart: dict[str, Spec | CompositeGradient] = {
         name: each for name, each in own.items() if each is not None and name not in given
     }
     for name, composed in SEPARATE.get(whole.name.removesuffix("_forward"), {}).items():
