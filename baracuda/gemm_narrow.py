@@ -1,8 +1,7 @@
-"""Products of matrices of narrow elements, and with weights that are stored for less than a matrix takes.
+"""GEMMs of narrow elements (fp8, 4 bits, 1 bit), with 2:4 sparse weights, and with quantized weights (Marlin, AWQ).
 
-8-bit floats and 4-bit integers have the epilogues of baracuda.gemm, whose conventions hold; C of None is zeros. 4-bit
-integers and bits are packed, and their views are of bytes: along k in A and, for RCR, in B, else along n, as C and D.
-Weights of four bits have the layouts of Marlin or of AWQ.
+8-bit floats and 4-bit integers have the conventions and epilogues of baracuda.gemm; C of None means zeros. Views of
+packed 4-bit integers and bits are of bytes: along k in A and, for RCR, in B, else along n, as in C and D.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _NIBBLES = (ElementKind.S4, ElementKind.U4)
 
 
 def _multiple(name: str, value: int, of: int) -> int:
-    """value / of."""
+    """value / of, which must be an integer."""
     if value % of:
         raise UnsupportedError(f"{name} is {value}, must be a multiple of {of}: elements share bytes")
     return value // of
@@ -176,7 +175,7 @@ class _AwqLayout(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class Int4AwqGemmDescriptor(_AwqLayout):
-    """ic terms, oc columns. split_k_iters has no effect, but ic is a multiple of 32 times as much."""
+    """k is ic, n is oc. split_k_iters has no effect, but ic must be a multiple of 32 * split_k_iters."""
 
     m: int = descriptor.extent()
     ic: int = descriptor.extent()
@@ -264,7 +263,7 @@ class Int4GemmPlan(_LayoutPlan):
 
 
 class BinGemmPlan(_ProductPlan):
-    """Elements are b1. a and b are views of bytes; d counts places that differ."""
+    """Elements are b1. a and b are views of bytes; d is the number of bits that differ (xor, popcount)."""
 
     __slots__ = ()
     op = "gemm_bin"
@@ -273,7 +272,7 @@ class BinGemmPlan(_ProductPlan):
 
     @classmethod
     def served(cls, kind: Any, element: ElementKind, output: ElementKind | None = None) -> tuple[str, ...]:
-        """Those of both layouts; `_served` knows which."""
+        """The ops of both layouts; `_served` chooses."""
         if element is not ElementKind.BIN:
             return ()
         return tuple([f"gemm_bin_{layout.name.lower()}_sm89" for layout in LayoutSku])
@@ -297,7 +296,7 @@ class GemmSparse24Plan(_ProductPlan):
         return MathPrecision.F32 if precision is MathPrecision.TF32 else precision, accumulator
 
     def _backend(self) -> BackendKind:
-        """On a GPU, of more than a few rows, the weights become a dense matrix in the workspace: that product's."""
+        """That of the dense GEMM of inflated weights, which GPUs run for more than a few rows."""
         if self.library.backend != "cuda" or not self.workspace_size:
             return BackendKind.BESPOKE
         valid = self.descriptor
