@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from baracuda import _jax_handler, functions
-from baracuda._functions.arrays import SCALARS, VIEWS, fitting, library_for
+from baracuda._functions.arrays import SCALARS, VIEWS, checked_scalar, library_for
 from baracuda._functions.composed import WHOLE, CompositeGradient
 from baracuda._functions.dispatch import Function, Prepared
 from baracuda._functions.formulas import FORMULAS
@@ -100,7 +100,7 @@ def _promoted(spec: Spec, arrays: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name in typed and type(there[name]) in SCALARS:
             assert dtype is not None
-            found[name] = jnp.asarray(fitting(name, as_element(dtype), there[name]), dtype)
+            found[name] = jnp.asarray(checked_scalar(name, as_element(dtype), there[name]), dtype)
         elif name in typed:
             found[name] = jnp.asarray(there[name]).astype(dtype)
         else:
