@@ -101,9 +101,7 @@ class Form:
         outputs = [self.names[output] for output in self._reads]
         wanted = [output for output in self._reads if views[self.names[output]] is not None]
         read = {self.names[name] for output in wanted for name in self._reads[output]}
-        first = next(
-            name for name in self.pointers if name not in outputs
-        )  # its pointer is passed for missing inputs too
+        first = next(name for name in self.pointers if name not in outputs)  # also passed for missing inputs
         return [name for name in absent if name in outputs or name == first or name in read]
 
 

@@ -62,8 +62,8 @@ def watched_call(function: Any, row: Row, views: Views, names: Names, stream: in
 
 @contextlib.contextmanager
 def checked(*, nan: str = "ignore") -> Iterator[None]:
-    """Within the context, functions and plans of all threads check their operands: indices lie in range, ids and
-    offsets are sorted where the op needs it, and with `nan="raise"` no result is NaN. CheckError names operand,
+    """Within the context, functions and plans of all threads check their operands: indices are in range, ids and
+    offsets are sorted if the op needs it, and with `nan="raise"` no result is NaN. CheckError names operand,
     position and value. On CUDA each call copies and waits for that; calls that a graph captures are not checked.
     """
     if nan not in _NAN:

@@ -83,9 +83,7 @@ class Row:
     is_bare: bool  # `_run` takes no workspace
     # (gradient function, ((its number, "" or "-" or "inverse", our number), ...)) for that of `calls`; or empty
     gradient: tuple[Any, ...]
-    points: Mapping[
-        str, tuple[str, str]
-    ]  # operand of addresses -> (in, out or inout, name of the operands that they point to)
+    points: Mapping[str, tuple[str, str]]  # operand of addresses -> (in, out or inout, name of what they point to)
     about: str  # the function on arrays, if `doc` is about C only: a first line, then text
     indexes: Mapping[str, Index]  # the operands that are indices
     calls: tuple[CallRow, ...]  # declared functions on arrays

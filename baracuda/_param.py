@@ -20,14 +20,14 @@ FORMS = {
 
 class Param(NamedTuple):
     """A C parameter; direction is "" for a scalar, "host" for an array in host memory, ins or outs for such an array of
-    pointers to operands, else in, out or inout. A "?" is behind it where the pointer, or each of several, may be NULL.
+    pointers to operands, else in, out or inout. A "?" follows if the pointer, or each of several, may be NULL.
 
     shape    extents of an array, in names of other parameters: "num_bags, embedding_dim"; of a list "n of " extents
     role     "operand" for a pointer. Of the others: extent, a number of elements or rows; rank; shape; stride, the
-             strides of an operand; pitch, the elements from one row of it to the next; axis; offset, where a part of
-             an operand lies; mode, a choice between variants; parameter, a number of the function
+             strides of an operand; pitch, its leading dimension in elements; axis; offset, one scalar offset or stride
+             of an operand; mode, a choice between variants; parameter, a number of the function
     of       the operand whose strides, pitch or offset it is
-    default  None where there is none, or where functions differ in it (Row.defaults)
+    default  None if there is none, or if it depends on the function (Row.defaults)
     """
 
     name: str

@@ -80,9 +80,7 @@ class Tangents:
         if self.composite is not None:
             return not typed.intersection([read for each in self.composite.values() for read in each.reads])
         if self.found is not None:
-            results = {
-                output.name for output in self.spec.outputs
-            }  # a gradient that reads results depends on the arguments
+            results = {output.name for output in self.spec.outputs}  # if the gradient reads one, it is not affine
             if self.spec.layout in ("pointwise", "masked") or results.intersection(self.found.reads):
                 return False  # elementwise: step functions read nothing, but are not affine
             return not typed.union(("y",)).intersection(self.found.read(dict.fromkeys(typed, True)))

@@ -45,7 +45,7 @@ _PRECISIONS = {
 }  # fmt: skip
 
 
-def _factor(default: float) -> Any:
+def _scalar_field(default: float) -> Any:
     return descriptor.real(default=default)
 
 
@@ -53,7 +53,7 @@ def _result_element(name: str, value: Any) -> ElementKind | None:
     return None if value is None else as_element(value, name)
 
 
-class _ProductDescriptor(Descriptor):
+class _GemmDescriptorBase(Descriptor):
     m: Any
     n: Any
     k: Any
@@ -69,26 +69,26 @@ class _ProductDescriptor(Descriptor):
     @property
     def b_shape(self) -> tuple[int, ...]:
         """B as it is stored."""
-        by_columns = getattr(self, "layout", LayoutSku.RCR) is LayoutSku.RCR
-        return (self.n, self.k) if by_columns else (self.k, self.n)
+        is_column_major = getattr(self, "layout", LayoutSku.RCR) is LayoutSku.RCR
+        return (self.n, self.k) if is_column_major else (self.k, self.n)
 
 
 @dataclasses.dataclass(frozen=True)
-class GemmDescriptor(_ProductDescriptor):
-    """A is m x k, B k x n, D m x n. output_element is the dtype of C, D, residual and z: of f16 and bf16 also f32."""
+class GemmDescriptor(_GemmDescriptorBase):
+    """A is m x k, B k x n, D m x n. output_element is the dtype of C, D, residual and z: for f16 and bf16 also f32."""
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
     k: int = descriptor.extent()
     layout: LayoutSku = descriptor.choice(LayoutSku)
     epilogue: EpilogueKind = descriptor.choice(EpilogueKind)
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
     output_element: ElementKind | None = descriptor.checked(_result_element, default=None)
 
 
 @dataclasses.dataclass(frozen=True)
-class IntGemmDescriptor(_ProductDescriptor):
+class IntGemmDescriptor(_GemmDescriptorBase):
     """output_element is the dtype of the bias, f32 or i32."""
 
     m: int = descriptor.extent()
@@ -99,12 +99,12 @@ class IntGemmDescriptor(_ProductDescriptor):
     output_element: ElementKind = descriptor.checked(
         lambda name, value: as_element(value, name), default=ElementKind.F32
     )
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
 
 
 @dataclasses.dataclass(frozen=True)
-class GatedGemmDescriptor(_ProductDescriptor):
+class GatedGemmDescriptor(_GemmDescriptorBase):
     """D = activation(z1) * z2, where z1 = alpha A B1 + bias1 and z2 = alpha A B2 + bias2."""
 
     m: int = descriptor.extent()
@@ -112,19 +112,19 @@ class GatedGemmDescriptor(_ProductDescriptor):
     k: int = descriptor.extent()
     layout: LayoutSku = descriptor.choice(LayoutSku)
     activation: ActivationKind = descriptor.choice(ActivationKind)
-    alpha: float = _factor(1.0)
+    alpha: float = _scalar_field(1.0)
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchedGemmDescriptor(_ProductDescriptor):
+class BatchedGemmDescriptor(_GemmDescriptorBase):
     """Column-major B has the shape (batch_count, n, k)."""
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
     k: int = descriptor.extent()
     batch_count: int = descriptor.extent()
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
 
     @property
     def a_shape(self) -> tuple[int, ...]:
@@ -155,8 +155,8 @@ class DenseGemmDescriptor(Descriptor):
     k: int = descriptor.extent()
     batch: int = descriptor.extent()
     layout: DenseLayout = descriptor.choice(DenseLayout)
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
 
     @property
     def a_shape(self) -> tuple[int, ...]:
@@ -181,7 +181,7 @@ class DenseGemm3xTf32Descriptor(DenseGemmDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class DenseGemmBackwardDescriptor(DenseGemmDescriptor):
-    """alpha is that of the product; beta is 0."""
+    """alpha is that of the forward GEMM; beta is 0."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -191,8 +191,8 @@ class DenseGemvDescriptor(Descriptor):
     n: int = descriptor.extent()
     k: int = descriptor.extent()
     batch: int = descriptor.extent()
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
     m: int = descriptor.checked(lambda name, value: as_integer(name, value, 0, 1), default=1)
 
     @property
@@ -205,7 +205,7 @@ _BY_RULE = 3  # C's backend that tells whether its rule chooses cuBLASLt
 _VENDOR_SYMBOLS = ("f16", "bf16", "f32", "f64")
 
 
-class _ProductPlan(Plan):
+class _GemmPlanBase(Plan):
     __slots__ = ()
     category = OpCategory.GEMM
     kind = 0
@@ -332,7 +332,7 @@ def _c_layout(layout: LayoutSku | int) -> int:
     return int(DenseLayout[layout.name]) if isinstance(layout, LayoutSku) else int(layout)
 
 
-class _LayoutPlan(_ProductPlan):
+class _LayoutPlan(_GemmPlanBase):
     """GEMMs whose ops differ in layout and epilogue."""
 
     __slots__ = ()
@@ -408,7 +408,7 @@ class GemmPlan(_LayoutPlan):
         return super()._passes_workspace() or self.descriptor.output_element is ElementKind.F32
 
 
-class GatedGemmPlan(_ProductPlan):
+class GatedGemmPlan(_GemmPlanBase):
     """z1 and z2 are stored if they are given."""
 
     __slots__ = ()
@@ -429,7 +429,7 @@ class GatedGemmPlan(_ProductPlan):
 
 
 class IntGemmPlan(_LayoutPlan):
-    """i8 and u8. bias, of n elements, where the epilogue has one: by rows it must be there, else None is zeros."""
+    """i8 and u8. bias has n elements, if the epilogue has one; with RRR it is required, otherwise None means zeros."""
 
     __slots__ = ()
     rows = ("gemm_s8_rcr_sm80", "gemm_s8_rrr_sm80_bias_{U}")
@@ -454,8 +454,8 @@ class IntGemmPlan(_LayoutPlan):
         return dataclasses.replace(super().sku, aux_element=aux)
 
 
-class BatchedGemmPlan(_ProductPlan):
-    """As GemmPlan; biases and scales are those of all matrices of the batch."""
+class BatchedGemmPlan(_GemmPlanBase):
+    """Like GemmPlan; all matrices of the batch share biases and scales."""
 
     __slots__ = ()
     op = "gemm_batched_{T}_rcr_sm80"
@@ -471,7 +471,7 @@ class BatchedGemmPlan(_ProductPlan):
         return found if len(found) > 1 else ()
 
 
-class _DensePlan(_ProductPlan):
+class _DensePlan(_GemmPlanBase):
     __slots__ = ()
     matrices = ("a", "b", "d")
 
@@ -484,7 +484,7 @@ class _DensePlan(_ProductPlan):
 
 
 class DenseGemmPlan(_DensePlan):
-    """As BatchedGemmPlan; elements with an epilogue are floats of 16 bits and more."""
+    """Like BatchedGemmPlan; epilogues need floats of 16 bits or more."""
 
     __slots__ = ()
     op = "gemm_dense_{T}"

@@ -16,7 +16,7 @@ from baracuda.gemm import _DensePlan
 from baracuda.kinds import DenseLayout
 
 
-class _Groups(Descriptor):
+class _GroupedDescriptor(Descriptor):
     m: int
     n: int
     k: int
@@ -33,7 +33,7 @@ class _Groups(Descriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class GroupedGemmDescriptor(_Groups):
+class GroupedGemmDescriptor(_GroupedDescriptor):
     """All groups together have m rows. D = alpha A B + beta D."""
 
     m: int = descriptor.extent()
@@ -46,7 +46,7 @@ class GroupedGemmDescriptor(_Groups):
 
 
 @dataclasses.dataclass(frozen=True)
-class GroupedGemmBackwardDescriptor(_Groups):
+class GroupedGemmBackwardDescriptor(_GroupedDescriptor):
     m: int = descriptor.extent()
     n: int = descriptor.extent()
     k: int = descriptor.extent()

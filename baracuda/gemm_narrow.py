@@ -19,10 +19,10 @@ from baracuda.gemm import (
     _ACTIVATIONS,
     DenseGemmDescriptor,
     DenseGemmPlan,
-    _factor,
+    _GemmDescriptorBase,
+    _GemmPlanBase,
     _LayoutPlan,
-    _ProductDescriptor,
-    _ProductPlan,
+    _scalar_field,
 )
 from baracuda.guarantee import KernelSku
 from baracuda.kinds import BackendKind, DenseLayout, EpilogueKind, LayoutSku, MathPrecision, OpCategory
@@ -40,14 +40,14 @@ def _multiple(name: str, value: int, of: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Fp8GemmDescriptor(_ProductDescriptor):
+class Fp8GemmDescriptor(_GemmDescriptorBase):
     m: int = descriptor.extent()
     n: int = descriptor.extent()
     k: int = descriptor.extent()
     layout: LayoutSku = descriptor.choice(LayoutSku)
     epilogue: EpilogueKind = descriptor.choice(EpilogueKind)
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Int4AwqGemmDescriptor(_AwqLayout):
 
 @dataclasses.dataclass(frozen=True)
 class Int4AwqDequantizeDescriptor(_AwqLayout):
-    """n columns of k terms."""
+    """The dense weights are (k, n)."""
 
     n: int = descriptor.extent()
     k: int = descriptor.extent()
@@ -220,7 +220,7 @@ def _positive(name: str, value: Any) -> int:
 
 
 class Fp8GemmPlan(_LayoutPlan):
-    """e4m3 and e5m2. bias, of n elements, f32, where the epilogue has one; None stands for zeros."""
+    """e4m3 and e5m2. bias is f32, of n elements, if the epilogue has one; None means zeros."""
 
     __slots__ = ()
     rows = ("gemm_fp8_e4m3_rcr_sm89", "gemm_fp8_e4m3_rcr_sm89_bias")
@@ -238,7 +238,7 @@ class Fp8GemmPlan(_LayoutPlan):
 
 
 class Int4GemmPlan(_LayoutPlan):
-    """s4 and u4. Views of bytes, (m, k / 2), and so on; bias, of n elements, where the epilogue has one."""
+    """s4 and u4. Views are of bytes, (m, k / 2) for A; bias has n elements, if the epilogue has one."""
 
     __slots__ = ()
     rows = ("gemm_s4_rcr_sm89", "gemm_s4_rcr_sm89_bias_{U}")
@@ -262,7 +262,7 @@ class Int4GemmPlan(_LayoutPlan):
         return dataclasses.replace(super().sku, aux_element=aux)
 
 
-class BinGemmPlan(_ProductPlan):
+class BinGemmPlan(_GemmPlanBase):
     """Elements are b1. a and b are views of bytes; d is the number of bits that differ (xor, popcount)."""
 
     __slots__ = ()
@@ -285,7 +285,7 @@ class BinGemmPlan(_ProductPlan):
         return MathPrecision.BINARY, ElementKind.I32
 
 
-class GemmSparse24Plan(_ProductPlan):
+class GemmSparse24Plan(_GemmPlanBase):
     __slots__ = ()
     op = "gemm_{T}_sparse24_gemm"
     fields: ClassVar = {"x": "last", "y": "last"}

@@ -292,8 +292,8 @@ class CountReducePlan(ReducePlan):
 
 
 class ReduceBackwardPlan(ReducePlan):
-    """x and y, the input and the result, are given where the gradient reads them: none of SUM and MEAN, x alone of
-    PROD, VAR and STD.
+    """x and y, input and result, are needed if the gradient reads them: none for SUM and MEAN, only x for PROD, VAR and
+    STD.
     """
 
     __slots__ = ()

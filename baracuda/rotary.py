@@ -233,7 +233,7 @@ class RopeStartsBackwardPlan(RopeStartsPlan):
 
 
 class RopeApplyPlan(_RotaryPlan):
-    """cos and sin are f32, beside f64 elements also f64."""
+    """cos and sin are f32, for f64 elements also f64."""
 
     __slots__ = ()
     op = "rope_apply_{T}"
@@ -325,7 +325,7 @@ class YaRNScaling:
 
 @dataclasses.dataclass(frozen=True)
 class LongRoPEScaling:
-    """Ding et al. 2024: the frequency of each pair divided by its factor. Where original_max_seq_len is given, cosines
+    """Ding et al. 2024: the frequency of each pair divided by its factor. If original_max_seq_len is given, cosines
     and sines are multiplied by sqrt(1 + ln(s) / ln(original_max_seq_len)), s = max_seq_len / original_max_seq_len > 1.
     """
 

@@ -61,13 +61,13 @@ class SegmentMinPlan(_SegmentPlan):
 
 
 class SegmentMaxOrZeroPlan(_SegmentPlan):
-    """As SegmentMaxPlan; empty segments give 0."""
+    """Like SegmentMaxPlan; empty segments give 0."""
 
     __slots__ = ()
 
 
 class SegmentMinOrZeroPlan(_SegmentPlan):
-    """As SegmentMinPlan; empty segments give 0."""
+    """Like SegmentMinPlan; empty segments give 0."""
 
     __slots__ = ()
 

@@ -91,18 +91,18 @@ def _word(name: str, value: object) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class _OfSeed(Descriptor):
+class _SeededDescriptor(Descriptor):
     seed: int = descriptor.checked(_word, default=0)
     offset: int = descriptor.checked(_word, default=0)
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelSoftmaxSeededDescriptor(_OfSeed, GumbelSoftmaxDescriptor):
+class GumbelSoftmaxSeededDescriptor(_SeededDescriptor, GumbelSoftmaxDescriptor):
     """Element e of the input, in row-major order, takes number offset + e of the seed's random stream."""
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelSoftmaxSeededBackwardDescriptor(_OfSeed, GumbelSoftmaxBackwardDescriptor):
+class GumbelSoftmaxSeededBackwardDescriptor(_SeededDescriptor, GumbelSoftmaxBackwardDescriptor):
     """seed and offset are those of the forward op."""
 
 

@@ -96,9 +96,7 @@ def _take(call: Call, given: Given) -> Any:
 
 
 def _gather_rows(call: Call, given: Given) -> Any:
-    index = call(
-        "cast", given["index"], ElementKind.I32
-    )  # u32 indices above the range of i32 become negative, and are skipped
+    index = call("cast", given["index"], ElementKind.I32)  # u32 above the range of i32 become negative: skipped
     return call("index_add", index, given["dy"], given["table"].shape[0], axis=0)
 
 

@@ -32,9 +32,7 @@ class Prepared:
     copies: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
     wanted: list[bool]  # whether the caller gets each result; C may require others
     clears: bool  # whether results are zeroed first, since C adds to them or writes them in part
-    fills: list[
-        tuple[int, int | float]
-    ]  # results that C does not write: (position, number or position of the array to copy)
+    fills: list[tuple[int, int | float]]  # results that C does not write: (position, number or array to copy)
     trims: list[tuple[int, int]]  # (result to cut, result that counts its rows)
     slots: list[int]  # for each C pointer, its position among arrays, results, and None
     order: tuple[int, ...]  # for each C argument before the workspace, its slot, or -1 for the next constant

@@ -200,9 +200,8 @@ def grouped_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[s
     check_shape("dy", shapes["dy"], (rows, columns))
     sizes = {"dd": (rows, columns), "a": (rows, contracted), "b": (contracted, columns)}
     op_views = {name: functools.partial(_as_matrix, size=sizes[name]) for name in ("dd", "a")}
-    op_views["b"] = functools.partial(
-        _as_batch, name="b", count=groups, size=sizes["b"], transposed={"b"}
-    )  # column-major is not allowed
+    # {"b"}: column-major matrices are refused
+    op_views["b"] = functools.partial(_as_batch, name="b", count=groups, size=sizes["b"], transposed={"b"})
 
     def view_scalars(views: dict[str, TensorRef | None]) -> dict[str, Any]:
         return {

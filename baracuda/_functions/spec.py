@@ -114,9 +114,7 @@ class Spec:
     numbers: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     layout: str  # name of the shape rule (layouts.py)
-    fixed: Mapping[str, str] = dataclasses.field(
-        default_factory=dict
-    )  # C's numbers that are constant (digits) or equal to another one
+    fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # C's number -> digits, or the name of another
     extents: Mapping[str, str] = dataclasses.field(default_factory=dict)  # extents of arrays that C does not read
     others: tuple[Spec, ...] = ()  # specs of other rows for the same function and arguments
     absent: tuple[str, ...] = ()  # arguments that the row lacks; it serves calls with their defaults

@@ -71,7 +71,7 @@ class PReluPlan(Plan):
 
 
 class PReluBackwardPlan(PReluPlan):
-    """dweight alone does not need weight."""
+    """weight may be None if only dweight is wanted."""
 
     __slots__ = ()
     op = "prelu_backward_{T}"

@@ -68,14 +68,14 @@ class ChannelNormDescriptor(Descriptor):
     num_groups: Any
 
 
-class _OneGroupAChannel(ChannelNormDescriptor):
+class _OneGroupPerChannel(ChannelNormDescriptor):
     @property
     def num_groups(self) -> int:
         return max(self.num_channels, 1)
 
 
 @dataclasses.dataclass(frozen=True)
-class InstanceNormDescriptor(_OneGroupAChannel):
+class InstanceNormDescriptor(_OneGroupPerChannel):
     """channel_axis is 1. gamma and beta are there if has_affine says so."""
 
     input_shape: tuple[int, ...] = shape_field()
@@ -85,20 +85,20 @@ class InstanceNormDescriptor(_OneGroupAChannel):
 
 
 @dataclasses.dataclass(frozen=True)
-class InstanceNormBackwardDescriptor(_OneGroupAChannel):
+class InstanceNormBackwardDescriptor(_OneGroupPerChannel):
     input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = axis_field()
     has_affine: bool = flag_field()
 
 
-class OfBatch(_OneGroupAChannel):
+class BatchStatistics(_OneGroupPerChannel):
     @property
     def group_kind(self) -> int:
         return _OF_BATCH
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchNormDescriptor(OfBatch):
+class BatchNormDescriptor(BatchStatistics):
     """channel_axis is 1. gamma and beta are there if has_affine says so."""
 
     input_shape: tuple[int, ...] = shape_field()
@@ -108,7 +108,7 @@ class BatchNormDescriptor(OfBatch):
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchNormBackwardDescriptor(OfBatch):
+class BatchNormBackwardDescriptor(BatchStatistics):
     input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = axis_field()
     has_affine: bool = flag_field()

@@ -12,7 +12,7 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.channels import ChannelNormDescriptor, OfBatch
+from baracuda.norm.channels import BatchStatistics, ChannelNormDescriptor
 from baracuda.norm.fields import GIVEN, RowsDescriptor, eps_field, shape_field
 from baracuda.operands import Args
 from baracuda.plan import Plan
@@ -37,7 +37,7 @@ class GroupNormRecomputeBackwardDescriptor(ChannelNormDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchNormRecomputeBackwardDescriptor(OfBatch):
+class BatchNormRecomputeBackwardDescriptor(BatchStatistics):
     input_shape: tuple[int, ...] = shape_field()
     eps: float = eps_field()
 
