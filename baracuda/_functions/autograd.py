@@ -1,4 +1,4 @@
-"""Gradients for PyTorch that the op table does not have: of cast, of GEMMs, and composite ones (composed.py)."""
+"""Gradients for PyTorch that the op table lacks: of cast, of GEMMs, and composite ones (composed.py)."""
 
 from __future__ import annotations
 

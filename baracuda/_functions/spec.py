@@ -1,7 +1,8 @@
 """Specs of the functions on arrays: names, arguments and results, all derived from the rows of the op table.
 
-Rows of some families declare their functions (called.py). In the others a function stands for the ops of one name and
-all dtypes. Its arguments are the operands that C reads, in C's order, then the numbers that do not follow from shapes.
+Rows of some families declare their functions (called.py). In the others a function stands for the ops of one name
+and all dtypes. Its arguments are the operands that C reads, in C's order, then the numbers that do not follow from
+shapes.
 RENAMED lists the names that NumPy and PyTorch have for functions and arguments.
 """
 
