@@ -1,14 +1,14 @@
 """Machine-learning kernels on arrays and raw pointers, over the baracuda C library, on CUDA or the CPU.
 
-    y = bk.gelu(bk.add(x, bias))  # of NumPy, PyTorch, CuPy, JAX ...: y is of the kind of x
+    y = bk.gelu(bk.add(x, bias))  # arrays of NumPy, PyTorch, CuPy, JAX ...: y belongs to the framework of x
 
 There is a function for each op (baracuda.functions). For runtimes and bindings there are plans:
 
     plan = bk.SegmentSumPlan.select(stream, bk.SegmentSumDescriptor(n, d, segments, element=bk.f32))
     plan.run(stream, bk.workspace(plan), bk.SegmentSumArgs(input=x, segment_ids=ids, output=y))
 
-Every op has a Descriptor, an Args and a Plan; their modules are imported when one is first named. The library is found
-and opened at the first use, not at import; see `baracuda.default_library`.
+Every op has a Descriptor, an Args and a Plan; their modules are imported at first use. So is the library found and
+opened; see `baracuda.default_library`.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Each word stands for <word>Args, <word>Descriptor and <word>Plan of the module.
+# Module -> words; each word is a <word>Args, <word>Descriptor and <word>Plan.
 _OPS = {
     "attention": "Alibi AlibiBackward KvCacheAppend",
     "elementwise.affine": "Affine",
@@ -244,8 +244,8 @@ _OPS = {
 }
 _PARTS = ("Args", "Descriptor", "Plan")
 _LAZY = {word + part: module for module, words in _OPS.items() for word in words.split() for part in _PARTS}
-_COMPOSED = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
-_LAZY |= {word + part: "loss.fused" for word in _COMPOSED for part in _PARTS}
+_COMPOSITE_PLANS = ("FusedLinearCrossEntropy", "FusedLinearCrossEntropyBackward")  # plans that launch other plans
+_LAZY |= {word + part: "loss.fused" for word in _COMPOSITE_PLANS for part in _PARTS}
 _LAZY["set_allocator"] = "_functions.arrays"
 _LAZY["checked"] = "_checks"
 _LAZY |= dict.fromkeys(
@@ -283,7 +283,7 @@ _LAZY |= dict.fromkeys(
 
 _NOT_OURS = {"Any", "TYPE_CHECKING", "annotations", "importlib", "sys"}
 
-if not TYPE_CHECKING:  # for type checkers a name that is misspelt is none
+if not TYPE_CHECKING:  # type checkers must report misspelt names
 
     def __getattr__(name: str) -> Any:
         module = _LAZY.get(name)

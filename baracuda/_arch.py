@@ -1,4 +1,4 @@
-"""Which of a library's machine code runs on this machine."""
+"""The machine code of a library that runs on this machine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _INSTRUCTIONS = {"baseline": ArchSku.CPU, "avx2": ArchSku.AVX2, "avx512": ArchSk
 
 
 def arch_of(library: Library) -> ArchSku | None:
-    """The instructions that a CPU library uses; of a CUDA library, what it holds for the current device: the newest
-    machine code of the device's major version, or else what the driver translates. None where no device answers.
+    """The instruction set of a CPU library. For a CUDA library, its newest code for the current device: machine code of
+    the device's major version, or else PTX for the driver's JIT. None without a device.
     """
     if library.backend == "cpu":
         return _INSTRUCTIONS.get(library.build_info.get("isa", "baseline"))
@@ -46,5 +46,5 @@ def _chip(name: str) -> tuple[int, int, str]:
 
 
 def _serves(chip: tuple[int, int, str], device: tuple[int, int]) -> bool:
-    """Code for a chip runs on it and on what is newer, the latter from PTX; that of sm_90a on it alone."""
+    """Code for a chip runs on it and, from PTX, on newer ones; that of sm_90a runs on sm_90 only."""
     return chip[:2] == device if chip[2] else chip[:2] <= device

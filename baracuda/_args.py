@@ -1,6 +1,4 @@
-"""The classes that a plan takes: its Args, with a field for each operand of the rows that its ops have in the table,
-and its Descriptor where none is written.
-"""
+"""Makes a plan's Args class from its rows in the op table, and its Descriptor if its module has none."""
 
 from __future__ import annotations
 
@@ -19,17 +17,17 @@ if TYPE_CHECKING:
     from baracuda.descriptor import Descriptor
     from baracuda.plan import Plan
 
-_PLACES = ("given", "optional", "last")
+_POSITIONS = ("given", "optional", "last")
 
 
 def descriptor_of(plan: type[Plan]) -> type[Descriptor]:
-    """XDescriptor of XPlan: what its module has by that name, or else a class put there, with the fields and properties
-    of `plan.descriptor_base`, which it derives from.
+    """XDescriptor of XPlan: the class of that name in its module, or else a new subclass of `plan.descriptor_base`,
+    which is put there.
     """
     module, name = sys.modules[plan.__module__], f"{plan.__name__.removesuffix('Plan')}Descriptor"
     if not hasattr(module, name):
         base = plan.descriptor_base
-        # A docstring holds for both; where there is none dataclasses make one of the name and the fields.
+        # The docstring is inherited, unless dataclasses has made it of the name and the fields.
         doc = None if str(base.__doc__).startswith(f"{base.__name__}(") else base.__doc__
         made = type(name, (base,), {"__module__": plan.__module__, "__doc__": doc})
         setattr(module, name, dataclasses.dataclass(frozen=True)(made))
@@ -37,15 +35,15 @@ def descriptor_of(plan: type[Plan]) -> type[Descriptor]:
 
 
 def args_of(plan: type[Plan]) -> type[Args]:
-    """XArgs of XPlan. Fields stand as the operands do in C; what C may lack, and what not every op has, stands behind
-    them and is None by default. `plan.fields` says what is different.
+    """XArgs of XPlan. Fields are in C's order; operands that may be NULL or that some ops lack come last and are None
+    by default. `plan.fields` has the exceptions.
     """
     ops = _ops_of(plan)
     operands = [_operands(plan, op) for op in ops]
     lists = {param.name: param for op in ops for param in op.row.lists}
     order = _merged(operands)
     may_lack = {name for name in order if not all(each.get(name) for each in operands)}
-    given, optional, last = ({name for name in order if plan.fields.get(name) == how} for how in _PLACES)
+    given, optional, last = ({name for name in order if plan.fields.get(name) == how} for how in _POSITIONS)
     defaults = (may_lack | optional) - given
     order.sort(key=lambda name: (name in defaults, name in last))
     body = {
@@ -58,7 +56,7 @@ def args_of(plan: type[Plan]) -> type[Args]:
 
 @functools.cache
 def _by_name() -> dict[str, list[Op]]:
-    """Rows by names in which the function is chosen and no dtype is: "unary_gelu_{T}"."""
+    """Rows by names with a function but without dtypes: "unary_gelu_{T}"."""
     found: dict[str, list[Op]] = {}
     for row in rows():
         for function in row.functions or ("",):
@@ -68,7 +66,7 @@ def _by_name() -> dict[str, list[Op]]:
 
 
 def _ops_of(plan: type[Plan]) -> list[Op]:
-    """Of every kind that the plan serves."""
+    """The ops of every kind that the plan serves."""
     fields = dataclasses.fields(plan.descriptor_type)
     kinds = next((f.metadata["enumeration"] for f in fields if "enumeration" in f.metadata), (None,))
     spelled = [plan._spelled(kind) for kind in kinds if kind not in plan.elsewhere]
@@ -81,7 +79,7 @@ def _ops_of(plan: type[Plan]) -> list[Op]:
 
 
 def _operands(plan: type[Plan], op: Op) -> dict[str, bool]:
-    """The fields of an op's operands, in C's order, and whether each launch has them."""
+    """Field of each operand of an op, in C's order -> whether every launch needs it."""
     needed = op.row.needed(op.function)
     return {
         param.name if param.is_list else field_of(plan, op, param.name): param.is_list or needed.get(param, ()) is None
@@ -91,13 +89,13 @@ def _operands(plan: type[Plan], op: Op) -> dict[str, bool]:
 
 
 def _merged(orders: Sequence[Iterable[str]]) -> list[str]:
-    """All names: what one order alone has stands before what follows it there."""
+    """All names in one order: a name that only one order has comes before its successor there."""
     merged = list(orders[0])
     for order in map(list, orders[1:]):
-        for place, name in enumerate(order):
+        for position, name in enumerate(order):
             if name not in merged:
-                behind = next((other for other in order[place:] if other in merged), None)
-                merged.insert(len(merged) if behind is None else merged.index(behind), name)
+                successor = next((other for other in order[position:] if other in merged), None)
+                merged.insert(len(merged) if successor is None else merged.index(successor), name)
     return merged
 
 
@@ -108,7 +106,7 @@ def _annotation(listed: Param | None, may_lack: bool) -> Any:
 
 
 def _doc(plan: type[Plan], ops: Sequence[Op]) -> str | None:
-    """What the plan says, and what is added to."""
+    """The plan's docstring, and notes on outputs that accumulate."""
     own = inspect.cleandoc(plan.__dict__.get("__doc__") or "")
     added = dict.fromkeys(f"{field_of(plan, op, op.row.accumulates)} is added to" for op in ops if op.row.accumulates)
     notes = [f"{note}: clear it first to have the sums alone." for note in added if note not in own]

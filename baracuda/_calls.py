@@ -1,8 +1,8 @@
-"""The C calls of a plan: which ops can serve it, what they take, and where each of their arguments comes from.
+"""The C calls of a plan: the ops that can serve it, and the source of each of their arguments.
 
-All of it follows from the rows of the op table. An operand is the field of Args that has its C name. A number is the
-field or property of the descriptor that has its C name, or else a parameter of the function, which the descriptor's
-`params` gives, or the row's default. Where the reference's plan layer has another name than C, `Plan.names` says so.
+All of it follows from the rows of the op table. An operand is the field of Args with its C name. A number is the field
+or property of the descriptor with its C name, else a parameter of the function, from the descriptor's `params` or the
+row's default. `Plan.names` lists names that differ from C's.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MISSING = object()
 
 @functools.cache
 def op_names(patterns: tuple[str, ...], kind: str, element: str, output: str) -> tuple[str, ...]:
-    """Ops that differ in the dtypes of operands other than the elements, for what their slots stand for."""
+    """Names of the ops for these dtypes: one for each combination of index and offset dtypes."""
     known = ops()
     choices = [dict(zip(SUFFIXES, each)) for each in itertools.product(*[each.values() for each in SUFFIXES.values()])]
     names = [p.format(T=element, U=output, kind=kind, **each) for p in patterns for each in choices]
@@ -39,7 +39,7 @@ def op_names(patterns: tuple[str, ...], kind: str, element: str, output: str) ->
 
 
 class Form:
-    """One op that can serve plans of a type: as its row has it and, where there is one, its `_strided` twin."""
+    """One op that can serve plans of a type, and its `_strided` variant, if any."""
 
     def __init__(self, plan_type: type[Plan], op: Op) -> None:
         has_strides = any(param.role in ("stride", "pitch") for param in op.row.params)
@@ -49,29 +49,31 @@ class Form:
         self.pointers = {self.names[param.name]: param for param in op.row.params if param.is_pointer}
         self.lists = {param.name: param for param in op.row.lists}
         alike = all(param.shape in ("numel", "shape") for param in op.row.params if param.is_pointer)
-        self.sums = bool(self.strided and self.strided.row.workspace and op.row.params[0].name == "numel" and alike)
-        kinds = _kinds_of_width if plan_type.by_width else _kinds
-        self._kinds = {name: kinds(op, param) for name, param in (self.pointers | self.lists).items()}
+        self.sums_broadcast = bool(
+            self.strided and self.strided.row.workspace and op.row.params[0].name == "numel" and alike
+        )
+        kinds = _dtypes_of_width if plan_type.by_width else _dtypes
+        self._dtypes = {name: kinds(op, param) for name, param in (self.pointers | self.lists).items()}
         outputs = [name for name, pointer in self.pointers.items() if pointer.is_output]
         optional = [name for name in outputs if not self.pointers[name].is_required]
         self._gradients = optional if optional == outputs else []
         self._reads = op.row.reads.get(op.function)
 
     def kinds(self, name: str) -> tuple[ElementKind, ...]:
-        """dtypes that a view may have for an operand."""
-        return self._kinds.get(list_of(name), ())
+        """The dtypes that a view may have for an operand."""
+        return self._dtypes.get(list_of(name), ())
 
     def parameter(self, name: str) -> Param | None:
-        """Of C, where the op takes the operand."""
+        """The C parameter of an operand; None if the op does not take it."""
         return self.pointers.get(name) or self.lists.get(list_of(name))
 
     def is_strided(self, pointer: Param) -> bool:
-        """Whether C takes strides of an operand. Strides of no single operand are those of all with an axis less."""
+        """Whether C takes strides of an operand. Strides without `of` are shared by operands of reduced rank."""
         strides = [p for p in self.strided.row.params if p.role in ("stride", "pitch")] if self.strided else []
         return any(p.of == pointer.name or (not p.of and " 1 along " in pointer.shape) for p in strides)
 
     def takes(self, views: Views) -> bool:
-        """Whether the dtypes of the views fit, and all that C needs is there."""
+        """Whether the views have the right dtypes, and none that C needs is None."""
         return self.fits(views) and not self.absent(views)
 
     def fits(self, views: Views) -> bool:
@@ -80,7 +82,7 @@ class Form:
         )
 
     def check(self, views: Views, plan: Plan) -> None:
-        """What C reads is there, what it writes is wanted."""
+        """Raise if an operand that C needs is None, or a gradient is given that it does not compute."""
         for name in self.absent(views):
             raise InvalidProblemError(f"{name} is None, but {plan.name} needs it")
         if self._gradients and all([views[name] is None for name in self._gradients]):
@@ -91,7 +93,7 @@ class Form:
                 raise InvalidProblemError(f"{operand.name} is given, but {plan.name} has no such gradient")
 
     def absent(self, views: Views) -> list[str]:
-        """The operands that C needs, and that are None."""
+        """The operands that C needs and that are None."""
         taken = [(name, param) for name in views if (param := self.parameter(name))]
         absent = [name for name, param in taken if views[name] is None and not param.direction.endswith("?")]
         if not absent or self._reads is None:
@@ -99,7 +101,7 @@ class Form:
         outputs = [self.names[output] for output in self._reads]
         wanted = [output for output in self._reads if views[self.names[output]] is not None]
         read = {self.names[name] for output in wanted for name in self._reads[output]}
-        first = next(name for name in self.pointers if name not in outputs)  # stands in for those that are not there
+        first = next(name for name in self.pointers if name not in outputs)  # also passed for missing inputs
         return [name for name in absent if name in outputs or name == first or name in read]
 
 
@@ -109,7 +111,7 @@ def forms_of(plan_type: type[Plan], names: tuple[str, ...]) -> tuple[Form, ...]:
 
 
 class Call:
-    """One C function of a form, and where its arguments come from."""
+    """One C function of a form, and the sources of its arguments."""
 
     __slots__ = ("_plan", "_sources", "op")
 
@@ -118,7 +120,7 @@ class Call:
         self._sources = [_source(plan, op, param) for param in op.row.params]
 
     def arguments(self, views: Views, strides: Strides) -> tuple[Any, ...]:
-        """C arguments up to the workspace. `strides` has every operand, as broadcast to its extents."""
+        """C arguments up to the workspace. `strides` are those of all operands, broadcast to their extents."""
         ffi, plan, arguments = self._plan.library.ffi, self._plan, []
         for role, value in self._sources:
             if role == "operand":
@@ -142,9 +144,7 @@ class Call:
 
 
 def operands_of(plan: Plan, forms: Sequence[Form]) -> tuple[Operand, ...]:
-    """An operand for each field of the plan's Args, and for each entry of a list, with the dtypes that any of the forms
-    takes.
-    """
+    """An operand for each field of the plan's Args and each entry of a list, with the dtypes of all forms."""
     fields = tuple(plan.args_type.__dataclass_fields__)
     names = [name for field in fields for name in _entries(plan, forms[0], field)]
     return tuple([_operand(plan, forms, name, fields) for name in names])
@@ -157,7 +157,7 @@ def _entries(plan: Plan, form: Form, field: str) -> tuple[str, ...]:
 
 def _operand(plan: Plan, forms: Sequence[Form], name: str, fields: Sequence[str]) -> Operand:
     form = next((form for form in forms if form.parameter(name)), None)
-    if form is None:  # not of this op: an input is looked at like the first one, a gradient refused
+    if form is None:  # the op lacks it: an input is checked like the first one, a gradient is refused
         is_gradient = name.startswith("d") and name[1:] in fields
         return _operand(plan, forms, fields[0], fields)._replace(name=name, output=is_gradient)
     pointer, kinds = form.parameter(name), form.kinds(name)
@@ -168,11 +168,13 @@ def _operand(plan: Plan, forms: Sequence[Form], name: str, fields: Sequence[str]
     output, strided = pointer.is_output, form.is_strided(pointer)
     exact = getattr(plan.descriptor, f"{name[1:] if output else name}_shape", None) if label == "shape" else None
     may_be = tuple([form.names[other] for other in form.row.in_place.get(pointer.name, ())])
-    return Operand(name, extents, label, kinds, output, strided, strided and (form.sums or not output), exact, may_be)
+    return Operand(
+        name, extents, label, kinds, output, strided, strided and (form.sums_broadcast or not output), exact, may_be
+    )
 
 
 def _extents(plan: Plan, name: str, expression: str) -> tuple[tuple[int, ...], str]:
-    """Extents of an operand, and what they are called. C describes contiguous operands by their number of elements."""
+    """Extents of an operand, and their name in messages. In C, contiguous operands have a number of elements only."""
     whole = plan.shapes.get(name) or (
         "shape" if expression.split()[0] == "numel" else plan.names.get(expression, expression)
     )
@@ -184,14 +186,14 @@ def _extents(plan: Plan, name: str, expression: str) -> tuple[tuple[int, ...], s
 
 
 def field_of(plan_type: type[Plan], op: Op, pointer: str) -> str:
-    """Name in Args of the operand that C knows as `pointer`."""
+    """Name in Args of the operand `pointer` of C."""
     if pointer == "saved":
         return op.row.saves[op.function]
     return plan_type.names.get(f"{op.row.pattern}: {pointer}") or plan_type.names.get(pointer, pointer)
 
 
-def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
-    """What C takes as u8 and is no element of the op is a condition or a flag, and may be bool."""
+def _dtypes(op: Op, param: Param) -> tuple[ElementKind, ...]:
+    """dtypes of a parameter; u8 that is not the element type is a condition or a flag, and may be bool."""
     if param.dtype in op.row.slots:
         return (_BY_SYMBOL[op.dtypes[list(op.row.slots).index(param.dtype)]],)
     if param.dtype == "u8":
@@ -199,8 +201,8 @@ def _kinds(op: Op, param: Param) -> tuple[ElementKind, ...]:
     return (_BY_SYMBOL[param.dtype_of(op.slots)],)
 
 
-def _kinds_of_width(op: Op, param: Param) -> tuple[ElementKind, ...]:
-    """Of the width that the op's name has; words of i64 are numbers."""
+def _dtypes_of_width(op: Op, param: Param) -> tuple[ElementKind, ...]:
+    """All dtypes of the width in the op's name; operands of i64 are taken as such."""
     if param.dtype == "i64":
         return (ElementKind.I64,)
     width = re.search(r"_(nibble|b\d+)", op.name)
@@ -209,7 +211,7 @@ def _kinds_of_width(op: Op, param: Param) -> tuple[ElementKind, ...]:
 
 
 def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
-    """Role of a C parameter, and its value or the operand that it belongs to."""
+    """Role of a C parameter, and its value or its operand."""
     if (param.role == "pitch" and param.of) or (param.role == "stride" and not param.direction):
         return "step", (param.name, field_of(type(plan), op, param.of))
     listed = next((each for each in op.row.lists if each.name in (param.name, param.of)), None)
@@ -231,7 +233,7 @@ def _number(plan: Plan, param: Param) -> Any:
 
 
 def _host_array(plan: Plan, param: Param, extents: tuple[int, ...]) -> Any:
-    """Never NULL, whatever the rank."""
+    """A C array of extents, not NULL for rank 0."""
     if any([extent > INT32_MAX for extent in extents]):
         raise UnsupportedError(
             f"shape is {extents}; axes of more than {INT32_MAX} elements are served only where all operands are "
@@ -247,7 +249,7 @@ def check_numbers(plan: Plan, op: Op) -> None:
 
 
 def parameters_of(plan: Plan, op: Op) -> dict[str, float | int]:
-    """Parameters of the function that are no fields of the descriptor, by their C names."""
+    """Parameters of the function that the descriptor has no fields for, by their C names."""
     wanted = [param for param in op.row.params if param.role == "parameter" and _number(plan, param) is _MISSING]
     given = getattr(plan.descriptor, "params", None)
     if given is None:

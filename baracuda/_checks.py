@@ -1,8 +1,8 @@
-"""The checking mode: what the kernels cannot report without a cost, looked at in copies of the operands.
+"""The checking mode: validates indices, sorted ids and, optionally, NaN on host copies of the operands.
 
-Indices outside of what they index are dropped by the kernels or give 0, as the op documents, and unsorted ids give sums
-of no use. In this mode each call of a function and each run of a plan raises CheckError for them before the launch, and
-for NaN behind it where that is asked for. Which operands are indices, of what, is said by the rows of the op table.
+Kernels skip indices out of range or give 0 for them, as the op documents, and unsorted ids give wrong sums. In this
+mode each call and each run raises CheckError for them before the launch, and on request for NaN in results after it.
+The rows of the op table tell which operands are indices.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ _CAPTURES = 0  # cudaStreamCaptureStatusNone
 
 
 class Watcher:
-    """Stands between functions and plans on the one side, C on the other, while it is `active`."""
+    """Intercepts all C calls of functions and plans while it is `active`."""
 
     def call(self, function: Any, row: Row, views: Views, names: Names, stream: int, arguments: Sequence[Any]) -> int:
-        """Make the C call; its status."""
+        """Make the C call and return its status."""
         return int(function(*arguments))
 
     def also(self, action: Callable[[], object]) -> None:
-        """Told of what a function has done besides, before the call."""
+        """Called with an action that a function has done before the C call, such as a copy."""
 
     def keep(self, *objects: object) -> None:
-        """Told of what must live as long as the arguments of the call are used."""
+        """Called with the objects that own the memory of the call's arguments."""
 
 
 @contextlib.contextmanager
 def watching(watcher: Watcher) -> Iterator[None]:
-    """All calls of all threads go through `watcher`."""
+    """Pass all calls of all threads through `watcher`."""
     global active
     before, active = active, watcher
     for forget in on_change:
@@ -54,7 +54,7 @@ def watching(watcher: Watcher) -> Iterator[None]:
 
 
 def watched_call(function: Any, row: Row, views: Views, names: Names, stream: int, arguments: Sequence[Any]) -> int:
-    """Status of a C call with all its arguments. There is no watcher if it was bound under one that is gone."""
+    """Status of a C call, made by the active watcher. Calls bound under a watcher may outlive it."""
     if active is None:
         return int(function(*arguments))
     return active.call(function, row, views, names, stream, arguments)
@@ -62,8 +62,8 @@ def watched_call(function: Any, row: Row, views: Views, names: Names, stream: in
 
 @contextlib.contextmanager
 def checked(*, nan: str = "ignore") -> Iterator[None]:
-    """Within the context, functions and plans of all threads check their operands: indices lie in range, ids and
-    offsets are sorted where the op needs it, and with `nan="raise"` no result is NaN. CheckError names operand,
+    """Within the context, functions and plans of all threads check their operands: indices are in range, ids and
+    offsets are sorted if the op needs it, and with `nan="raise"` no result is NaN. CheckError names operand,
     position and value. On CUDA each call copies and waits for that; calls that a graph captures are not checked.
     """
     if nan not in _NAN:
@@ -73,7 +73,7 @@ def checked(*, nan: str = "ignore") -> Iterator[None]:
 
 
 class Checks(Watcher):
-    """What is checked."""
+    """The watcher of `checked`."""
 
     def __init__(self, refuses_nan: bool) -> None:
         self.refuses_nan = refuses_nan
@@ -87,23 +87,23 @@ class Checks(Watcher):
         return status
 
     def before(self, row: Row, numbers: Mapping[str, Any], views: Views, names: Names, stream: int) -> None:
-        """Of the operands that are read, with C's scalars."""
+        """Check the index operands."""
         for name, fact in row.indexes.items():
             view = views.get(name)
             if view is not None and not _is_capturing(view, stream):
                 _check_index(names.get(name, name), fact, download(view, stream=stream), numbers)
 
     def after(self, row: Row, views: Views, names: Names, stream: int) -> None:
-        """Of the results."""
+        """Check the results for NaN."""
         if not self.refuses_nan:
             return
         for param in row.pointers:
-            place = _first_nan(views.get(param.name), stream) if param.is_output else None
-            if place is not None:
+            position = _first_nan(views.get(param.name), stream) if param.is_output else None
+            if position is not None:
                 reads = [p.name for p in row.pointers if not p.is_output]
                 inputs = [name for name in reads if _first_nan(views.get(name), stream) is not None]
                 hint = f"and so is an element of {' and '.join([names.get(n, n) for n in inputs])}" if inputs else ""
-                raise CheckError(names.get(param.name, param.name), place, float("nan"), hint)
+                raise CheckError(names.get(param.name, param.name), position, float("nan"), hint)
 
 
 def _first_nan(view: TensorRef | None, stream: int) -> tuple[int, ...] | None:
@@ -120,14 +120,14 @@ def _check_index(name: str, fact: Index, values: np.ndarray[Any, Any], numbers: 
         outside &= values != other
     if outside.any():
         _refuse(name, values, np.argwhere(outside)[0], f"must be in [0, {end})")
-    falls = np.argwhere(values[1:] < values[:-1]) if fact.is_sorted else ()
-    if len(falls):
-        place = falls[0] + 1
-        _refuse(name, values, place, f"must not be below {values[tuple(place - 1)]}, which stands before it")
+    descents = np.argwhere(values[1:] < values[:-1]) if fact.is_sorted else ()
+    if len(descents):
+        position = descents[0] + 1
+        _refuse(name, values, position, f"must not be below {values[tuple(position - 1)]}, which stands before it")
 
 
-def _refuse(name: str, values: np.ndarray[Any, Any], place: np.ndarray[Any, Any], what: str) -> None:
-    raise CheckError(name, tuple(place.tolist()), values[tuple(place)].item(), what)
+def _refuse(name: str, values: np.ndarray[Any, Any], position: np.ndarray[Any, Any], what: str) -> None:
+    raise CheckError(name, tuple(position.tolist()), values[tuple(position)].item(), what)
 
 
 def _is_capturing(view: TensorRef, stream: int) -> bool:
@@ -138,7 +138,7 @@ def _is_capturing(view: TensorRef, stream: int) -> bool:
     return status != 0 or int(found[0]) != _CAPTURES
 
 
-# What forgets calls that were prepared without checks.
+# Functions that clear caches of calls prepared without checks.
 on_change: list[Any] = []
 active: Watcher | None = None
 if os.environ.get("BARACUDA_CHECK", "0") not in ("", "0"):

@@ -1,4 +1,4 @@
-"""What programs of this package do on their way out."""
+"""Exit status of the command-line programs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 
 def exit_status(main: Callable[[], int]) -> int:
-    """The status of `main`, or 1 if whoever reads its output leaves early, as `head` does."""
+    """The status of `main`, or 1 if the reader of its output closes the pipe early, like `head`."""
     try:
         try:
             return main()
         finally:
-            sys.stdout.flush()  # here, where a failure can still be caught, and not at exit
+            sys.stdout.flush()  # flushed here, since an error at exit cannot be caught
     except BrokenPipeError:  # Python flushes stdout once more at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -1,4 +1,4 @@
-"""What one op is, in words: `python -m baracuda ops gelu`."""
+"""Describes one op in text: `python -m baracuda ops gelu`."""
 
 from __future__ import annotations
 
@@ -21,33 +21,35 @@ _DIRECTION = {
     "ins": "host array of inputs", "outs": "host array of outputs", "outs?": "host array of outputs, each may be NULL",
     "host": "host array",
 }  # fmt: skip
-# Words of an op's name that tell forms of one function apart.
+# Words of an op's name that distinguish variants of one function.
 FORMS = {"backward", "param", "strided", "exclusive", "indices", "inplace", "u8cond", "u32cond", "i64cond"}
-# Prefixes of names that people leave out: gelu is unary_gelu.
+# Prefixes that may be left out: gelu is unary_gelu.
 _PREFIXES = ("", "unary_", "binary_", "binary_cmp_", "ternary_", "gated_", "scan_")
 
 
 def guarantee(row: Row) -> str:
-    """What a row promises of its results, with "workspace" where one merely helps."""
+    """The row's determinism, with "workspace" if it uses one."""
     return _GUARANTEE[row.deterministic] + ", workspace" * (bool(row.workspace) and row.deterministic == "yes")
 
 
 def find(name: str) -> list[tuple[Row, str]]:
-    """(row, function) of the ops that people may mean: a whole op (unary_gelu_f32), one without its dtypes or arity
-    (gelu, gelu_backward), or a function's name, in the table or on arrays, which finds its gradients and other forms.
+    """(row, function) of the ops that a name may mean: a full op name (unary_gelu_f32), one without dtypes or arity
+    (gelu, gelu_backward), or a function's name, which finds its gradients and variants too.
     """
     if name in ops():
         op = ops()[name]
         return [(op.row, op.function)]
     members = [(row, function) for row in rows() for function in row.functions or ("",)]
-    meant = {prefix + name for prefix in _PREFIXES}
-    found = [m for m in members if base(*m) in meant or m[1] == name] or [m for m in members if stem(*m) in meant]
-    called = [m for each in (name, f"{name}_backward") for m in _called(each)]
-    return list(dict.fromkeys([*called, *found]))
+    full_names = {prefix + name for prefix in _PREFIXES}
+    found = [m for m in members if base(*m) in full_names or m[1] == name] or [
+        m for m in members if stem(*m) in full_names
+    ]
+    of_functions = [m for each in (name, f"{name}_backward") for m in _ops_of_function(each)]
+    return list(dict.fromkeys([*of_functions, *found]))
 
 
-def _called(name: str) -> Iterator[tuple[Row, str]]:
-    """The ops of a function on arrays, which may have another name in the table."""
+def _ops_of_function(name: str) -> Iterator[tuple[Row, str]]:
+    """The ops of a function on arrays, whose name may differ from the table's."""
     spec = specs().get(name)
     for each in () if spec is None else (spec, *spec.others):
         for row in each.rows:
@@ -55,7 +57,7 @@ def _called(name: str) -> Iterator[tuple[Row, str]]:
 
 
 def describe(name: str) -> Iterator[str]:
-    """Lines about the function of a name and the ops that it stands for; none if there are none."""
+    """Lines on the function and the ops of a name; none if there are none."""
     if name in specs():
         yield f"baracuda.{name}({functions.signature(specs()[name], whole=True)})"
         for paragraph in functions.documentation(specs()[name]).split("\n\n"):
@@ -87,7 +89,7 @@ def stem(row: Row, function: str) -> str:
 
 
 def base(row: Row, function: str) -> str:
-    """What all forms and gradients of a function have in common: unary_gelu."""
+    """The common part of the names of a function's variants and gradients: unary_gelu."""
     return "_".join(word for word in stem(row, function).split("_") if word not in FORMS)
 
 
@@ -129,7 +131,7 @@ def _promises(row: Row) -> str:
 
 
 def _prototype(op: Op) -> Iterator[str]:
-    """The C prototype of the op's `_run`, by the types that the bindings know; nothing without a library."""
+    """The C prototype of the op's `_run`, from the types of the bindings; nothing without a library."""
     from baracuda._lib import default_library, symbol_name
 
     try:
@@ -137,7 +139,7 @@ def _prototype(op: Op) -> Iterator[str]:
         kind = library.ffi.typeof(library.function(op.name))
     except BaracudaError:  # there is no library, or it was built without this op
         return
-    # cffi's types know of no const
+    # cffi's types have no const
     params = [("const " * (param.direction in ("in", "in?", "ins", "host")), param.name) for param in op.row.params]
     tail = ("stream",) if op.row.is_bare else ("workspace", "workspace_bytes", "stream")
     params += [("", name) for name in tail]

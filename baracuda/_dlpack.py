@@ -1,7 +1,6 @@
-"""The structures of DLPack (dmlc/dlpack dlpack.h, versions 0.x and 1.x), and how capsules are read, through ctypes.
+"""DLPack structures (dmlc/dlpack dlpack.h, versions 0.x and 1.x) and reading of capsules, by ctypes.
 
-A capsule that is read is never marked as used: its destructor releases the tensor, so whoever holds the capsule holds
-the memory.
+A capsule that is read is not marked as used: its destructor releases the tensor, so the capsule owns the memory.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None  # in elements
     dtype: tuple[int, int, int]  # type code, bits, lanes
-    readonly: bool  # or a copy, where what is written is lost
+    readonly: bool  # also true for a copy, whose writes would be lost
     capsule: object
 
 
@@ -66,7 +65,7 @@ def device_name(device: tuple[int, int]) -> str:
 
 
 def export(obj: Any, device: str) -> View:
-    """Ask `obj` for a capsule, without any synchronisation, and read it. To JAX -1 is the handle of a stream."""
+    """Get a capsule from `obj` without synchronisation, and read it. JAX would take -1 for a stream handle."""
     stream = {"stream": -1} if device == "cuda" and not hasattr(obj, "block_until_ready") else {}
     try:
         capsule = obj.__dlpack__(max_version=(1, 0), **stream)
@@ -76,7 +75,7 @@ def export(obj: Any, device: str) -> View:
 
 
 def read(capsule: object) -> View:
-    """What a capsule says."""
+    """The tensor of a capsule."""
     if is_valid(capsule, b"dltensor_versioned"):
         managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(Versioned)).contents
         if managed.major != 1:
@@ -97,7 +96,7 @@ def read(capsule: object) -> View:
 
 
 def rewrite(capsule: object, device: tuple[int, int], dtype: tuple[int, int], minor: int) -> None:
-    """Put another device and dtype into a capsule that nobody has read, and, if it has a version, its minor one."""
+    """Write another device and dtype into an unread capsule, and the minor version if it is versioned."""
     if is_valid(capsule, b"dltensor_versioned"):
         managed = ctypes.cast(_get_pointer(capsule, b"dltensor_versioned"), ctypes.POINTER(Versioned)).contents
         managed.minor, content = minor, managed.tensor

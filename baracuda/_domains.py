@@ -1,5 +1,5 @@
-"""What the numbers of a function must be beside their types. Plans and functions on arrays refuse others; C computes
-what follows from its formula, which is NaN or a division by 0.
+"""Domains of the numbers of functions. Plans and functions on arrays raise for numbers outside of them; C computes its
+formula with them, which gives NaN or a division by 0.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class _Domain(NamedTuple):
 _NOT_NEGATIVE = _Domain("must be >= 0", lambda value: value >= 0)
 _POSITIVE = _Domain("must be > 0", lambda value: value > 0)
 _FINITE = _Domain("must be finite and > 0", lambda value: 0 < value < math.inf)
-_SHARE = _Domain("must be in [0, 1]", lambda value: 0 <= value <= 1)
-# By C's name of the number, of all ops, or of those whose names begin so.
-_OF_ALL = {"eps": _NOT_NEGATIVE, "base": _FINITE, "label_smoothing": _SHARE}
+_PROBABILITY = _Domain("must be in [0, 1]", lambda value: 0 <= value <= 1)
+# By C's name of the number: for all ops, and for ops with a prefix.
+_OF_ALL = {"eps": _NOT_NEGATIVE, "base": _FINITE, "label_smoothing": _PROBABILITY}
 _OF_OPS = {("loss_huber", "param"): _POSITIVE, ("loss_smooth_l1", "param"): _NOT_NEGATIVE}
-_ORDERED = {"hardtanh": ("p0", "p1")}  # function -> two numbers of which the second is not the smaller
+_ORDERED = {"hardtanh": ("p0", "p1")}  # function -> two numbers in ascending order
 
 
 def check(row: Row, function: str, values: Mapping[str, object], names: Mapping[str, str]) -> None:

@@ -1,8 +1,7 @@
-"""Gives views to other packages without a copy: DLPack, `__cuda_array_interface__`, `__array_interface__`.
+"""Zero-copy export of views: DLPack, `__cuda_array_interface__`, `__array_interface__`.
 
-DLPack capsules are made by NumPy, of an array that stands for the view and holds it; what NumPy does not know, the
-device and the dtypes that it lacks, is then written into them. So the memory lives until the consumer lets go of it, or
-until a capsule that nobody took is gone.
+NumPy makes the DLPack capsules, of an array that owns the view; the device, and dtypes that NumPy lacks, are written
+into them afterwards. The memory lives until the consumer, or an unconsumed capsule, releases it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _LEGACY_STREAM, _PER_THREAD_STREAM = 1, 2
 
 
 def dlpack_device(view: TensorRef) -> tuple[int, int]:
-    """(device type, index) of a view, as DLPack numbers them."""
+    """DLPack's (device type, index) of a view."""
     if view.device is None:
         raise ExportError(f"{view!r} says not on which device it lies: give it one")
     return (_CUDA, _cuda_index(view)) if view.device == "cuda" else (_CPU, 0)
@@ -34,7 +33,7 @@ def dlpack_device(view: TensorRef) -> tuple[int, int]:
 def dlpack(
     view: TensorRef, stream: object, max_version: tuple[int, int] | None, device: object, copy: bool | None
 ) -> object:
-    """A capsule of the newest version that the consumer and NumPy know."""
+    """A capsule of the newest version that both the consumer and NumPy support."""
     own = dlpack_device(view)
     if device is not None and device != own:
         raise ExportError(f"{view!r} lies on device {own}, and is not copied to {device}")
@@ -44,10 +43,10 @@ def dlpack(
     if dtype is None:
         raise ExportError(f"DLPack has no {view.dtype}: export its bytes as u8")
     if own[0] == _CUDA:
-        _order(stream)
+        _synchronize(stream)
     elif stream is not None:
         raise ExportError(f"stream is {stream!r}, must be None for memory of the CPU")
-    capsule, version = _capsule(np.asarray(_Cells(view)), max_version)
+    capsule, version = _capsule(np.asarray(_Elements(view)), max_version)
     minor = 1 if view.dtype in _SINCE_1_1 else 0
     if minor and (version < (1, 0) or tuple(max_version or ()) < (1, 1)):
         raise ExportError(f"{view.dtype} is known to DLPack since version 1.1, the consumer reads {max_version or 0}")
@@ -65,7 +64,7 @@ def _capsule(array: np.ndarray[Any, Any], max_version: tuple[int, int] | None) -
         except TypeError:  # a NumPy older than 2.1
             pass
     if not array.flags.writeable:
-        array = np.asarray(_Cells(array.base.view, writable=True))  # type: ignore[union-attr]
+        array = np.asarray(_Elements(array.base.view, writable=True))  # type: ignore[union-attr]
     return array.__dlpack__(), (0, 8)
 
 
@@ -79,9 +78,9 @@ def _cuda_index(view: TensorRef) -> int:
     return int(attributes.device)
 
 
-def _order(stream: object) -> None:
-    """Let the consumer's stream wait for the per-thread default stream, on which functions and plans run by default.
-    The legacy default stream, which None stands for, does so by itself; -1 asks for no order.
+def _synchronize(stream: object) -> None:
+    """Make the consumer's stream wait for the per-thread default stream, on which functions and plans run by default.
+    The legacy default stream (None) waits by itself; -1 means no synchronisation.
     """
     from baracuda.memory import cuda_runtime, runtime_result
 
@@ -100,26 +99,26 @@ def _order(stream: object) -> None:
 
 
 def interface(view: TensorRef, device: str) -> dict[str, Any]:
-    """The array interface, NumPy's for device "cpu", that of CUDA for "cuda". AttributeError for a view that has none:
-    by this others see that they must ask for something else.
+    """NumPy's array interface for "cpu", CUDA's for "cuda". AttributeError for a view without one, so that consumers
+    try another protocol.
     """
     attribute = "__array_interface__" if device == "cpu" else "__cuda_array_interface__"
     if view.device != device:
         raise AttributeError(f"no {attribute}: {view!r} lies on {view.device or 'an unknown device'}")
-    if not _is_numpys(view.dtype):
+    if not _is_numpy_builtin(view.dtype):
         raise AttributeError(f"no {attribute}: it has no {view.dtype}")
-    found = _Cells(view).__array_interface__
+    found = _Elements(view).__array_interface__
     return found | {"stream": _PER_THREAD_STREAM} if device == "cuda" else found
 
 
-def _is_numpys(dtype: ElementKind) -> bool:
-    """Whether NumPy itself has the dtype."""
+def _is_numpy_builtin(dtype: ElementKind) -> bool:
+    """Whether the dtype is built into NumPy."""
     return dtype.bits >= 8 and dtype.numpy_dtype.isbuiltin == 1 and dtype.numpy_dtype.name == dtype.numpy_name
 
 
-class _Cells:
-    """What NumPy takes for an array of the cells of a view: unsigned integers where it lacks the dtype. NumPy's array
-    holds this object, and this object the view.
+class _Elements:
+    """The elements of a view by the array interface, as unsigned integers if NumPy lacks the dtype. NumPy's array owns
+    this object, which owns the view.
     """
 
     def __init__(self, view: TensorRef, *, writable: bool = False) -> None:
@@ -128,7 +127,7 @@ class _Cells:
         self.__array_interface__ = {
             "version": 3,
             "shape": view.shape,
-            "typestr": view.dtype.numpy_dtype.str if _is_numpys(view.dtype) else f"<u{size}",
+            "typestr": view.dtype.numpy_dtype.str if _is_numpy_builtin(view.dtype) else f"<u{size}",
             "data": (view.ptr if view.numel else 0, view.readonly and not writable),
             "strides": None if view.is_contiguous else tuple([step * size for step in view.strides]),
         }
@@ -140,4 +139,4 @@ def numpy_array(view: TensorRef) -> np.ndarray[Any, Any]:
         raise ExportError(f"{view!r} lies on {view.device or 'an unknown device'}: download() copies it")
     if view.dtype.bits < 8:
         raise ExportError(f"NumPy has no {view.dtype}: view its bytes as u8")
-    return np.asarray(_Cells(view)).view(view.dtype.numpy_dtype)
+    return np.asarray(_Elements(view)).view(view.dtype.numpy_dtype)

@@ -1,4 +1,4 @@
-"""Sequences of calls that are prepared once and done again: CUDA graphs, and lists of C calls on the CPU."""
+"""Recorded sequences of calls for replay: CUDA graphs, and lists of C calls on the CPU."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PER_THREAD_STREAM = 2
 
 
 class Graph:
-    """What `graph` made. Calling it does the work again, on what the same memory then holds, and returns `result`."""
+    """The result of `graph`. A call replays the work on the current contents of memory and returns `result`."""
 
     def __init__(self, result: Any, replay: Callable[[], None], kept: object) -> None:
         self.result, self._replay, self._kept = result, replay, kept
@@ -30,13 +30,13 @@ class Graph:
 
 
 def graph(call: Callable[[], Any], *, stream: object = None) -> Graph:
-    """Capture the functions and plans that `call()` uses, to be done again without Python's share of the work.
+    """Capture the functions and plans that `call()` uses, for replay without the cost of Python.
 
-    On CUDA they become a CUDA graph; `call` is called twice, first as it is, so that kernels are loaded. Plans and
-    functions of TensorRefs must run on `stream`, the per-thread default stream if None. Functions of arrays of PyTorch
-    or CuPy are captured as these do it, on a stream of their own unless one is given, with what they allocate in memory
-    that belongs to the graph; a replay runs on the framework's current stream. One graph has calls of one sort. On the
-    CPU `call` is called once, and the C calls are kept with their operands.
+    On CUDA they become a CUDA graph; `call` is called twice, first uncaptured, so that kernels are loaded. Plans and
+    functions of TensorRefs must run on `stream`, the per-thread default stream if None. Functions of PyTorch or CuPy
+    arrays are captured by the framework, on a stream of its own unless one is given, and the graph owns the memory that
+    they allocate; a replay runs on the framework's current stream. A graph cannot mix these. On the CPU `call` is
+    called once, and its C calls are recorded with their operands.
     """
     handle = stream_handle(stream)
     recorder = _Recorder()
@@ -59,33 +59,33 @@ def graph(call: Callable[[], Any], *, stream: object = None) -> Graph:
 
 
 class _Recorder(Watcher):
-    """Makes the calls, and remembers them."""
+    """Makes the calls and records them."""
 
     def __init__(self) -> None:
         self.steps: list[Callable[[], object]] = []
         self.devices: set[str] = set()
         self.streams: set[int] = set()
-        self.owners: set[str] = set()  # of memory on CUDA: frameworks that capture calls themselves, or ""
+        self.owners: set[str] = set()  # owners of CUDA memory: frameworks that capture calls themselves, or ""
         self._kept: list[object] = []
         self._owner = ""
 
     def call(self, function: Any, row: Row, views: Views, names: Names, stream: int, arguments: Sequence[Any]) -> int:
         status = super().call(function, row, views, names, stream, arguments)
-        places = {view.device for view in views.values() if view is not None and view.device}
-        self.devices |= places or {"cpu"}
+        backends = {view.device for view in views.values() if view is not None and view.device}
+        self.devices |= backends or {"cpu"}
         self.streams.add(stream)
-        if "cuda" in places:
+        if "cuda" in backends:
             self.owners.add(self._owner)
         self._owner = ""
         self._kept.append(views)
-        self.steps.append(functools.partial(_again, function, row.pattern, tuple(arguments)))
+        self.steps.append(functools.partial(_replay_call, function, row.pattern, tuple(arguments)))
         return status
 
     def also(self, action: Callable[[], object]) -> None:
         self.steps.append(action)
 
     def keep(self, *objects: object) -> None:
-        """Before a function's call: its arrays, and its workspace."""
+        """Keep a call's arrays and workspace alive, and note their framework."""
         self._kept.append(objects)
         arrays = objects[0] if isinstance(objects[0], (list, tuple)) else ()
         modules = [type(array).__module__.partition(".")[0] for array in arrays]
@@ -96,7 +96,7 @@ class _Recorder(Watcher):
             step()
 
 
-def _again(function: Any, pattern: str, arguments: tuple[Any, ...]) -> None:
+def _replay_call(function: Any, pattern: str, arguments: tuple[Any, ...]) -> None:
     if status := function(*arguments):
         raise InternalError(f"{pattern} returned status {status} in a graph")
 
@@ -111,7 +111,7 @@ def _captured(call: Callable[[], Any], stream: int) -> Graph:
         try:
             made = call()
         finally:
-            ended = runtime.cudaStreamEndCapture(stream)  # also behind an error, or nothing could run there any more
+            ended = runtime.cudaStreamEndCapture(stream)  # after errors too, or the stream would stay unusable
         captured = result(ended, "cudaStreamEndCapture")
         held = memory.held
     finally:
@@ -135,7 +135,7 @@ def _captured_by_cupy(call: Callable[[], Any], handle: int | None) -> Graph:
     import cupy
 
     own = cupy.cuda.Stream(non_blocking=True) if handle is None else cupy.cuda.ExternalStream(handle)
-    pool = cupy.cuda.MemoryPool()  # what is freed meanwhile stays the graph's
+    pool = cupy.cuda.MemoryPool()  # memory freed during the capture stays the graph's
     cupy.cuda.get_current_stream().synchronize()
     with own, cupy.cuda.using_allocator(pool.malloc):
         own.begin_capture()

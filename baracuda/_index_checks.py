@@ -1,7 +1,7 @@
-"""Checked indices: beside its own op a plan launches one that looks at them and leaves a report in the workspace.
+"""PlanPreference.check_indices: before its own op a plan launches one that checks indices and reports in the workspace.
 
-Nothing waits for it, so that it runs inside a graph as well; `Plan.check` reads the report once the stream has been
-synchronised. Which operands are indices, of what, is said by the rows of the op table.
+The check is asynchronous, so that it runs inside a graph too; `Plan.check` reads the report after the stream has been
+synchronised. The rows of the op table tell which operands are indices.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from baracuda.tensor import TensorRef
 if TYPE_CHECKING:
     from baracuda.plan import Plan
 
-_WORDS = 4  # position and index outside of the range, position and index out of order; -1 where there is none
+_WORDS = 4  # position and value of an index out of range, then of one out of order; position -1: none
 _WORD = 8
 _SERVED = (ElementKind.I32, ElementKind.I64, ElementKind.U32, ElementKind.U8)
 
 
 class Checked(NamedTuple):
-    """One operand of a launch: its name, extents, the end of its range, and where the report lies."""
+    """One checked operand of a launch: its name, extents, the end of its range, and its report."""
 
     name: str
     shape: tuple[int, ...]
@@ -37,12 +37,12 @@ class Checked(NamedTuple):
 
 
 def report_bytes(op: Op) -> int:
-    """Of workspace, wherever it begins; 0 for an op without indices."""
+    """Workspace bytes for reports, including alignment; 0 for an op without indices."""
     return _WORDS * _WORD * len(op.row.indexes) + (_WORD - 1 if op.row.indexes else 0)
 
 
 def split(op: Op, scratch: TensorRef | None) -> tuple[int, TensorRef | None]:
-    """Address of the reports at the beginning of a workspace, and what is left of it for the op."""
+    """Address of the reports at the start of a workspace, and the remaining workspace for the op."""
     needed, got = report_bytes(op), 0 if scratch is None else scratch.nbytes
     if not needed:
         return 0, scratch
@@ -50,9 +50,9 @@ def split(op: Op, scratch: TensorRef | None) -> tuple[int, TensorRef | None]:
         text = f"workspace has {got} bytes, needs {needed} for the report on indices"
         raise WorkspaceTooSmallError(text, needed=needed, got=got)
     first = -(-scratch.ptr // _WORD) * _WORD
-    rest = first + _WORDS * _WORD * len(op.row.indexes)
-    left = scratch.ptr + got - rest
-    view = TensorRef(rest, (left,), ElementKind.U8, device=scratch.device, owner=scratch) if left else None
+    begin = first + _WORDS * _WORD * len(op.row.indexes)
+    size = scratch.ptr + got - begin
+    view = TensorRef(begin, (size,), ElementKind.U8, device=scratch.device, owner=scratch) if size else None
     return first, view
 
 
@@ -60,13 +60,13 @@ def launches(
     plan: Plan, op: Op, call: tuple[Any, ...], views: Views, names: Mapping[str, str], address: int, stream: Any,
     keeper: object,
 ) -> tuple[list[Callable[[], int]], tuple[Checked, ...]]:  # fmt: skip
-    """The C calls to make before the op's own, and what they report on. `address` is that of the reports."""
+    """The C calls that check indices, and the operands that they report on. `address` is that of the reports."""
     numbers = {param.name: value for param, value in zip(op.row.params, call) if not param.is_pointer}
     calls, found, ffi = [], [], plan.library.ffi
-    for place, (pointer, fact) in enumerate(op.row.indexes.items()):
+    for slot, (pointer, fact) in enumerate(op.row.indexes.items()):
         name = names[pointer]
         view = views[name]
-        at = address + place * _WORDS * _WORD
+        at = address + slot * _WORDS * _WORD
         if view is None:
             continue
         if view.dtype not in _SERVED:
@@ -87,7 +87,7 @@ def launches(
 def in_order(
     plan: Plan, calls: list[Callable[[], int]], checked: tuple[Checked, ...], last: Callable[[], int]
 ) -> Callable[[], int]:
-    """All of them up to the first that fails, whose status it gives. The plan remembers what was checked last."""
+    """One launch of all calls, up to the first that fails. The plan remembers the checked operands."""
 
     def run() -> int:
         plan._checked = checked
@@ -100,17 +100,17 @@ def in_order(
 
 
 def raise_first(plan: Plan, checked: tuple[Checked, ...]) -> None:
-    """The first index that is wrong, by the reports of a launch that has ended."""
+    """Raise for the first wrong index in the reports of a finished launch."""
     for name, shape, end, report in checked:
-        outside, value, fall, lower = (int(word) for word in download(report, library=plan.library))
+        outside, value, descent, lower = (int(word) for word in download(report, library=plan.library))
         if outside >= 0:
-            raise IndexOutOfRangeError(name, _place(outside, shape), value, f"must be in [0, {end})")
-        if fall >= 0:
+            raise IndexOutOfRangeError(name, _coordinates(outside, shape), value, f"must be in [0, {end})")
+        if descent >= 0:
             text = "must not be below the one before it"
-            raise IndexOutOfRangeError(name, _place(fall, shape), lower, text)
+            raise IndexOutOfRangeError(name, _coordinates(descent, shape), lower, text)
 
 
-def _place(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _coordinates(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     if not shape:
         return ()
     if position >= np.prod(shape, dtype=object):

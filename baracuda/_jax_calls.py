@@ -1,4 +1,4 @@
-"""Calls of the functions for JAX: promotion, gradients, batches, and what XLA is told of each (baracuda.jax)."""
+"""Calls of the functions for JAX: dtype promotion, gradients, vmap rules, and XLA FFI calls (baracuda.jax)."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ import jax.numpy as jnp
 import numpy as np
 
 from baracuda import _jax_handler, functions
-from baracuda._functions.arrays import SCALARS, VIEWS, fitting, library_for
-from baracuda._functions.composed import WHOLE, Composed
+from baracuda._functions.arrays import SCALARS, VIEWS, checked_scalar, library_for
+from baracuda._functions.composed import WHOLE, CompositeGradient
 from baracuda._functions.dispatch import Function, Prepared
 from baracuda._functions.formulas import FORMULAS
 from baracuda._functions.gradients import (
-    LONGER,
+    READS_LEADING_PART,
     Gradient,
     differentiated,
     gradient_of,
-    lengthening,
     linear_partner,
-    refused,
+    missing_gradients,
+    zero_padding,
 )
-from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_at_once
+from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_same_batch
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
-from baracuda._jax_formulas import evaluated, summed
-from baracuda._jax_shardings import divided, is_divisible
+from baracuda._jax_formulas import evaluated, sum_to_shape
+from baracuda._jax_shardings import is_partitionable, partitionable
 from baracuda._lib import Library
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.tensor import EMPTY_ADDRESS, TensorRef
 
 Shape = tuple[int, ...]
-# What the second word of an argument of C is (_jax_handler.cpp).
+# Sources of C arguments (_jax_handler.cpp).
 INTEGER, REAL, OPERAND, HOST, WORKSPACE, STREAM, LIST = range(7)
-_WIDE = (ElementKind.I64, ElementKind.U64, ElementKind.F64)  # which JAX has not without jax_enable_x64
-_ALONG = ("softmax", "scan", "gated")  # layouts of one axis, beside which there may be any others
+_WIDE = (ElementKind.I64, ElementKind.U64, ElementKind.F64)  # JAX lacks these without jax_enable_x64
+_ALONG = ("softmax", "scan", "gated")  # shape rules along one axis, with any other axes
 
 
 def made(spec: Spec, module: str) -> Any:
-    """The function, with the signature of the spec."""
+    """A function with the signature of the spec."""
     signature = functions.signature(spec).removesuffix(", out=None").removesuffix(", *").replace("*, out=None", "")
     arrays = ", ".join([f"{a.name!r}: {a.name}" for a in spec.arrays])
     numbers = ", ".join([f"{n.name!r}: {n.name}" for n in spec.numbers])
@@ -83,7 +83,7 @@ def _hashable(value: Any) -> Any:
 
 
 def _promoted(spec: Spec, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Arrays of JAX, those of the dtype that the op is of promoted to one another; None stays what it is."""
+    """JAX arrays; operands of dtype T are promoted to a common dtype. None stays None."""
     typed = [a.name for a in spec.arrays if _slot(spec, a) == "T"]
     there = {name: array for name, array in arrays.items() if array is not None}
     dtypes = {array.dtype if isinstance(array, jax.Array) else None for array in there.values()}
@@ -100,16 +100,16 @@ def _promoted(spec: Spec, arrays: Mapping[str, Any]) -> dict[str, Any]:
             continue
         if name in typed and type(there[name]) in SCALARS:
             assert dtype is not None
-            found[name] = jnp.asarray(fitting(name, as_element(dtype), there[name]), dtype)
+            found[name] = jnp.asarray(checked_scalar(name, as_element(dtype), there[name]), dtype)
         elif name in typed:
             found[name] = jnp.asarray(there[name]).astype(dtype)
         else:
-            found[name] = _fixed(_slot(spec, argument), jnp.asarray(there[name]))
+            found[name] = _as_fixed_dtype(_slot(spec, argument), jnp.asarray(there[name]))
     return found
 
 
-def _fixed(slot: str, array: Any) -> Any:
-    """Indices and the like in the dtype that C alone has for them, as far as JAX has it."""
+def _as_fixed_dtype(slot: str, array: Any) -> Any:
+    """An operand of a fixed dtype, such as an index, converted to it if JAX has that dtype."""
     if slot in ("i32", "u32") and jnp.issubdtype(array.dtype, jnp.integer):
         return array.astype(slot.replace("i", "int").replace("u", "uint"))
     if slot == "i64" and jax.config.jax_enable_x64 and jnp.issubdtype(array.dtype, jnp.integer):
@@ -118,17 +118,17 @@ def _fixed(slot: str, array: Any) -> Any:
 
 
 def _slot(spec: Spec, argument: Argument) -> str:
-    """What the row says of an operand's dtype; operands that C does not read are like the result."""
+    """An operand's dtype in the row; operands that C does not read have that of the result."""
     return next((p.dtype for p in spec.row.params if p.name == argument.pointer), "T")
 
 
-# --- its gradient -----------------------------------------------------------------------------------------------------
+# --- gradients --------------------------------------------------------------------------------------------------------
 
 
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True)
 class _Saved:
-    """What autograd keeps beside arrays: which gradients are wanted, and the shapes of all operands."""
+    """Static residuals: the wanted gradients, and the shapes of all operands."""
 
     needs: tuple[tuple[str, bool], ...]
     like: tuple[tuple[str, Any], ...]
@@ -140,28 +140,28 @@ Static = tuple[tuple[str, Any], ...]
 
 @functools.lru_cache(maxsize=4096)
 def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: tuple[bool, ...] | None) -> Any:
-    """A function of these arrays that jit and grad know, with the results of a function in a tuple."""
+    """A differentiable, jitted function of these arrays; it returns a tuple."""
     spec, numbers = specs()[name], dict(static)
     found, whole = gradient_of(name), differentiated(name)
     own = OWN.get(whole.name)
     count, optional = len(spec.outputs), {argument.name for argument in whole.arrays}
 
     def function(*arrays: Any) -> Results:
-        return _mapped(name, names, static, wanted)(*arrays)
+        return _vmappable(name, names, static, wanted)(*arrays)
 
     def forward(*arrays: Any) -> tuple[Results, Any]:
         given = dict(zip(names, [array.value for array in arrays]))
         needs = tuple([(n, array.perturbed) for n, array in zip(names, arrays)])
-        results = _differentiable(whole.name, names, static, wanted)(*given.values())  # which may be differentiated
+        results = _differentiable(whole.name, names, static, wanted)(*given.values())  # differentiable again
         outputs = dict(zip([output.name for output in whole.outputs], results))
         read = found.read(dict(needs)) if found is not None else own.reads if own is not None else ()
         there = [n for n in read if n in given or n not in optional]
-        kept = {n: given[n] if n in given else outputs.get(n, results[0]) for n in there}
+        residuals = {n: given[n] if n in given else outputs.get(n, results[0]) for n in there}
         like = tuple([(n, jax.ShapeDtypeStruct(array.shape, array.dtype)) for n, array in given.items()])
-        return results[:count], (kept, _Saved(needs, like))
+        return results[:count], (residuals, _Saved(needs, like))
 
     def backward(saved: tuple[dict[str, Any], _Saved], grads: Results) -> tuple[Any, ...]:
-        (kept, about), made = saved, {}
+        (residuals, about), made = saved, {}
         needs, like = dict(about.needs), dict(about.like)
         zero = jax.custom_derivatives.SymbolicZero
         if all(isinstance(grad, zero) for grad in grads):
@@ -173,20 +173,22 @@ def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: t
                 if k not in arriving and not isinstance(grad, zero):
                     raise UnsupportedError(f"baracuda.{name} has no gradient of its result {output.name}")
         if found is not None:
-            made = _gradients(found, kept, numbers, dense, like, needs)
+            made = _gradients(found, residuals, numbers, dense, like, needs)
         elif own is not None:
-            given = {**numbers, **kept, "like": like, "needs": needs}
-            if whole.name in OF_PRODUCTS and whole.name.endswith("_forward"):  # of z and up_z too, if they have one
+            given = {**numbers, **residuals, "like": like, "needs": needs}
+            if whole.name in OF_PRODUCTS and whole.name.endswith(
+                "_forward"
+            ):  # gradients of z and up_z too, if there are any
                 some = [None if isinstance(grad, zero) else grad for grad in grads]
                 made = own.of([*some, *[None] * (len(whole.outputs) - count)], given)
             else:
                 made = own.of(dense if count > 1 else dense[0], given)
         have = made if found is None else {*found.given, *found.apart}
-        if wrong := refused(name, needs, have):
+        if wrong := missing_gradients(name, needs, have):
             raise UnsupportedError(wrong)
-        longer = LONGER.get(name)
+        longer = READS_LEADING_PART.get(name)
         if longer is not None and needs[longer]:
-            made[longer] = jnp.pad(made[longer], lengthening(made[longer].shape, like[longer].shape))
+            made[longer] = jnp.pad(made[longer], zero_padding(made[longer].shape, like[longer].shape))
         return tuple([made[n].reshape(like[n].shape) if needs[n] and made[n] is not None else None for n in names])
 
     differentiable = jax.custom_vjp(function)
@@ -195,20 +197,20 @@ def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: t
 
 
 def _gradients(
-    found: Gradient, kept: Mapping[str, Any], numbers: Mapping[str, Any], grads: Sequence[Any], like: Mapping[str, Any],
-    needs: Mapping[str, bool],
+    found: Gradient, residuals: Mapping[str, Any], numbers: Mapping[str, Any], grads: Sequence[Any],
+    like: Mapping[str, Any], needs: Mapping[str, bool],
 ) -> dict[str, Any]:  # fmt: skip
     spec = found.spec
-    values = {**numbers, **kept, "dy": grads[0]} | {name: grads[at] for name, at in found.arriving.items()}
+    values = {**numbers, **residuals, "dy": grads[0]} | {name: grads[at] for name, at in found.arriving.items()}
     values |= {name: jnp.zeros((), like[name].dtype) + jnp.zeros(like[name].shape, like[name].dtype)
                for name in found.shaped if name in like}  # fmt: skip
     values |= found.extents_of({**numbers, **like}) | {"dtype": grads[0].dtype}
     if "dtype" in {n.name for n in spec.numbers}:
         values["dtype"] = next(iter(like.values())).dtype
 
-    def called(each: Spec | Composed, wanted: Sequence[bool] | None) -> Any:
-        if isinstance(each, Composed):
-            return each.of(_by_name, values)
+    def called(each: Spec | CompositeGradient, wanted: Sequence[bool] | None) -> Any:
+        if isinstance(each, CompositeGradient):
+            return each.of(_call_by_name, values)
         arrays = {a.name: values.get(a.name) for a in each.arrays}
         return _call(each, arrays, {n.name: values[n.name] for n in each.numbers}, wanted)
 
@@ -222,8 +224,8 @@ def _gradients(
 
 
 @dataclasses.dataclass(frozen=True)
-class _Own:
-    """A gradient that the table has not: of dy and what it reads, by argument."""
+class _GradientRule:
+    """A gradient outside the op table: a function of dy and saved values to gradients by argument."""
 
     of: Callable[[Any, Mapping[str, Any]], dict[str, Any]]
     reads: tuple[str, ...] = ()
@@ -231,21 +233,21 @@ class _Own:
 
 def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     a, b = given["a"], given["b"]
-    if at_once := matmul_at_once(_by_name, dy, given):
-        return at_once
+    if same_batch := matmul_same_batch(_call_by_name, dy, given):
+        return same_batch
     first, second = (a if a.ndim > 1 else a[None]), (b if b.ndim > 1 else b[:, None])
-    of_all = dy[..., None] if b.ndim == 1 else dy
-    of_all = of_all[..., None, :] if a.ndim == 1 else of_all
-    da, db = _by_name("matmul", of_all, second.mT), _by_name("matmul", first.mT, of_all)
-    return {"a": summed(da, first.shape), "b": summed(db, second.shape)}
+    dy_matrices = dy[..., None] if b.ndim == 1 else dy
+    dy_matrices = dy_matrices[..., None, :] if a.ndim == 1 else dy_matrices
+    da, db = _call_by_name("matmul", dy_matrices, second.mT), _call_by_name("matmul", first.mT, dy_matrices)
+    return {"a": sum_to_shape(da, first.shape), "b": sum_to_shape(db, second.shape)}
 
 
-def _of_products(name: str) -> _Own:
+def _of_gemm(name: str) -> _GradientRule:
     own, reads = OF_PRODUCTS[name]
-    return _Own(lambda dy, given: own(_by_name, dy, given), reads)
+    return _GradientRule(lambda dy, given: own(_call_by_name, dy, given), reads)
 
 
-def _by_name(name: str, *arguments: Any, needs: Sequence[bool] | None = None, **numbers: Any) -> Any:
+def _call_by_name(name: str, *arguments: Any, needs: Sequence[bool] | None = None, **numbers: Any) -> Any:
     spec = specs()[name]
     values = {n.name: n.default for n in spec.numbers if n.default is not REQUIRED} | numbers
     values |= {a.name: value for a, value in zip(spec.positional, arguments)}
@@ -253,18 +255,18 @@ def _by_name(name: str, *arguments: Any, needs: Sequence[bool] | None = None, **
     return _call(spec, arrays, {n.name: values[n.name] for n in spec.numbers}, needs)
 
 
-def _composed(name: str) -> _Own:
-    """Of functions of this package, which all read the gradient of the first result alone."""
+def _composite(name: str) -> _GradientRule:
+    """A composite gradient, which uses the gradient of the first result only."""
 
     def own(grads: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         shaped = {n: given["like"][n] for each in WHOLE[name].values() for n in each.shaped}
         values = {**shaped, **given, "dy": grads[0] if isinstance(grads, list) else grads}
-        return {n: each.of(_by_name, values) for n, each in WHOLE[name].items()}
+        return {n: each.of(_call_by_name, values) for n, each in WHOLE[name].items()}
 
-    return _Own(own, tuple([read for each in WHOLE[name].values() for read in each.reads]))
+    return _GradientRule(own, tuple([read for each in WHOLE[name].values() for read in each.reads]))
 
 
-def _of_formula(name: str) -> _Own:
+def _of_formula(name: str) -> _GradientRule:
     spec = specs()[name]
 
     def own(grads: Any, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -277,60 +279,60 @@ def _of_formula(name: str) -> _Own:
 
         results, pull = jax.vjp(formula, *[arrays[n] for n in read])
         whole = list(grads) if isinstance(grads, (list, tuple)) else [grads]
-        pairs = zip(whole, results)  # one that was not needed is empty
+        pairs = zip(whole, results)  # unneeded results are empty
         return dict(zip(read, pull(tuple([g.astype(r.dtype) if g.shape == r.shape else jnp.zeros_like(r)
                                           for g, r in pairs]))))  # fmt: skip
 
-    return _Own(own, tuple([argument.name for argument in spec.arrays]))
+    return _GradientRule(own, tuple([argument.name for argument in spec.arrays]))
 
 
-def _of_partner(name: str) -> _Own:
+def _of_partner(name: str) -> _GradientRule:
     partner, spec = linear_partner(name), specs()[name]
     assert partner is not None
 
     def own(grads: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         first = spec.arrays[0].name
         whole = grads if isinstance(grads, list) else [grads]
-        return {first: partner(_by_name, whole, {**given, "shape of dy": given["like"][first].shape})}
+        return {first: partner(_call_by_name, whole, {**given, "shape of dy": given["like"][first].shape})}
 
-    return _Own(own, tuple([argument.name for argument in spec.arrays[1:] if argument.pointer]))
+    return _GradientRule(own, tuple([argument.name for argument in spec.arrays[1:] if argument.pointer]))
 
 
 OWN = {
-    "cast": _Own(lambda dy, given: {"x": _by_name("cast", dy, given["like"]["x"].dtype)}),
-    "matmul": _Own(_of_matmul, ("a", "b")),
-    **{name: _of_products(name) for name in OF_PRODUCTS},
-    **{name: _composed(name) for name in WHOLE},
+    "cast": _GradientRule(lambda dy, given: {"x": _call_by_name("cast", dy, given["like"]["x"].dtype)}),
+    "matmul": _GradientRule(_of_matmul, ("a", "b")),
+    **{name: _of_gemm(name) for name in OF_PRODUCTS},
+    **{name: _composite(name) for name in WHOLE},
     **{name: _of_partner(name) for name in specs() if linear_partner(name) and name not in FORMULAS},
     **{name: _of_formula(name) for name in FORMULAS},
 }
 
 
-# --- batches ----------------------------------------------------------------------------------------------------------
+# --- vmap -------------------------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=4096)
-def _mapped(name: str, names: tuple[str, ...], static: Static, wanted: tuple[bool, ...] | None) -> Any:
-    """The call of the library, with a rule for vmap where a batch is one more axis in front."""
+def _vmappable(name: str, names: tuple[str, ...], static: Static, wanted: tuple[bool, ...] | None) -> Any:
+    """The library call with its vmap rule: one call if the op takes a leading batch axis, else one an element."""
     spec, numbers = specs()[name], dict(static)
 
     def plain(*arrays: Any) -> Results:
-        return _computed(spec, dict(zip(names, arrays)), numbers, wanted)
+        return _library_call(spec, dict(zip(names, arrays)), numbers, wanted)
 
-    if not is_divisible(spec):
+    if not is_partitionable(spec):
         return plain
-    function = jax.custom_batching.custom_vmap(divided(spec, names, numbers, plain))
+    function = jax.custom_batching.custom_vmap(partitionable(spec, names, numbers, plain))
     if spec.layout != "pointwise" and spec.layout not in _ALONG:
 
         @function.def_vmap  # type: ignore[untyped-decorator, unused-ignore]
         def one_by_one(size: int, is_batched: Sequence[bool], *arrays: Any) -> tuple[Results, tuple[bool, ...]]:
-            moving = tuple([array for array, b in zip(arrays, is_batched) if b])
+            batched_arrays = tuple([array for array, b in zip(arrays, is_batched) if b])
 
             def single(each: tuple[Any, ...]) -> Results:
                 remaining = iter(each)
                 return plain(*[next(remaining) if b else array for array, b in zip(arrays, is_batched)])
 
-            results = jax.lax.map(single, moving)
+            results = jax.lax.map(single, batched_arrays)
             return results, (True,) * len(results)
 
         return function
@@ -339,7 +341,7 @@ def _mapped(name: str, names: tuple[str, ...], static: Static, wanted: tuple[boo
     def rule(size: int, is_batched: Sequence[bool], *arrays: Any) -> tuple[Results, tuple[bool, ...]]:
         shapes = [array.shape[1:] if b else array.shape for array, b in zip(arrays, is_batched)]
         rank = max(map(len, shapes))
-        spread = [
+        expanded = [
             jnp.broadcast_to((array if b else array[None]).reshape(-1, *(1,) * (rank - len(shape)), *shape),
                              (size, *(1,) * (rank - len(shape)), *shape))
             for array, b, shape in zip(arrays, is_batched, shapes)
@@ -348,20 +350,20 @@ def _mapped(name: str, names: tuple[str, ...], static: Static, wanted: tuple[boo
         if spec.layout in _ALONG and numbers["axis"] >= 0:
             inner = tuple([(n, value - rank if n == "axis" else value) for n, value in static])
         single = jax.eval_shape(plain, *[jax.ShapeDtypeStruct(s, a.dtype) for s, a in zip(shapes, arrays)])
-        results = _mapped(name, names, inner, wanted)(*spread)
+        results = _vmappable(name, names, inner, wanted)(*expanded)
         results = tuple([result.reshape(size, *one.shape) for result, one in zip(results, single)])
         return results, (True,) * len(results)
 
     return function
 
 
-# --- the call of the library ------------------------------------------------------------------------------------------
+# --- the FFI call -----------------------------------------------------------------------------------------------------
 
 
-def _computed(
+def _library_call(
     spec: Spec, arrays: Mapping[str, Any], numbers: Mapping[str, Any], wanted: Sequence[bool] | None
 ) -> Results:
-    """By the library of the platform for which XLA compiles it. A result that is not wanted has no element."""
+    """The call of the library for XLA's target platform. Unwanted results are empty."""
     views = {name: _view(spec, name, array) for name, array in arrays.items()}
     given = [views.get(a.name) for a in spec.arrays]
     values = tuple([numbers[n.name] for n in spec.numbers])
@@ -369,7 +371,7 @@ def _computed(
     for library in libraries():
         here = [view and TensorRef(view.ptr, view.shape, view.dtype, device=library.backend) for view in given]
         call = Function(spec)._prepare(here, values, False, wanted, VIEWS)
-        by_backend[library.backend] = functools.partial(_launched, spec, call, tuple(views.items()))
+        by_backend[library.backend] = functools.partial(_ffi_call, spec, call, tuple(views.items()))
     passed = tuple(arrays.values())
     if len(by_backend) == 1:
         return next(iter(by_backend.values()))(*passed)
@@ -378,7 +380,7 @@ def _computed(
 
 @functools.cache
 def libraries() -> tuple[Library, ...]:
-    """Those of the platforms that JAX has here."""
+    """The libraries of the platforms that JAX has here."""
     has_gpu = any(device.platform == "gpu" for device in jax.devices())
     found = tuple([library_for(backend) for backend in ("cpu", *["cuda"] * has_gpu)])
     for library in found:
@@ -387,19 +389,19 @@ def libraries() -> tuple[Library, ...]:
 
 
 def _view(spec: Spec, name: str, array: Any) -> TensorRef:
-    """What C sees of an operand: 64 bits where it has these alone and JAX has 32."""
+    """C's view of an operand; if C takes 64 bits only and JAX has 32, it is converted."""
     shape, dtype = tuple(array.shape), as_element(np.dtype(array.dtype))
     if not all([isinstance(extent, int) for extent in shape]):
         raise InvalidProblemError(f"{name} has shape {shape}: C is told numbers, so that extents cannot be symbols")
     slot = next((p.dtype for p in spec.row.params if spec.names.get(p.name) == name), "T")
     if slot == "i64" and not jax.config.jax_enable_x64 and jnp.issubdtype(array.dtype, jnp.integer):
         dtype = ElementKind.I64
-    elif slot == "f64" and array.dtype == np.uint32:  # as _launched gave it
+    elif slot == "f64" and array.dtype == np.uint32:  # a result of _ffi_call
         shape, dtype = shape[:-1], ElementKind.F64
     return TensorRef(EMPTY_ADDRESS, shape, dtype)
 
 
-def _launched(spec: Spec, call: Prepared, views: Sequence[tuple[str, TensorRef]], *arrays: Any) -> Results:
+def _ffi_call(spec: Spec, call: Prepared, views: Sequence[tuple[str, TensorRef]], *arrays: Any) -> Results:
     given = {name: _as_words(array, view.dtype) for (name, view), array in zip(views, arrays)}
     orders = {spec.arrays[position].name: order for position, order, _ in call.copies}
     wholes = {spec.arrays[position].name: shape for position, _, shape in call.copies}
@@ -408,38 +410,38 @@ def _launched(spec: Spec, call: Prepared, views: Sequence[tuple[str, TensorRef]]
     given = {n: jnp.transpose(a, orders[n]) if n in orders and a.ndim == len(orders[n]) else a
              for n, a in given.items()}  # fmt: skip
     inputs: list[Any] = []
-    position_of: dict[int, int] = {}  # of slots among the buffers given
+    position_of: dict[int, int] = {}  # slot -> position among the buffers
     count, made = len(spec.arrays), [result for result in call.results if result is not None]
     results = [k for k, result in enumerate(call.results) if result is not None]
     for slot in dict.fromkeys(call.slots):
         if slot < count and spec.arrays[slot].name in given:
             position_of[slot] = len(inputs)
             inputs.append(given[spec.arrays[slot].name])
-    kinds = [_result(shape, dtype) for shape, dtype in made]
+    result_types = [_result(shape, dtype) for shape, dtype in made]
     aliases = {}
     if call.clears:  # C adds to these
-        aliases = {len(inputs) + k: k for k in range(len(kinds))}
-        inputs += [jnp.zeros(kind.shape, kind.dtype) for kind in kinds]
+        aliases = {len(inputs) + k: k for k in range(len(result_types))}
+        inputs += [jnp.zeros(struct.shape, struct.dtype) for struct in result_types]
     position_of |= {count + k: len(inputs) + place for place, k in enumerate(results)}
-    buffers = [*kinds, *([jax.ShapeDtypeStruct((call.workspace,), np.uint8)] if call.workspace else [])]
-    sources, host = _sources(call, position_of, len(kinds))
+    buffers = [*result_types, *([jax.ShapeDtypeStruct((call.workspace,), np.uint8)] if call.workspace else [])]
+    sources, host = _sources(call, position_of, len(result_types))
     compute = jax.ffi.ffi_call(_jax_handler.TARGET, buffers, input_output_aliases=aliases, vmap_method="sequential")
     found = compute(
         *inputs, symbol=call.symbol, signature=_signature(call), sources=np.array(sources, np.int64),
         host=np.array(host, np.int64),
     )  # fmt: skip
     there = dict(zip(results, found))
-    given_back, fills = [], dict(call.fills)
+    returned, fills = [], dict(call.fills)
     for k, output in enumerate(spec.outputs):
         known = call.results[k]
         if known is None or not call.wanted[k]:
-            given_back.append(jnp.zeros(0, np.float32))
+            returned.append(jnp.zeros(0, np.float32))
         elif k in fills:
             what = fills[k] if isinstance(fills[k], float) else given[spec.arrays[int(fills[k])].name]
-            given_back.append(jnp.full(known[0], what, known[1].numpy_dtype))
+            returned.append(jnp.full(known[0], what, known[1].numpy_dtype))
         else:
-            given_back.append(_from_words(there[k], known[1], output.name))
-    return tuple(given_back)
+            returned.append(_from_words(there[k], known[1], output.name))
+    return tuple(returned)
 
 
 def _signature(call: Prepared) -> str:
@@ -449,7 +451,7 @@ def _signature(call: Prepared) -> str:
 
 
 def _sources(call: Prepared, position_of: Mapping[int, int], workspace: int) -> tuple[list[int], list[int]]:
-    """Two words for each argument of C, and what is to lie in host memory."""
+    """Two words for each C argument, and the words of host arrays."""
     words: list[int] = []
     host: list[int] = []
     constants = iter(call.constants)
@@ -478,14 +480,14 @@ def _slots(call: Prepared) -> dict[str, str]:
 
 
 def _result(shape: Shape, dtype: ElementKind) -> Any:
-    """A buffer of XLA for a result: where JAX has no 64 bits, of two words an element."""
+    """XLA's buffer of a result; without 64-bit types in JAX, two u32 words for each element."""
     if dtype in _WIDE and not jax.config.jax_enable_x64:
         return jax.ShapeDtypeStruct((*shape, 2), np.uint32)
     return jax.ShapeDtypeStruct(shape, dtype.numpy_dtype)
 
 
 def _as_words(array: Any, dtype: ElementKind) -> Any:
-    """An operand of 64 bits, where JAX has none."""
+    """An i64 operand as two i32 words for each element, if JAX has no 64-bit types."""
     if dtype is ElementKind.I64 and array.dtype.itemsize < 8:
         wide = array.astype(np.int32)
         return jnp.stack([wide, wide >> 31], -1)
@@ -493,7 +495,7 @@ def _as_words(array: Any, dtype: ElementKind) -> Any:
 
 
 def _from_words(array: Any, dtype: ElementKind, name: str) -> Any:
-    """A result of 64 bits as JAX has it: an integer's low word; a float stays two words, for the gradient alone."""
+    """A 64-bit result for JAX: the low word of an integer; f64 stays two words, which only the gradient reads."""
     if dtype not in _WIDE or jax.config.jax_enable_x64:
         return array
     if dtype is ElementKind.F64:

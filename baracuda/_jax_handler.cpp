@@ -1,8 +1,8 @@
-// What XLA calls for a function of baracuda.jax: one handler for all of them. The attributes of a call name the C function
-// and its signature, and say where each of its arguments comes from; XLA gives buffers and, on CUDA, the stream.
+// XLA FFI handler for all functions of baracuda.jax. The attributes of a call name the C function and its signature,
+// and give the source of each of its arguments; XLA passes buffers and, on CUDA, the stream.
 //
-// Compiled against the headers of the jaxlib at hand (xla/ffi/api/c_api.h, which is C and has a version of its own), with
-// a table of the signatures that there are: baracuda/_jax_handler.py does both.
+// baracuda/_jax_handler.py compiles it against the headers of the installed jaxlib (xla/ffi/api/c_api.h, a versioned C
+// API) and generates the table of signatures.
 
 #include <dlfcn.h>
 
@@ -19,18 +19,18 @@
 
 namespace {
 
-// Where an argument comes from, and what its second word is.
+// Source of an argument; the comment says what its second word is.
 enum Source : int64_t {
     INTEGER,    // the integer
     REAL,       // the bits of a double
-    OPERAND,    // position among the buffers given and, behind them, those of the results; -1 for NULL
-    HOST,       // position in the words that are host memory
-    WORKSPACE,  // position of the buffer among those of the results
-    STREAM,     // nothing
-    LIST,       // position in the words that are host memory of a number, and as many positions as for OPERAND behind it
+    OPERAND,    // position among the input buffers, followed by the result buffers; -1 for NULL
+    HOST,       // position of a host array in the attribute `host`
+    WORKSPACE,  // position among the result buffers
+    STREAM,     // unused
+    LIST,       // position in `host` of a count, followed by as many positions as for OPERAND
 };
 
-// One argument of C: an integer or a pointer stands in `word`, a floating-point number in `real`.
+// One C argument: `word` holds an integer or a pointer, `real` a floating-point number.
 struct Argument {
     int64_t word;
     double real;
@@ -69,17 +69,17 @@ constexpr Signature signatures[] = {
 };
 
 constexpr int64_t most_arguments = 64;
-void* libraries[2];  // of the CPU, of CUDA
+void* libraries[2];  // CPU, CUDA
 
 XLA_FFI_Error* error(const XLA_FFI_CallFrame* frame, XLA_FFI_Error_Code code, const char* text) {
     XLA_FFI_Error_Create_Args args = {XLA_FFI_Error_Create_Args_STRUCT_SIZE, nullptr, text, code};
     return frame->api->XLA_FFI_Error_Create(&args);
 }
 
-// What a caller of this ABI must answer before its first call: the version it was compiled for. Calls launch kernels alone,
-// and the same ones each time, so that XLA may capture them into a graph.
-bool tells_about_itself(XLA_FFI_CallFrame* frame) {
-    auto* const extension = frame->extension_start;  // whose type has other names in other versions of the header
+// Answers XLA's metadata query, which precedes the first call, with the API version. Calls only launch kernels, and the
+// same ones each time, so that XLA may capture them into command buffers (CUDA graphs).
+bool answers_metadata_query(XLA_FFI_CallFrame* frame) {
+    auto* const extension = frame->extension_start;  // auto: the type's name differs between versions of the header
     if (!extension || extension->type != XLA_FFI_Extension_Metadata) return false;
     XLA_FFI_Metadata* metadata = reinterpret_cast<XLA_FFI_Metadata_Extension*>(extension)->metadata;
     metadata->api_version.major_version = XLA_FFI_API_MAJOR;
@@ -110,7 +110,7 @@ struct Attributes {
     }
 };
 
-// The address of a buffer; of one without elements some address that is aligned, and that nobody reads.
+// The address of a buffer; for an empty buffer an aligned dummy address, which is not dereferenced.
 void* address(const XLA_FFI_CallFrame* frame, int64_t position) {
     alignas(64) static char nothing[64];
     if (position < 0) return nullptr;
@@ -152,7 +152,7 @@ XLA_FFI_Error* run(XLA_FFI_CallFrame* frame, void* library, void* stream) {
         return error(frame, XLA_FFI_Error_Code_NOT_FOUND, message);
     }
     Argument arguments[most_arguments];
-    std::vector<void*> entries;  // of the list; a function has one at most
+    std::vector<void*> entries;  // pointers of the list argument, at most one per function
     for (int64_t k = 0; k < attributes.count; ++k) {
         const int64_t source = attributes.sources[2 * k], value = attributes.sources[2 * k + 1];
         if (!is_within(frame, attributes, source, value))
@@ -182,18 +182,18 @@ XLA_FFI_Error* run(XLA_FFI_CallFrame* frame, void* library, void* stream) {
 
 #define BARACUDA_EXPORT extern "C" __attribute__((visibility("default")))
 
-// Takes the functions of a backend, 0 for the CPU or 1 for CUDA, from the library at `path`; NULL, or what is wrong.
+// Opens the library of a backend, 0 for the CPU or 1 for CUDA; returns NULL or an error text.
 BARACUDA_EXPORT const char* baracuda_jax_open(int32_t backend, const char* path) {
     libraries[backend] = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     return libraries[backend] ? nullptr : dlerror();
 }
 
 BARACUDA_EXPORT XLA_FFI_Error* baracuda_jax_cpu(XLA_FFI_CallFrame* frame) {
-    return tells_about_itself(frame) ? nullptr : run(frame, libraries[0], nullptr);
+    return answers_metadata_query(frame) ? nullptr : run(frame, libraries[0], nullptr);
 }
 
 BARACUDA_EXPORT XLA_FFI_Error* baracuda_jax_cuda(XLA_FFI_CallFrame* frame) {
-    if (tells_about_itself(frame)) return nullptr;
+    if (answers_metadata_query(frame)) return nullptr;
     XLA_FFI_Stream_Get_Args args = {XLA_FFI_Stream_Get_Args_STRUCT_SIZE, nullptr, frame->ctx, nullptr};
     if (XLA_FFI_Error* failed = frame->api->XLA_FFI_Stream_Get(&args)) return failed;
     return run(frame, libraries[1], args.stream);

@@ -1,8 +1,7 @@
-"""The handler by which XLA calls the library (_jax_handler.cpp): compiled, opened and registered.
+"""Compiles, opens and registers the XLA FFI handler that calls the library (_jax_handler.cpp).
 
-It depends on the version of jaxlib and on nothing of the library but the signatures of its functions. `make jax`
-compiles it into build/jax; without that it is compiled by `CXX` or g++ when it is first needed, and kept in
-$XDG_CACHE_HOME/baracuda.
+It depends on jaxlib's version and on the signatures of the library's functions only. `make jax` compiles it into
+build/jax; otherwise `CXX` or g++ compiles it at the first call, and it is cached in $XDG_CACHE_HOME/baracuda.
 
 usage: python -m baracuda._jax_handler [FOLDER]
 """
@@ -33,7 +32,7 @@ from baracuda.errors import UnsupportedError
 TARGET = "baracuda"
 _PACKAGE = pathlib.Path(__file__).resolve().parent
 _SOURCE = _PACKAGE / "_jax_handler.cpp"
-_BACKENDS = {"cpu": (0, "cpu"), "cuda": (1, "CUDA")}  # the handler's number, XLA's name of the platform
+_BACKENDS = {"cpu": (0, "cpu"), "cuda": (1, "CUDA")}  # the handler's number, XLA's platform name
 _LETTERS = {
     "i8": ("c", "int8_t"), "u8": ("b", "uint8_t"), "bool": ("b", "uint8_t"), "i16": ("s", "int16_t"),
     "u16": ("h", "uint16_t"), "i32": ("i", "int32_t"), "u32": ("u", "uint32_t"), "i64": ("l", "int64_t"),
@@ -53,7 +52,7 @@ def signature(op: Op) -> str:
 
 
 def register(library: Library) -> None:
-    """Have XLA call a library where it computes on its backend."""
+    """Register a library with XLA for the platform of its backend."""
     with _lock:
         if library.backend in _registered:
             return
@@ -63,13 +62,13 @@ def register(library: Library) -> None:
             raise UnsupportedError(f"{library.path}: {wrong.decode('utf-8', 'replace')}")
         entry = getattr(handler, f"baracuda_jax_{library.backend}")
         jax.ffi.register_ffi_target(TARGET, jax.ffi.pycapsule(entry), platform=platform)
-        _let_export()
+        _allow_export()
         _registered.add(library.backend)
 
 
-def _let_export() -> None:
-    """Have jax.export keep programs with calls of the handler: they name C functions and signatures, which are the
-    library's ABI. JAX has a list of such targets, which is not public; without it callers disable the check.
+def _allow_export() -> None:
+    """Let jax.export accept programs with calls of the handler: they name C functions and signatures, which are a
+    stable ABI. JAX's list of stable targets is private; without it callers must disable the check.
     """
     with contextlib.suppress(ImportError, AttributeError):
         from jax._src.export import _export
@@ -87,13 +86,13 @@ def _handler() -> ctypes.CDLL:
 
 
 def _version() -> str:
-    """jaxlib's version, and what becomes another one with the source or the signatures."""
+    """jaxlib's version and a hash of the source and the signatures."""
     text = _SOURCE.read_text() + "".join(_table())
     return f"{jaxlib.version.__version__}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
 def compiled(folder: pathlib.Path) -> pathlib.Path:
-    """The handler's path, after it has been compiled into a folder."""
+    """Compile the handler into a folder and return its path."""
     folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"libbaracuda_jax-{_version()}.so"
@@ -110,12 +109,12 @@ def compiled(folder: pathlib.Path) -> pathlib.Path:
             raise UnsupportedError(f"baracuda.jax compiles its handler, but there is no {compiler[0]}") from None
         except subprocess.CalledProcessError as error:
             raise UnsupportedError(f"baracuda.jax cannot compile its handler: {error.stderr[-2000:]}") from None
-        result.replace(path)  # at once, whoever else compiles it
+        result.replace(path)  # atomic, as other processes may compile it too
     return path
 
 
 def _table() -> Iterator[str]:
-    """A line for each signature of a function on arrays."""
+    """A macro line for each signature of a function on arrays."""
     types = dict(_LETTERS.values())
     patterns = {pattern for spec in specs().values() for each in (spec, *spec.others) for pattern in each.patterns}
     patterns |= {f"{pattern}_strided" for pattern in patterns} | _LISTS

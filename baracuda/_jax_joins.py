@@ -1,4 +1,4 @@
-"""concatenate, stack and split for JAX: calls of the library on lists of arrays, each the gradient of one."""
+"""concatenate, stack and split for JAX. concatenate and split are each other's gradients."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def _promoted(arrays: Sequence[Any]) -> list[Any]:
 def _concatenate(axis: int, *arrays: Any) -> Any:
     extents = tuple([array.shape[axis] for array in arrays])
     whole = _with(arrays[0].shape, axis, sum(extents))
-    return _called("concat", axis, extents, whole, arrays, [jax.ShapeDtypeStruct(whole, arrays[0].dtype)])[0]
+    return _ffi_call("concat", axis, extents, whole, arrays, [jax.ShapeDtypeStruct(whole, arrays[0].dtype)])[0]
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _split(axis: int, extents: Shape, x: Any) -> tuple[Any, ...]:
     parts = [jax.ShapeDtypeStruct(_with(x.shape, axis, extent), x.dtype) for extent in extents]
-    return tuple(_called("concat_backward", axis, extents, x.shape, [x], parts))
+    return tuple(_ffi_call("concat_backward", axis, extents, x.shape, [x], parts))
 
 
 _concatenate.defvjp(
@@ -90,17 +90,17 @@ _split.defvjp(
 )
 
 
-def _called(
+def _ffi_call(
     name: str, axis: int, extents: Shape, whole: Shape, inputs: Sequence[Any], results: Sequence[Any]
 ) -> Sequence[Any]:
-    """concat or its gradient: the one array that is no part has the shape `whole`."""
+    """concat, or concat_backward (split); `whole` is the shape of the concatenated array."""
     dtype = as_element(np.dtype(inputs[0].dtype))
     op = ops().get(f"{name}_{dtype.symbol}")
     if op is None or max(whole) > INT32_MAX:
         raise UnsupportedError(f"{name} takes no {dtype} of shape {whole}")
     libraries()  # registered with XLA
     parts = range(len(inputs)) if name == "concat" else range(1, 1 + len(extents))
-    single = len(inputs) if name == "concat" else 0
+    whole_at = len(inputs) if name == "concat" else 0
     strides = [stride for extent in extents for stride in contiguous_stride(_with(whole, axis, extent))]
     arrays = {
         "output_shape": np.array(whole, np.int32), "extents": np.array(extents, np.int32),
@@ -119,7 +119,7 @@ def _called(
             data = arrays[param.name].tobytes()
             host += np.frombuffer(data + bytes(-len(data) % 8), np.int64).tolist()
         else:
-            sources += [OPERAND, single] if param.is_pointer else [INTEGER, numbers[param.name]]
+            sources += [OPERAND, whole_at] if param.is_pointer else [INTEGER, numbers[param.name]]
     sources += [OPERAND, -1, INTEGER, 0, STREAM, 0]  # no workspace
     compute = jax.ffi.ffi_call(_jax_handler.TARGET, list(results), vmap_method="sequential")
     return compute(

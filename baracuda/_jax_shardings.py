@@ -1,7 +1,7 @@
-"""How XLA may divide a call among devices: along axes whose elements the op computes apart from one another.
+"""Sharding rules: XLA may partition a call along axes whose elements the op computes independently.
 
-Each axis of an operand or a result is a factor. One along which results depend on a whole row, and one over which a
-result is summed, is computed by every device; along all others a device computes what lies on it.
+Each axis of an operand or a result is a factor of the rule. Axes along which results depend on a whole row, and axes
+that are summed over, are replicated; along all others a device computes its own shard.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from baracuda._functions.spec import Spec
 
 Shape = tuple[int, ...]
 _ELEMENTWISE = ("pointwise", "masked")
-_ALONG = ("softmax", "scan", "gated", "norm")  # layouts of rows along one axis or several
+_ALONG = ("softmax", "scan", "gated", "norm")  # shape rules of rows along one or several axes
 
 
-def is_divisible(spec: Spec) -> bool:
-    """Whether rows, or elements, do not depend on one another."""
+def is_partitionable(spec: Spec) -> bool:
+    """Whether rows or elements are independent of one another."""
     return spec.layout in (*_ELEMENTWISE, *_ALONG, "linear")
 
 
-def divided(spec: Spec, names: Sequence[str], numbers: Mapping[str, Any], function: Callable[..., Any]) -> Any:
-    """The function, of arrays of these names, as XLA may call it for the parts of its operands."""
+def partitionable(spec: Spec, names: Sequence[str], numbers: Mapping[str, Any], function: Callable[..., Any]) -> Any:
+    """The function of arrays of these names, with a partitioning rule for XLA."""
     whole = custom_partitioning(function)
 
     def partition(mesh: Any, arguments: Any, results: Any) -> Any:
@@ -46,7 +46,7 @@ def _rule(
     rank = max([len(shape) for shape in (*operands, *results)])
     extents = [max([shape[a - rank] for shape in (*operands, *results) if len(shape) >= rank - a] or [1])
                for a in range(rank)]  # fmt: skip
-    single = iter(range(1000))
+    unique = iter(range(1000))
 
     def mapping(name: str, shape: Shape) -> tuple[str, ...]:
         if spec.layout == "linear" and name in ("weight", "bias"):
@@ -54,10 +54,10 @@ def _rule(
         if spec.layout == "linear":
             last = "k" if name == "x" else "n"
             return (*[f"i{a}" for a in range(len(shape) - 1)], last)
-        if spec.layout == "norm" and len(shape) < rank:  # an element for each of the row
+        if spec.layout == "norm" and len(shape) < rank:  # parameters have the shape of a row
             return tuple([f"i{a}" for a in axes])
         at = range(rank - len(shape), rank)
-        return tuple([f"i{a}" if extent == extents[a] and extent > 1 else f"s{next(single)}"
+        return tuple([f"i{a}" if extent == extents[a] and extent > 1 else f"s{next(unique)}"
                       for a, extent in zip(at, shape)])  # fmt: skip
 
     axis = numbers.get("axis")
@@ -65,10 +65,10 @@ def _rule(
     given = [mapping(name, shape) for name, shape in zip(names, operands)]
     made = [mapping("", shape) for shape in results]
     used = dict.fromkeys([factor for each in (*given, *made) for factor in each])
-    in_rows = {f"i{a}" for a in axes} if spec.layout in _ALONG else {"k"}
-    sums = {
+    row_factors = {f"i{a}" for a in axes} if spec.layout in _ALONG else {"k"}
+    summed_factors = {
         f for f in used if f.startswith("i") and any([shape and f not in each for each, shape in zip(made, results)])
     }
-    alone = {f for f in used if f.startswith("s")}
-    replicated = tuple([f for f in used if f in in_rows or f in sums or f in alone])
+    singletons = {f for f in used if f.startswith("s")}
+    replicated = tuple([f for f in used if f in row_factors or f in summed_factors or f in singletons])
     return SdyShardingRule(tuple(given), tuple(made), need_replication_factors=replicated)

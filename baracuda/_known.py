@@ -1,4 +1,4 @@
-"""Calls of a plan that were checked once, for operands that differ from those in their addresses alone."""
+"""Cached calls of a plan, for operands that differ from checked ones only in their addresses."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from baracuda.tensor import TensorRef
 _VOID = ffi.typeof("void *")
 
 
-class Known:
-    """A C call but for the addresses."""
+class CachedCall:
+    """A checked C call without the addresses of its operands."""
 
     __slots__ = ("_call", "_operands", "function", "symbol")
 
     def __init__(
         self, function: Any, symbol: str, row: Row, names: Mapping[str, str], args: Args, call: Sequence[Any]
     ) -> None:
-        """`call`, up to the stream, is that of `args`, which were found to be right. `names`: C's -> those of Args."""
+        """`call` are the C arguments of the checked `args`, up to the stream. `names` maps C's names to Args'."""
         self.function, self.symbol, self._call = function, symbol, list(call)
-        # Of each operand its name, position in the call, whether it is written, alignment, first byte and end.
+        # (name, position in the call, is_output, alignment, first byte, end) of each operand.
         self._operands: list[tuple[str, int, bool, int, int, int]] = []
         for position, param in enumerate(row.params):
             view: TensorRef | None = getattr(args, names[param.name]) if param.is_pointer else None
@@ -33,7 +33,7 @@ class Known:
                 self._operands.append((name, position, param.is_output, size, start - view.ptr, stop - view.ptr))
 
     def arguments(self, args: Args) -> list[Any] | None:
-        """C's arguments up to the stream; None where the addresses must be looked at more closely."""
+        """C arguments up to the stream; None if the addresses need the full checks (alignment, overlap)."""
         call, cast = self._call.copy(), ffi.cast
         spans: list[tuple[bool, int, int]] = []
         for name, position, is_output, alignment, low, high in self._operands:

@@ -1,9 +1,9 @@
 """Finds, opens and checks the C library.
 
 Order: BARACUDA_LIB (a file), BARACUDA_BACKEND (cpu or cuda), the CUDA library where a device answers, the CPU library.
-For a backend the candidates are libs/<backend>/ in this package (wheel), for CUDA the packages that hold its library
-alone (CUDA_PACKAGES), build/<backend>/ beside this package (checkout), and the system loader. An explicit choice
-that fails raises; an automatic one falls back and says so at level INFO.
+The candidates of a backend are libs/<backend>/ in this package (wheel), the packages with the CUDA library only
+(CUDA_PACKAGES), build/<backend>/ beside this package (checkout), and the system loader. An explicit choice that fails
+raises; an automatic one falls back and logs at level INFO.
 """
 
 from __future__ import annotations
@@ -72,11 +72,11 @@ class Library:
             with contextlib.suppress(AttributeError, self.ffi.error):  # not declared; declared, but not in the file
                 function = self._functions[name] = getattr(self.lib, name)
         if function is None:
-            raise UnsupportedError(f"{self.path}{self._part()} has no symbol {name}", symbol=name)
+            raise UnsupportedError(f"{self.path}{self._restriction()} has no symbol {name}", symbol=name)
         return function
 
-    def _part(self) -> str:
-        """What the library was restricted to; empty for a whole one."""
+    def _restriction(self) -> str:
+        """The families and dtypes of a restricted build, for messages; empty for a full one."""
         limits = [f"{key} {' '.join(self.build_info[key])}" for key in ("families", "dtypes") if key in self.build_info]
         return f", built for {' and '.join(limits)} alone," if limits else ""
 
@@ -88,7 +88,7 @@ class Library:
         return self._string(self.lib.baracuda_kernels_status_name(status))
 
     def check(self, symbol: str, status: int) -> None:
-        """Raise what `status` stands for, if it is not 0."""
+        """Raise the exception of `status` if it is not 0."""
         if status:
             raise_for_status(self, symbol, status)
 
@@ -119,18 +119,18 @@ def load(path: str | os.PathLike[str] | None = None, backend: str | None = None)
 
 
 def _reopen(path: str, backend: str) -> Library:
-    """What a pickled library becomes: the same file, or, where there is none, the library of its backend."""
+    """Unpickle a library: from the same file or, if it is missing, the library of its backend."""
     with _lock:
         return _explicit(f"a {backend} library", [path, *_named_or_found(backend)], backend, [])
 
 
 def _named_or_found(backend: str) -> list[str]:
-    """BARACUDA_LIB, then the usual places."""
+    """BARACUDA_LIB, or else the candidates of the backend."""
     return [*filter(None, [os.environ.get("BARACUDA_LIB")]), *_candidates(backend)]
 
 
 def default_library() -> Library:
-    """The library used where none is named; opened on the first call."""
+    """The library used if none is named; opened on the first call."""
     global _default
     if _default is None:
         with _lock:
@@ -182,11 +182,11 @@ def _explicit(what: str, paths: list[str], backend: str | None, tried: list[tupl
 
 def _candidates(backend: str) -> list[str]:
     own, built = _PACKAGE / "libs" / backend / SONAME, _PACKAGE.parent / "build" / backend / SONAME
-    return [str(own), *(_installed_apart() if backend == "cuda" else ()), str(built), SONAME]
+    return [str(own), *(_cuda_packages() if backend == "cuda" else ()), str(built), SONAME]
 
 
-def _installed_apart() -> list[str]:
-    """The libraries of the packages that hold nothing else."""
+def _cuda_packages() -> list[str]:
+    """The libraries in CUDA_PACKAGES."""
     specs = map(importlib.util.find_spec, CUDA_PACKAGES)
     return [str(pathlib.Path(spec.origin).with_name(SONAME)) for spec in specs if spec and spec.origin]
 

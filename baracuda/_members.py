@@ -1,4 +1,4 @@
-"""A line on each member of the enumerations, from the op table where it has the function, else from here."""
+"""One-line descriptions of enumeration members, from the op table or from the texts here."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ LINES: dict[str, dict[str, str]] = {
                   "ROI_POOL": "maxima of regions", "PIXEL_SHUFFLE": "channels become pixels",
                   "PIXEL_UNSHUFFLE": "pixels become channels", "GRID_SAMPLE_2D": "values at positions of a grid"},
 }  # fmt: skip
-# What the names of the ops of an enumeration begin with.
+# Prefixes of the names of an enumeration's ops.
 _PREFIXES = {
     "UnaryKind": ("unary_",), "BinaryKind": ("binary_", "binary_cmp_"), "BinaryCmpKind": ("binary_cmp_",),
     "TernaryKind": ("ternary_", ""), "GatedActivationKind": ("gated_",), "LossKind": ("loss_",), "ScanKind": ("scan_",),
@@ -128,17 +128,17 @@ _PREFIXES = {
 
 
 def description(member: IntEnum) -> str:
-    """A line on what a member stands for."""
+    """A one-line description of a member."""
     return _described(type(member).__name__, member.name)
 
 
-@functools.cache  # members of two enumerations may be equal: their names are not
+@functools.cache  # keyed by names, since members of two enumerations may be equal
 def _described(kind: str, name: str) -> str:
     return LINES.get(kind, {}).get(name) or _of_op(kind, name.lower()) or _words(name)
 
 
 def _of_op(kind: str, name: str) -> str:
-    """What the function of an op computes."""
+    """The summary of an op's function on arrays; empty if there is none."""
     from baracuda._functions.spec import specs
     from baracuda.functions import summary
 
@@ -152,6 +152,6 @@ def _of_op(kind: str, name: str) -> str:
 
 
 def _words(name: str) -> str:
-    """Of ops that have no function on arrays."""
+    """The member's name in words, for ops without a function on arrays."""
     words = name.lower().split("_")
     return f"the gradient of {' '.join(words[:-1])}" if words[-1] == "backward" else " ".join(words)

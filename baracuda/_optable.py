@@ -1,7 +1,7 @@
 """The op table: which C functions exist, their parameters in order, and what they promise.
 
-`baracuda/_oplist.py` holds one entry a row; ops, one for each choice of function and dtypes, are made of it at the
-first look-up.
+`baracuda/_oplist.py` holds one entry for each row; the ops, one for each choice of function and dtypes, are expanded at
+the first look-up.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from ._param import SUFFIXES, Param
 
 
 class Index(NamedTuple):
-    """What an index operand must hold: 0 to `extent`, or `other`."""
+    """The range of an index operand: [0, extent), and the value `other`."""
 
     extent: str  # a parameter, "whole - part" of two, or "whole - part along axis" of two host arrays and a parameter
-    may_equal: bool  # the extent itself
+    may_equal: bool  # whether the extent itself is valid
     is_sorted: bool
-    other: str  # a parameter, a number below 0, or ""
+    other: str  # a parameter, a negative number, or ""
 
     def end(self, numbers: Mapping[str, Any]) -> int:
-        """What an index must be below, of C's scalars and host arrays."""
+        """The exclusive upper bound, from C's scalars and host arrays."""
         name, _, rest = self.extent.partition(" - ")
         if not rest:
             return int(numbers[name]) + self.may_equal
@@ -35,58 +35,58 @@ class Index(NamedTuple):
         return int(numbers[name][along]) - int(numbers[part][along]) + self.may_equal
 
     def other_value(self, numbers: Mapping[str, Any]) -> int | None:
-        """What an index may be as well, of C's scalars."""
+        """The value of `other`, from C's scalars; None if there is none."""
         if not self.other:
             return None
         return int(self.other) if self.other.startswith("-") else int(numbers[self.other])
 
 
 class CallArgument(NamedTuple):
-    """An argument of a function on arrays: an operand or number of C, or neither, of which the layout knows."""
+    """An argument of a function on arrays: an operand or number of C, or one that only the shape rule reads."""
 
     name: str
-    source: str  # C's name; ""
-    extents: str  # of an array that C does not read, where they have names
-    default: tuple[Any, ...]  # () where there is none
+    source: str  # C's name, or ""
+    extents: str  # named extents of an array that C does not read
+    default: tuple[Any, ...]  # () for none
     by_keyword: bool
 
 
 class CallRow(NamedTuple):
-    """A function on arrays that a row has; without arguments and results they are another row's."""
+    """A function on arrays declared by a row; without arguments and results, another row declares its signature."""
 
     name: str  # with {F} in it
     arguments: tuple[CallArgument, ...]
-    fixed: tuple[tuple[str, str], ...]  # C's numbers that it does not choose: digits, or the name of another
+    fixed: tuple[tuple[str, str], ...]  # C's numbers that are constant (digits) or equal to another one
     results: tuple[tuple[str, str], ...]  # names, C's names
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Row:
-    """A family of ops that differ in function ({F}) and dtypes ({T}, {U}, {I}, {O}) alone."""
+    """A family of ops that differ only in function ({F}) and dtypes ({T}, {U}, {I}, {O})."""
 
     name: str
     family: str
-    functions: Mapping[str, str]  # choices of {F}, and what each computes
+    functions: Mapping[str, str]  # values of {F}, and what each computes
     slots: Mapping[str, tuple[str, ...]]  # dtypes of {T}, {U}, {I}, {O}, in the order of the table
     parameters: tuple[tuple[Any, ...], ...]  # the fields of each Param
     check: tuple[str, ...]  # names of can_implement's parameters; empty: all
     sized: tuple[str, ...]  # names of workspace_size's; empty: all but operands
     reads: Mapping[str, Mapping[str, tuple[str, ...]]]  # function -> output -> inputs but the first; absent: all
-    workspace: str  # what it is for; empty: none
-    deterministic: str  # yes, no, or "workspace": with one only
+    workspace: str  # its purpose; empty: none
+    deterministic: str  # yes, no, or "workspace": only with one
     doc: str
     saves: Mapping[str, str]  # function -> the forward's operand that `saved` is, x or y; empty without a `saved`
     defaults: Mapping[str, Mapping[str, float | int]]  # function ("" without {F}) -> parameter -> its default
-    in_place: Mapping[str, tuple[str, ...]]  # output -> the inputs that it may be, of equal strides
-    accumulates: str  # the output that is added to; empty: all are overwritten
-    leaves: Mapping[str, str]  # outputs of which some elements are not written -> what counts their rows, or ""
-    is_bare: bool  # no workspace stands before the stream in `_run`
-    # (function, (number, "" or "-" or "inverse", which of ours)): the gradient of that of `calls`; or empty
+    in_place: Mapping[str, tuple[str, ...]]  # output -> the inputs that it may alias, with equal strides
+    accumulates: str  # the output that the op adds to; empty: all are overwritten
+    leaves: Mapping[str, str]  # outputs written in part -> the output that counts their rows, or ""
+    is_bare: bool  # `_run` takes no workspace
+    # (gradient function, ((its number, "" or "-" or "inverse", our number), ...)) for that of `calls`; or empty
     gradient: tuple[Any, ...]
-    points: Mapping[str, tuple[str, str]]  # operand of addresses -> (in, out or inout, name of what they are of)
-    about: str  # what the function on arrays is, where `doc` is about C alone: a first line, and more
+    points: Mapping[str, tuple[str, str]]  # operand of addresses -> (in, out or inout, name of what they point to)
+    about: str  # the function on arrays, if `doc` is about C only: a first line, then text
     indexes: Mapping[str, Index]  # the operands that are indices
-    calls: tuple[CallRow, ...]  # functions on arrays, where they do not follow from the parameters
+    calls: tuple[CallRow, ...]  # declared functions on arrays
 
     @property
     def pattern(self) -> str:
@@ -110,7 +110,7 @@ class Row:
 
     @property
     def first_input(self) -> Param:
-        """The one operand that is read whatever is wanted."""
+        """The operand that is read for every output."""
         return next(param for param in self.pointers if not param.is_output)
 
     @functools.cached_property
@@ -130,7 +130,7 @@ class Row:
         return tuple(by_name[name] for name in self.check) or self.params
 
     def needed(self, function: str) -> dict[Param, tuple[Param, ...] | None]:
-        """Pointers that may not be NULL: None, or only where one of these outputs is not."""
+        """Required pointers -> None (always), or the outputs for which they are required."""
         reads = self.reads.get(function)
         outputs = [param for param in self.pointers if param.is_output]
         found: dict[Param, tuple[Param, ...] | None] = {}
@@ -147,14 +147,14 @@ class Row:
         return found
 
     def check_arguments(self, call: Sequence[Any]) -> tuple[Any, ...]:
-        """Those of the arguments of `_run` that can_implement takes."""
+        """The arguments of `_run` that can_implement takes."""
         if not self.check:
             return tuple(call)
         given = {param.name: value for param, value in zip(self.params, call)}
         return tuple(given[name] for name in self.check)
 
     def problem_arguments(self, call: Sequence[Any]) -> tuple[Any, ...]:
-        """Those that workspace_size takes."""
+        """The arguments of `_run` that workspace_size takes."""
         return tuple(value for param, value in zip(self.params, call) if param in self.size_params)
 
 
@@ -163,12 +163,12 @@ class Op(NamedTuple):
 
     name: str
     row: Row
-    function: str  # choice of {F}, or ""
-    dtypes: tuple[str, ...]  # choices of the row's slots
+    function: str  # value of {F}, or ""
+    dtypes: tuple[str, ...]  # values of the row's slots
 
     @property
     def slots(self) -> dict[str, str]:
-        """The choices by slot: F, T, U, I, O."""
+        """The values by slot: F, T, U, I, O."""
         return {**({"F": self.function} if self.function else {}), **dict(zip(self.row.slots, self.dtypes))}
 
 

@@ -1,7 +1,6 @@
 """A parameter of a C function, as the op tables have it.
 
-The generators read this file by its path, before there is anything that the package could be imported with: it imports
-nothing of the package.
+The generators load this file by its path before the package can be imported, so it imports nothing of the package.
 """
 
 from __future__ import annotations
@@ -10,9 +9,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 INDEX_SUFFIX = {"i32": "", "i64": "_i64idx", "u8": "_u8idx"}
-# How slots stand in names of ops, where a dtype does not stand there as it is: of indices, and of offsets among them.
+# Slots that are spelled as suffixes in names of ops: dtypes of indices and of offsets.
 SUFFIXES = {"I": INDEX_SUFFIX, "O": {"i32": "", "i64": "_i64off"}}
-# What T.bits and T.compute are, where they are not T.
+# Types of T.bits and T.compute that differ from T.
 FORMS = {
     "bits": {"f16": "u16", "bf16": "u16", "bool": "u8", "fp8e4m3": "u8", "fp8e5m2": "u8", "c32": "u64"},
     "compute": {"f16": "f32", "bf16": "f32"},
@@ -21,14 +20,14 @@ FORMS = {
 
 class Param(NamedTuple):
     """A C parameter; direction is "" for a scalar, "host" for an array in host memory, ins or outs for such an array of
-    pointers to operands, else in, out or inout. A "?" is behind it where the pointer, or each of several, may be NULL.
+    pointers to operands, else in, out or inout. A "?" follows if the pointer, or each of several, may be NULL.
 
     shape    extents of an array, in names of other parameters: "num_bags, embedding_dim"; of a list "n of " extents
     role     "operand" for a pointer. Of the others: extent, a number of elements or rows; rank; shape; stride, the
-             strides of an operand; pitch, the elements from one row of it to the next; axis; offset, where a part of
-             an operand lies; mode, a choice between variants; parameter, a number of the function
+             strides of an operand; pitch, its leading dimension in elements; axis; offset, one scalar offset or stride
+             of an operand; mode, a choice between variants; parameter, a number of the function
     of       the operand whose strides, pitch or offset it is
-    default  None where there is none, or where functions differ in it (Row.defaults)
+    default  None if there is none, or if it depends on the function (Row.defaults)
     """
 
     name: str
@@ -51,17 +50,17 @@ class Param(NamedTuple):
 
     @property
     def count(self) -> str:
-        """Of a list: the parameter that says how many operands there are."""
+        """The parameter with the number of operands of a list."""
         return self.shape.partition(" of ")[0] if self.is_list else ""
 
     @property
     def is_required(self) -> bool:
-        """Whether it is a pointer that is never NULL, but for inputs that no wanted output reads."""
+        """Whether it is a pointer that must not be NULL, except inputs that no wanted output reads."""
         return self.is_pointer and not self.direction.endswith("?")
 
     @property
     def is_output(self) -> bool:
-        """Whether something is written there."""
+        """Whether C writes to it."""
         return "out" in self.direction
 
     @property
@@ -70,7 +69,7 @@ class Param(NamedTuple):
         return self.dtype.endswith(".address")
 
     def dtype_of(self, slots: Mapping[str, str]) -> str:
-        """Symbol spelling of its dtype, or of the elements behind it, for the choices of the slots."""
+        """The symbol spelling of its dtype or element type, for these values of the slots."""
         slot, _, form = self.dtype.partition(".")
         if form == "address":
             return "i64"

@@ -1,4 +1,4 @@
-"""Checks of integers, sequences of them, and reals that come from a caller. Booleans and enumerators are no numbers."""
+"""Checks of a caller's integers, sequences of integers, and reals. Booleans and enumerators are not numbers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from baracuda.errors import InvalidProblemError
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
 INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
 UINT64_MAX = 2**64 - 1
-_LONGEST = 64  # no shape has more axes; keeps endless iterators out
+_LONGEST = 64  # more than the axes of any shape; stops endless iterators
 _WIDEST = 80
 
 
@@ -24,8 +24,8 @@ def is_integer(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value in a message, in one line that is not long; enumerators by name, which str() of an IntEnum does not give
-    in every Python.
+    """A value in a message, on one short line; enumerators by name, which str() of an IntEnum gives in some versions of
+    Python only.
     """
     if isinstance(value, enum.Enum):
         return f"{type(value).__name__}.{value.name}"
@@ -34,24 +34,24 @@ def shown(value: object) -> str:
 
 
 def is_symbol(value: object) -> bool:
-    """Whether this is an extent that torch.compile or torch.export knows by a name alone."""
+    """Whether this is a symbolic extent of torch.compile or torch.export."""
     return type(value).__name__ == "SymInt"
 
 
 def exceeds(limit: int, *extents: Any) -> bool:
-    """Whether an extent is above the limit. A symbol is not: to compare it would bound it, and the call of the op,
-    which has the number, looks again.
+    """Whether an extent is above the limit. Symbols are not compared, as that would add a guard; the op's call, which
+    has the number, checks again.
     """
     return any([not is_symbol(extent) and extent > limit for extent in extents])
 
 
 def at_least(low: int, extent: Any) -> Any:
-    """max(low, extent), for numbers that only a call needs: a symbol stays what it is."""
+    """max(low, extent); a symbol is returned as it is, since only calls need the number."""
     return extent if is_symbol(extent) else max(low, extent)
 
 
 def as_integer(name: str, value: object, low: int = INT64_MIN, high: int = INT64_MAX) -> int:
-    """`value` as an int in [low, high]; a symbol stays what it is."""
+    """`value` as an int in [low, high]; a symbol is returned as it is."""
     if type(value) is int and low <= value <= high:
         return value
     if is_symbol(value):
@@ -67,7 +67,7 @@ def as_integer(name: str, value: object, low: int = INT64_MIN, high: int = INT64
 
 
 def as_items(name: str, values: object) -> tuple[Any, ...]:
-    """The items of a sequence, or of any other short iterable but text."""
+    """The items of a sequence or another short iterable, but not of text."""
     if type(values) is tuple:
         return values
     try:
@@ -88,7 +88,7 @@ def as_integers(name: str, values: object, low: int = INT64_MIN, high: int = INT
 
 
 def as_flag(name: str, value: object) -> int:
-    """A bool as C has it."""
+    """A bool as C's 0 or 1."""
     if not isinstance(value, (bool, np.bool_)):
         raise InvalidProblemError(f"{name} is {shown(value)}, must be a bool")
     return int(value)

@@ -1,4 +1,4 @@
-"""The workspace that a caller gives to a launch."""
+"""Checks of the workspace that a caller gives to a launch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from baracuda.tensor import TensorRef, tensor
 
 
 def workspace_view(workspace: object, views: Views, backend: str) -> TensorRef | None:
-    """The workspace as bytes of the backend's memory, apart from the operands."""
+    """The workspace as bytes in the backend's memory, checked not to overlap the operands."""
     if workspace is None:
         return None
     view = _from_pair(workspace) if isinstance(workspace, tuple) else tensor(workspace, "workspace")

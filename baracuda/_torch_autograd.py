@@ -1,8 +1,7 @@
-"""What autograd does with the operators, in reverse and forward mode, and under the transforms of torch.func.
+"""Autograd kernels of the operators: reverse and forward mode, and the transforms of torch.func.
 
-An operator's kernel for PyTorch's key Autograd records a node, as those of PyTorch's own operators do: transforms call
-it once for each of their levels. Functions that are computed by another one where they are differentiated, which has
-among its results what the gradient reads, call that one.
+An operator's kernel for PyTorch's Autograd key records a node, as PyTorch's own operators do; transforms call it once
+for each of their levels. A function whose gradient reads results that it does not return calls its f_forward instead.
 """
 
 from __future__ import annotations
@@ -18,47 +17,47 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
 from baracuda._functions.autograd import OWN, calls
-from baracuda._functions.composed import WHOLE, Composed
+from baracuda._functions.composed import WHOLE, CompositeGradient
 from baracuda._functions.formulas import FORMULAS
 from baracuda._functions.gradients import (
-    LONGER,
+    READS_LEADING_PART,
     Gradient,
     differentiated,
     gradient_of,
-    lengthening,
     linear_partner,
-    refused,
+    missing_gradients,
+    zero_padding,
 )
 from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import REQUIRED, Spec
-from baracuda._torch_formulas import pulled
+from baracuda._torch_formulas import formula_vjp
 from baracuda._torch_forward_mode import Tangents, dual, in_forward_mode, primal_of
 from baracuda.errors import UnsupportedError
 
-Operators = Callable[[str], Any]  # by name
+Operators = Callable[[str], Any]  # operator by name
 
 
 def is_recorded(arguments: Sequence[Any]) -> bool:
-    """Whether reverse mode has one of the arguments."""
+    """Whether one of the arguments requires grad."""
     return torch.is_grad_enabled() and True in [isinstance(a, torch.Tensor) and a.requires_grad for a in arguments]
 
 
 def node(name: str, forward: Callable[..., Any], backward: Callable[..., Any]) -> Any:
-    """A function of autograd for one level of transforms."""
-    parts = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
-    return type(f"{name}Backward", (_SingleLevelFunction,), parts)
+    """An autograd.Function for one level of transforms."""
+    methods = {"forward": staticmethod(forward), "backward": staticmethod(backward)}
+    return type(f"{name}Backward", (_SingleLevelFunction,), methods)
 
 
-def recorded(node: Any, *arguments: Any) -> Any:
-    """The node's results, where a transform of torch.func has called the kernel too, once for each of its levels."""
+def apply_node(node: Any, *arguments: Any) -> Any:
+    """Apply the node, also inside a transform of torch.func, which calls the kernel once for each of its levels."""
     if not torch._C._are_functorch_transforms_active():
         return node.apply(*arguments)
     with enable_single_level_autograd_function():
         return node.apply(*arguments)
 
 
-def below(operator: Any, keyset: Any, *arguments: Any, **numbers: Any) -> Any:
-    """The operator without autograd of this level. A node's forward disables both modes, which outer levels need."""
+def call_below_autograd(operator: Any, keyset: Any, *arguments: Any, **numbers: Any) -> Any:
+    """The operator below autograd of this level. A node's forward disables both modes; outer levels need them."""
     with contextlib.ExitStack() as stack:
         if torch._C._are_functorch_transforms_active():
             stack.enter_context(torch.enable_grad())
@@ -68,7 +67,7 @@ def below(operator: Any, keyset: Any, *arguments: Any, **numbers: Any) -> Any:
 
 
 class Differentiable:
-    """The kernel of one operator, `inputs` being the names of its positional arguments in the schema."""
+    """The autograd kernel of one operator; `inputs` are its positional arguments in the schema."""
 
     def __init__(self, spec: Spec, inputs: Sequence[str], operator: Operators) -> None:
         self.spec, self.operator, self.inputs = spec, operator, list(inputs)
@@ -82,7 +81,7 @@ class Differentiable:
         self.whole = whole.name if whole is not spec else ""
         found = None if self.whole else gradient_of(spec.name)
         self.found = found
-        # Results that a gradient reads may have one alone: a gradient that there is not is None to a formula of OWN.
+        # Some results of a forward may have no incoming gradient; rules of OWN take None for it.
         self.reads_results = spec.name in OF_PRODUCTS and spec.name.endswith("_forward")
         self.partner = linear_partner(spec.name)
         self.reads = self._reads()
@@ -94,7 +93,7 @@ class Differentiable:
         self.node = node(spec.name, self._forward, self._backward)
 
     def _reads(self) -> tuple[str, ...]:
-        """What the gradient reads where it is none of the table."""
+        """The saved arguments and results of a gradient outside the op table."""
         if self.spec.name in FORMULAS:
             return tuple([argument.name for argument in self.spec.arrays])
         if self.partner is not None:
@@ -102,19 +101,19 @@ class Differentiable:
         return OWN.get(self.spec.name, ("", ()))[1]
 
     def kernel(self, keyset: Any, *arguments: Any, **numbers: Any) -> Any:
-        """PyTorch leaves out arguments that are their defaults."""
+        """The kernel; PyTorch leaves out arguments that equal their defaults."""
         given = {**self.defaults, **dict(zip(self.inputs, arguments)), **numbers}
         positional = [given[name] for name in self.inputs]
         options = {name: given.get(name) for name in self.options}
         in_forward = in_forward_mode(positional)
         if not in_forward and not is_recorded(positional):
-            return below(self.operator(self.spec.name), keyset, *positional, **options)
+            return call_below_autograd(self.operator(self.spec.name), keyset, *positional, **options)
         if self.whole:
             results = self.operator(self.whole)(*positional, **options)
             count = len(self.spec.outputs)
             return results[0] if count == 1 else tuple(results[:count])
         if not in_forward:
-            return recorded(self.node, (keyset, options), *positional)
+            return apply_node(self.node, (keyset, options), *positional)
         found = self.kernel(keyset, *[primal_of(value) for value in positional], **options)
         results = found if isinstance(found, tuple) else (found,)
         tangents = self.tangents(given, results)
@@ -123,9 +122,9 @@ class Differentiable:
 
     # --- reverse mode -------------------------------------------------------------------------------------------------
 
-    def _forward(self, ctx: Any, how: tuple[Any, dict[str, Any]], *arguments: Any) -> Any:
-        keyset, options = how
-        output = below(self.operator(self.spec.name), keyset, *arguments, **options)
+    def _forward(self, ctx: Any, call: tuple[Any, dict[str, Any]], *arguments: Any) -> Any:
+        keyset, options = call
+        output = call_below_autograd(self.operator(self.spec.name), keyset, *arguments, **options)
         given = {**dict(zip(self.inputs, arguments)), **options}
         ctx.numbers = {n.name: given[n.name] for n in self.spec.numbers}
         results = output if isinstance(output, tuple) else (output,)
@@ -133,7 +132,7 @@ class Differentiable:
         if self.found is None:
             ctx.set_materialize_grads(not self.reads_results)
             ctx.mark_non_differentiable(*[result for result in results if not result.is_floating_point()])
-            self._save_for_own(ctx, given, results)
+            self._save_for_rule(ctx, given, results)
             return output
         arriving = self.found.arriving.values()
         ctx.mark_non_differentiable(*[result for k, result in enumerate(results) if k not in arriving])
@@ -142,11 +141,11 @@ class Differentiable:
         ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, results[0]) for n in ctx.names])
         ctx.shapes = {name: given[name].shape for name in self.found.shaped if given[name] is not None}
         ctx.dtype = given[self.inputs[0]].dtype
-        ctx.longer = given[LONGER[self.spec.name]].shape if self.spec.name in LONGER else None
+        ctx.longer = given[READS_LEADING_PART[self.spec.name]].shape if self.spec.name in READS_LEADING_PART else None
         ctx.numbers |= self.found.extents_of(given)
         return output
 
-    def _save_for_own(self, ctx: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:
+    def _save_for_rule(self, ctx: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:
         given = dict(zip([output.name for output in self.spec.outputs], results)) | given
         shaped = [name for each in WHOLE.get(self.spec.name, {}).values() for name in each.shaped]
         ctx.names = [name for name in self.reads if given.get(name) is not None]
@@ -161,19 +160,19 @@ class Differentiable:
         if self.found is not None:
             found = self._of_table(ctx, saved, grads, needs)
         else:
-            found = self._of_own(ctx, saved, grads, needs)
+            found = self._by_rule(ctx, saved, grads, needs)
         have = found if self.found is None else {*self.found.given, *self.found.apart}
-        if wrong := refused(self.spec.name, needs, have):
+        if wrong := missing_gradients(self.spec.name, needs, have):
             raise UnsupportedError(wrong)
         return (None, *[found.get(name) if need else None for name, need in needs.items()])
 
-    def _of_own(
+    def _by_rule(
         self, ctx: Any, saved: Mapping[str, Any], grads: Sequence[Any], needs: Mapping[str, bool]
     ) -> dict[str, Any]:
         name, numbers = self.spec.name, ctx.numbers
         if name in FORMULAS:
-            return pulled(self.spec, {**numbers, **saved}, grads, needs)
-        if self.partner is not None:  # dy of a function that is linear takes the function of a gradient
+            return formula_vjp(self.spec, {**numbers, **saved}, grads, needs)
+        if self.partner is not None:  # a gradient that is linear in dy: its derivative is the function
             values = {**numbers, **saved, "shape of dy": ctx.first}
             return {self.spec.arrays[0].name: self.partner(calls(self.operator), grads, values)}
         if name not in OWN:
@@ -190,14 +189,14 @@ class Differentiable:
         values |= {name: grads[0].new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
         values |= {name: grads[position] for name, position in self.found.arriving.items()}
         made = self._results(self.found, values, grads[0], needs)
-        if ctx.longer is not None and LONGER[self.spec.name] in made:
-            name = LONGER[self.spec.name]
-            widths = [width for pair in reversed(lengthening(made[name].shape, ctx.longer)) for width in pair]
+        if ctx.longer is not None and READS_LEADING_PART[self.spec.name] in made:
+            name = READS_LEADING_PART[self.spec.name]
+            widths = [width for pair in reversed(zero_padding(made[name].shape, ctx.longer)) for width in pair]
             made[name] = torch.nn.functional.pad(made[name], widths)
         return made
 
     def _by_table(self, values: Mapping[str, Any], dy: Any, needs: Mapping[str, bool]) -> dict[str, Any]:
-        """Gradients for forward mode: `values` are arguments, results and numbers."""
+        """Gradients for forward mode; `values` are arguments, results and numbers."""
         if self.found is None:
             given = {**values, "needs": needs}
             return OWN[self.spec.name][0](self.operator, dy, given)
@@ -219,8 +218,8 @@ class Differentiable:
         results = results if len(spec.outputs) > 1 else (results,)
         return apart | {name: results[at] for name, at in found.given.items()}
 
-    def _called(self, spec: Spec | Composed, values: Mapping[str, Any], **options: Any) -> Any:
-        if isinstance(spec, Composed):
+    def _called(self, spec: Spec | CompositeGradient, values: Mapping[str, Any], **options: Any) -> Any:
+        if isinstance(spec, CompositeGradient):
             return spec.of(calls(self.operator), values)
         options |= {n.name: values[n.name] for n in spec.numbers if n.default is not REQUIRED}
         return self.operator(spec.name)(*[values[a.name] for a in spec.positional], **options)

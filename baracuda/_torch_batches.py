@@ -1,4 +1,4 @@
-"""torch.vmap over the operators: one call where a batch is one more axis in front, else a call for each element."""
+"""torch.vmap over the operators: one call if the op takes a leading batch axis, else a call for each element."""
 
 from __future__ import annotations
 
@@ -7,36 +7,36 @@ from typing import Any
 
 import torch
 
-from baracuda._functions.layouts import solve_served
+from baracuda._functions.layouts import infer_served
 from baracuda._functions.spec import Spec
 
-_ALONG = ("softmax", "scan", "gated")  # layouts of one axis, beside which there may be any others
+_ALONG = ("softmax", "scan", "gated")  # shape rules along one axis, with any other axes
 
 
 def batched(spec: Spec, operator: Any) -> Callable[..., Any]:
-    """The rule of an operator, as torch.library.register_vmap takes it."""
+    """The vmap rule of an operator, for torch.library.register_vmap."""
     names = [argument.name for argument in (*spec.positional, *spec.by_position)]
     defaults = {each.name: each.default for each in (*spec.arrays, *spec.numbers)}
-    is_whole = spec.layout in (*_ALONG, "pointwise", "masked")
+    takes_batch_axis = spec.layout in (*_ALONG, "pointwise", "masked")
 
     def rule(info: Any, in_dims: Sequence[Any], *arguments: Any, **numbers: Any) -> tuple[Any, Any]:
         dims = [dim if isinstance(dim, int) else None for dim in in_dims]
         dims += [None] * (len(arguments) - len(dims))
         given = defaults | dict(zip(names, arguments)) | numbers
-        if not is_whole or given.get("needs") is not None:
+        if not takes_batch_axis or given.get("needs") is not None:
             return _one_by_one(operator, info.batch_size, dims, arguments, numbers)
         tensors = {n: (a, d) for n, a, d in zip(names, arguments, dims) if isinstance(a, torch.Tensor)}
         shapes = {n: tuple(a.shape if d is None else a.select(d, 0).shape) for n, (a, d) in tensors.items()}
         rank = max(map(len, shapes.values()))
-        spread = {n: _in_front(a, d, info.batch_size, rank) for n, (a, d) in tensors.items()}
-        if "axis" in given and given["axis"] >= 0:  # counted from the last
+        spread = {n: _batch_first(a, d, info.batch_size, rank) for n, (a, d) in tensors.items()}
+        if "axis" in given and given["axis"] >= 0:  # becomes negative, as the batch axis comes first
             if "axis" in names[: len(arguments)]:
                 spread["axis"] = given["axis"] - rank
             else:
                 numbers["axis"] = given["axis"] - rank
         found = operator(*[spread.get(n, a) for n, a in zip(names, arguments)], **numbers)
-        served, layout = solve_served(spec, shapes, {number.name: given[number.name] for number in spec.numbers})
-        wanted = [(info.batch_size, *layout.shapes[output.pointer]) for output in served.outputs]
+        served, meta = infer_served(spec, shapes, {number.name: given[number.name] for number in spec.numbers})
+        wanted = [(info.batch_size, *meta.shapes[output.pointer]) for output in served.outputs]
         if isinstance(found, tuple):
             return tuple([each.reshape(shape) for each, shape in zip(found, wanted)]), (0,) * len(wanted)
         return found.reshape(wanted[0]), 0
@@ -44,8 +44,8 @@ def batched(spec: Spec, operator: Any) -> Callable[..., Any]:
     return rule
 
 
-def _in_front(array: torch.Tensor, dim: int | None, count: int, rank: int) -> torch.Tensor:
-    """The batch as the first axis, and axes of extent 1 behind it up to the rank of all."""
+def _batch_first(array: torch.Tensor, dim: int | None, count: int, rank: int) -> torch.Tensor:
+    """The batch axis first, then axes of extent 1 up to `rank`, then the others."""
     array = array.expand(count, *array.shape) if dim is None else array.movedim(dim, 0)
     return array.reshape(count, *(1,) * (rank + 1 - array.dim()), *array.shape[1:])
 

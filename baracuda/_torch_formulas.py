@@ -1,4 +1,4 @@
-"""Formulas of gradients (_functions/formulas.py) with the functions of PyTorch."""
+"""PyTorch functions for the gradient formulas of _functions/formulas.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _halves(x: torch.Tensor, axis: int) -> tuple[torch.Tensor, torch.Tensor]:
     return x.narrow(axis, 0, half), x.narrow(axis, half, half)
 
 
-def _classes(index: torch.Tensor, count: int, axis: int) -> torch.Tensor:
+def _one_hot(index: torch.Tensor, count: int, axis: int) -> torch.Tensor:
     each = torch.arange(count, device=index.device)
     shape = [count if a == axis else 1 for a in range(index.dim() + 1)]
     return (index.unsqueeze(axis) == each.reshape(shape)).to(torch.float32)
@@ -34,13 +34,13 @@ M = types.SimpleNamespace(
     sum=lambda x, axes: torch.sum(x, axes, keepdim=True) if axes else x,
     mean=lambda x, axes: torch.mean(x, axes, keepdim=True) if axes else x,
     max=lambda x, axis: torch.amax(x, axis, keepdim=True),
-    halves=_halves, join=lambda a, b, axis: torch.cat([a, b], axis), classes=_classes,
+    halves=_halves, concat=lambda a, b, axis: torch.cat([a, b], axis), one_hot=_one_hot,
 )  # fmt: skip
 
 
 def evaluated(spec: Spec, arrays: Mapping[str, Any], numbers: Mapping[str, Any]) -> tuple[torch.Tensor, ...]:
-    """The results of a gradient by its formula: 16-bit arrays are computed with in f32."""
-    given = [_wide(arrays.get(argument.name)) for argument in spec.arrays]
+    """The results of a gradient by its formula; 16-bit arrays are computed in f32."""
+    given = [_as_f32(arrays.get(argument.name)) for argument in spec.arrays]
     found = FORMULAS[spec.name](M, *given, **numbers)
     results = found if isinstance(found, tuple) else (found,)
     if spec.layout in ("pointwise", "masked"):
@@ -51,14 +51,14 @@ def evaluated(spec: Spec, arrays: Mapping[str, Any], numbers: Mapping[str, Any])
     return results
 
 
-def _wide(array: Any) -> Any:
+def _as_f32(array: Any) -> Any:
     return array.float() if isinstance(array, torch.Tensor) and array.dtype in _NARROW else array
 
 
-def pulled(
+def formula_vjp(
     spec: Spec, given: Mapping[str, Any], grads: Sequence[Any], needs: Mapping[str, bool]
 ) -> dict[str, Any]:  # fmt: skip
-    """Gradients of a gradient by what it was given, from those of its results; one that was not wanted is empty."""
+    """Second derivatives: the vector-Jacobian product of a gradient's formula; unneeded results are empty."""
     numbers = {number.name: given[number.name] for number in spec.numbers}
     arrays = {argument.name: given.get(argument.name) for argument in spec.arrays}
     names = [name for name, array in arrays.items() if array is not None and needs.get(name)]
@@ -67,6 +67,6 @@ def pulled(
         return evaluated(spec, {**arrays, **dict(zip(names, values))}, numbers)
 
     results, pull = torch.func.vjp(formula, *[arrays[name] for name in names])
-    whole = [g.to(r.dtype) if g is not None and g.shape == r.shape else torch.zeros_like(r)
+    cotangents = [g.to(r.dtype) if g is not None and g.shape == r.shape else torch.zeros_like(r)
              for r, g in zip(results, grads)]  # fmt: skip
-    return dict(zip(names, pull(tuple(whole))))
+    return dict(zip(names, pull(tuple(cotangents))))

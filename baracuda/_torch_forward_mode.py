@@ -1,9 +1,9 @@
-"""Forward mode for PyTorch: the tangents of results, of those of the arguments.
+"""Forward-mode autograd for PyTorch: tangents of results from tangents of arguments (Jacobian-vector products).
 
-Gradients by a formula are differentiated by PyTorch itself. Of others, the tangent follows from the gradient: that of a
-symmetric Jacobian takes a tangent in the place of dy; where each result is a function of elements of its own, as in
-reductions and losses, it is the sum of their slopes times their tangents; a function whose gradient reads none of its
-arguments is affine; a product is linear in each factor.
+Gradients with a formula are differentiated by PyTorch. Otherwise the tangent follows from the gradient: with a
+symmetric Jacobian the tangent takes the place of dy; if each result depends on its own elements, as in reductions and
+losses, it is the sum of derivatives times tangents; a function whose gradient reads none of its arguments is affine;
+GEMMs are multilinear.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from baracuda._torch_formulas import M, evaluated
 from baracuda.errors import UnsupportedError
 
 Arrays = Mapping[str, Any]
-Gradients = Callable[[Arrays, Any, Mapping[str, bool]], dict[str, Any]]  # of values, dy and which are needed
+Gradients = Callable[[Arrays, Any, Mapping[str, bool]], dict[str, Any]]  # (values, dy, needed arguments) -> gradients
 Operators = Callable[[str], Any]
 
-# Functions whose Jacobian along an axis is symmetric in x.
+# Functions with a symmetric Jacobian along an axis.
 _SYMMETRIC = ("softmax", "softmax_to_f32", "gumbel_softmax", "l2_normalize", "sparsemax", "entmax15")
 # Functions that are linear in each of several groups of arguments.
 _MULTILINEAR: dict[str, tuple[tuple[str, ...], ...]] = {
@@ -57,43 +57,43 @@ def tangent_of(value: Any) -> Any:
 
 def dual(result: Any, tangent: Any) -> Any:
     if tangent is None or not result.is_floating_point() or result.shape != tangent.shape:
-        return result  # an integer; one that was not wanted
+        return result  # an integer, or an unwanted result
     return forward_ad.make_dual(result, tangent.to(result.dtype))
 
 
 class Tangents:
-    """The rule of one operator: `found` is its gradient by the table, `gradients` computes it."""
+    """The forward-mode rule of one operator: `found` is its gradient in the table, `gradients` computes it."""
 
     def __init__(
-        self, spec: Spec, found: Gradient | None, has_own: bool, operator: Operators, gradients: Gradients
+        self, spec: Spec, found: Gradient | None, has_rule: bool, operator: Operators, gradients: Gradients
     ) -> None:
         self.spec, self.found, self.operator, self.gradients = spec, found, operator, gradients
-        self.own = WHOLE.get(spec.name)
+        self.composite = WHOLE.get(spec.name)
         self.is_affine = spec.name == "cast" or self._is_affine()
-        self.has_gradient = found is not None or has_own
+        self.has_gradient = found is not None or has_rule
 
     def _is_affine(self) -> bool:
         typed = {array.name for array in self.spec.arrays if _is_typed(self.spec, array.pointer)}
         typed |= {output.name for output in self.spec.outputs if _is_typed(self.spec, output.pointer)}
-        if self.spec.name == "affine_grid":  # which reads the shape and the dtype of theta alone
+        if self.spec.name == "affine_grid":  # it reads only the shape and dtype of theta
             return True
-        if self.own is not None:
-            return not typed.intersection([read for each in self.own.values() for read in each.reads])
+        if self.composite is not None:
+            return not typed.intersection([read for each in self.composite.values() for read in each.reads])
         if self.found is not None:
-            results = {output.name for output in self.spec.outputs}  # of them a gradient reads what was chosen
+            results = {output.name for output in self.spec.outputs}  # if the gradient reads one, it is not affine
             if self.spec.layout in ("pointwise", "masked") or results.intersection(self.found.reads):
-                return False  # elementwise ones take a tangent for dy: steps read nothing, and are not affine
+                return False  # elementwise: step functions read nothing, but are not affine
             return not typed.union(("y",)).intersection(self.found.read(dict.fromkeys(typed, True)))
         return not self.has_pointers_beside_dy()
 
     def has_pointers_beside_dy(self) -> bool:
-        """Of a gradient: whether it reads more than dy that has a derivative."""
+        """Whether a gradient reads floating-point operands besides dy."""
         if not self.spec.name.endswith("_backward"):
             return True
         return any([array.pointer and _is_typed(self.spec, array.pointer) for array in self.spec.arrays[1:]])
 
     def __call__(self, given: Arrays, results: Sequence[Any]) -> Sequence[Any]:
-        """Of each result, None where it has none; `given` may have tangents, and numbers."""
+        """The tangent of each result, or None; `given` are arguments, which may be dual tensors, and numbers."""
         if not any([result.is_floating_point() for result in results]):
             return [None] * len(results)
         name = self.spec.name
@@ -108,26 +108,26 @@ class Tangents:
         if name in _DIRECT:
             return [_DIRECT[name](primals, dots, results[0])]
         if name in _MULTILINEAR:
-            parts = [self._called({**primals, **self._only(dots, primals, group)})[0]
+            parts = [self._called({**primals, **self._or_zeros(dots, primals, group)})[0]
                      for group in _MULTILINEAR[name] if dots.keys() & group]  # fmt: skip
             return [sum(parts[1:], parts[0])]
         if self.is_affine:
-            zeros = self._only({}, primals, self._linear_in())
-            whole, base = self._called({**primals, **zeros, **dots}), self._called({**primals, **zeros})
-            return [w - b if w.is_floating_point() else None for w, b in zip(whole, base)]
-        if self.found is not None or self.own is not None:
+            zeros = self._or_zeros({}, primals, self._linear_arguments())
+            affine, base = self._called({**primals, **zeros, **dots}), self._called({**primals, **zeros})
+            return [w - b if w.is_floating_point() else None for w, b in zip(affine, base)]
+        if self.found is not None or self.composite is not None:
             found = self._by_gradient(primals, dots, results)
             if found is not None:
                 return [found, *[None] * (len(results) - 1)]
         reason = "forward mode: its gradient is that of reverse mode" if self.has_gradient else "gradient"
         raise UnsupportedError(f"baracuda.{name} has no {reason}")
 
-    def _linear_in(self) -> list[str]:
-        known = self.own or ({} if self.found is None else {**self.found.given, **self.found.apart})
+    def _linear_arguments(self) -> list[str]:
+        known = self.composite or ({} if self.found is None else {**self.found.given, **self.found.apart})
         return list(known) or [self.spec.arrays[0].name]
 
-    def _only(self, dots: Arrays, primals: Arrays, names: Sequence[str]) -> dict[str, Any]:
-        """Tangents of these arguments, zeros where there is none."""
+    def _or_zeros(self, dots: Arrays, primals: Arrays, names: Sequence[str]) -> dict[str, Any]:
+        """The tangents of these arguments, zeros for those without one."""
         return {n: dots[n] if n in dots else torch.zeros_like(primals[n])
                 for n in names if isinstance(primals.get(n), torch.Tensor)}  # fmt: skip
 
@@ -153,11 +153,11 @@ class Tangents:
             return sum(parts[1:], parts[0])
         needs = dict.fromkeys(dots, True)
         slopes = self.gradients(values, torch.ones_like(result), needs)
-        parts = [self._shared(primals, slopes[n] * dot, result) for n, dot in dots.items()]
+        parts = [self._sum_per_result(primals, slopes[n] * dot, result) for n, dot in dots.items()]
         return None if any([part is None for part in parts]) else sum(parts[1:], parts[0])
 
-    def _shared(self, primals: Arrays, products: Any, result: Any) -> Any:
-        """Sums over the elements of which each result is a function; None where several share one."""
+    def _sum_per_result(self, primals: Arrays, products: Any, result: Any) -> Any:
+        """Sums over the elements that each result depends on; None if results share elements."""
         layout = self.spec.layout
         if layout in ("reduce", "reduce_axes"):
             axis = primals["axis"]
@@ -182,7 +182,7 @@ class Tangents:
         return None
 
 
-_SEGMENTED = tuple([f"{order}segment_{fold}{end}" for order in ("", "unsorted_") for fold in ("max", "min", "prod")
+_SEGMENTED = tuple([f"{order}segment_{op}{end}" for order in ("", "unsorted_") for op in ("max", "min", "prod")
                     for end in ("", "_or_zero")])  # fmt: skip
 
 
@@ -191,16 +191,16 @@ def _names(arguments: Sequence[Any]) -> list[str]:
 
 
 def _is_typed(spec: Spec, pointer: str) -> bool:
-    """Whether an operand is of the dtype that the op is of, or one beside it, and not an index or a mask."""
+    """Whether an operand is of dtype T or another float, not an index or a mask."""
     slot = next((param.dtype for param in spec.row.params if param.name == pointer), "T")
     return slot.startswith("T") or slot in ("f32", "f64")
 
 
-# --- functions that are computed again on dual numbers ----------------------------------------------------------------
+# --- functions recomputed on dual numbers -----------------------------------------------------------------------------
 
 
 def _linear(call: Operators, given: Arrays, weight: str = "weight", bias: str = "bias") -> Any:
-    """x weight^T + bias, which is linear in each of them."""
+    """x weight^T + bias as a dual tensor, linear in each operand."""
     dots = {n: tangent_of(given.get(n)) for n in ("x", weight, bias)}
     x, w, b = (primal_of(given.get(n)) for n in ("x", weight, bias))
     linear = call("linear")

@@ -1,4 +1,6 @@
-"""concatenate, stack and split as functions of PyTorch: operators on lists of tensors, each the gradient of one."""
+"""concatenate, stack and split for PyTorch: operators on lists of tensors. concatenate and split are each other's
+gradients.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ Operator = Callable[[str], Any]
 
 
 def define(name: str, library: torch.library.Library, operator: Operator) -> None:
-    """Register an operator of SCHEMAS, and with it the one that is its gradient."""
+    """Register an operator of SCHEMAS with its fake kernel and gradient."""
     qualified = f"{library.ns}::{name}"
     kernel, fake, gradient = (
         (_concatenated, _fake_concatenated, _OfConcatenate)
@@ -37,7 +39,7 @@ def define(name: str, library: torch.library.Library, operator: Operator) -> Non
 
 
 def made(name: str, operator: Operator, promoted: Callable[..., list[Any]]) -> Any:
-    """A function of FUNCTIONS, with the parameters of its namesake in baracuda but `out`."""
+    """A function of FUNCTIONS, with the signature of baracuda's function except `out`."""
 
     def concatenate(arrays: Sequence[Any], *, axis: int = 0) -> torch.Tensor:
         return operator("concatenate")(promoted(*_listed(arrays)), axis=axis)  # type: ignore[no-any-return]

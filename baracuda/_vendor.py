@@ -1,6 +1,6 @@
-"""NVIDIA's libraries that ops of the CUDA library open by soname: loads them from where cuda.pathfinder finds them.
+"""Preloads NVIDIA's libraries, which the CUDA library opens by soname, from where cuda.pathfinder finds them.
 
-What they are called and which packages hold them comes from the library's build information; the CPU library uses none.
+Their names and packages are in the library's build information; the CPU library uses none.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from baracuda.errors import UnsupportedError
 if TYPE_CHECKING:
     from baracuda._lib import Library
 
-# What the names of ops begin with that a vendor's library serves where it can be opened.
-_SERVES = {"cublasLt": ("gemm", "gemv", "grouped_gemm", "linear_backward")}
+# Prefixes of ops that use a vendor's library if it can be opened.
+_OPS_OF = {"cublasLt": ("gemm", "gemv", "grouped_gemm", "linear_backward")}
 _tried: set[str] = set()
 
 
 def before(library: Library, op: str) -> None:
-    """Before the first op that a vendor's library serves, load that from where cuda.pathfinder finds it, as in PyPI's
-    packages. Where it cannot be loaded the op says so itself, or does without.
+    """Preload a vendor's library before the first op that uses it, from where cuda.pathfinder finds it, such as PyPI's
+    packages. If that fails, the op reports it or does without.
     """
-    for key, ops in _SERVES.items():
+    for key, ops in _OPS_OF.items():
         if key not in _tried and op.startswith(ops) and key in vendors(library):
             _tried.add(key)
             with contextlib.suppress(UnsupportedError):
@@ -36,9 +36,9 @@ def vendors(library: Library) -> dict[str, dict[str, Any]]:
 
 
 def preload(library: Library, key: str) -> str:
-    """Load one of vendors(), whose dlopen by soname then succeeds in this process; where it was found.
+    """Load one of vendors(), so that dlopen by soname succeeds in this process, and return its path.
 
-    UnsupportedError names the packages that hold it where it cannot be loaded.
+    UnsupportedError names the packages that hold it if it cannot be loaded.
     """
     about = vendors(library).get(key)
     if about is None:
@@ -46,15 +46,15 @@ def preload(library: Library, key: str) -> str:
     try:
         from cuda.pathfinder import load_nvidia_dynamic_lib
     except ImportError:
-        return _by_soname(about)
+        return _load_by_soname(about)
     try:
         return str(load_nvidia_dynamic_lib(key).abs_path)
-    except (RuntimeError, OSError) as error:  # not found; found, but something that it needs is not
+    except (RuntimeError, OSError) as error:  # not found, or one of its dependencies is missing
         raise _missing(about, error) from error
 
 
-def _by_soname(about: dict[str, Any]) -> str:
-    """Where the system loader knows it, or another module has loaded it."""
+def _load_by_soname(about: dict[str, Any]) -> str:
+    """The soname, if the system loader finds it or another module has loaded it."""
     reasons = []
     for soname in about["sonames"]:
         try:

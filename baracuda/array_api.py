@@ -3,9 +3,9 @@
     from baracuda import array_api as xp
     y = xp.sum(xp.multiply(x, 2.0), axis=-1)
 
-What computes, moves or counts elements is the library's, of arrays of other kinds as well, and results are of their
-kind; dtypes, creation and views (`reshape`, `expand_dims`, `broadcast_to` ...) are NumPy's. What is missing of the
-standard stands in tests/functions/array_api_exceptions.txt.
+Functions that compute, copy or count elements are this library's and also take arrays of other frameworks, to which
+results then belong; dtypes, creation and views (`reshape`, `expand_dims`, `broadcast_to` ...) are NumPy's. Missing
+parts of the standard are listed in tests/functions/array_api_exceptions.txt.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from numpy import (  # noqa: F401
 )  # fmt: skip
 
 import baracuda as bk
-from baracuda._functions.arrays import result_kind
+from baracuda._functions.arrays import result_framework
 from baracuda._functions.layout import axes_of, axis_of
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind, as_element
@@ -75,12 +75,12 @@ Array = Any
 Axis = int | tuple[int, ...] | None
 Flag = builtins.bool
 _NUMBERS = {builtins.bool: "b", int: "i", float: "f"}  # Python's; NumPy's scalars are arrays
-# dtypes that reductions lack, and what has their values, or their bits
+# dtypes that reductions lack -> dtypes with their values or bits
 _WIDENED = {ElementKind.U16: ElementKind.I32, ElementKind.U64: ElementKind.I64}
 
 
 class __array_namespace_info__:
-    """NumPy's, without complex numbers."""
+    """NumPy's namespace info, without complex dtypes."""
 
     def __init__(self) -> None:
         self._numpy = np.__array_namespace_info__()  # type: ignore[attr-defined]
@@ -107,7 +107,7 @@ def _element(x: Array) -> ElementKind:
 
 
 def _promoted(*arrays: Array) -> list[Array]:
-    """Arrays of one dtype. Python numbers are left to the functions, which give them that of the arrays."""
+    """Arrays promoted to one dtype. Python numbers are left to the functions, which convert them."""
     elements = {_element(x) for x in arrays if type(x) not in _NUMBERS}
     if len(elements) == 1:
         return list(arrays)
@@ -122,11 +122,11 @@ def _common(elements: set[ElementKind]) -> ElementKind:
         return as_element(np.result_type(*[element.numpy_dtype for element in elements]))
     if not builtins.all([element.is_float for element in elements]):
         raise UnsupportedError(f"dtypes {' and '.join(sorted(map(str, elements)))} have no common one")
-    return ElementKind.F64 if ElementKind.F64 in elements else ElementKind.F32  # which has the values of both
+    return ElementKind.F64 if ElementKind.F64 in elements else ElementKind.F32  # has the values of both
 
 
 def _kind(x: Array) -> str:
-    """b, i, u, f, or c, as NumPy has them, of bf16 and fp8 too."""
+    """NumPy's dtype kind, b, i, u, f or c, also for bf16 and fp8."""
     if type(x) in _NUMBERS:
         return _NUMBERS[type(x)]
     element = _element(x)
@@ -163,7 +163,7 @@ def _unary(name: str, ours: str = "") -> Callable[[Array], Array]:
 
 
 def _whole(name: str) -> Callable[[Array], Array]:
-    """Of rounding, which leaves integers as they are."""
+    """A rounding function; integers are returned as they are."""
 
     def function(x: Array, /) -> Array:
         return _copy(x) if _kind(x) in "iu" else getattr(bk, name)(x)
@@ -172,7 +172,7 @@ def _whole(name: str) -> Callable[[Array], Array]:
 
 
 def _binary(name: str, ours: str = "", of_bool: str = "") -> Callable[[Array, Array], Array]:
-    """`of_bool` is the function that serves bool."""
+    """A binary function; `of_bool` is the one for bool."""
     ours = ours or name
 
     def function(x1: Array, x2: Array, /) -> Array:
@@ -209,8 +209,8 @@ bitwise_left_shift, bitwise_right_shift = _binary("bitwise_left_shift"), _binary
 
 
 def floor_divide(x1: Array, x2: Array, /) -> Array:
-    """The quotient rounded down; as the standard has it, of a number by an infinity it is a zero with the sign of that,
-    and of an infinity by a number an infinity.
+    """The quotient rounded down. As in the standard, a finite number by an infinity gives a zero with its sign, and an
+    infinity by a finite number an infinity.
     """
     x1, x2 = _promoted(x1, x2)
     found = bk.floor_divide(x1, x2)
@@ -228,7 +228,7 @@ def positive(x: Array, /) -> Array:
 
 
 def sign(x: Array, /) -> Array:
-    """NaN of NaN, where baracuda.sign has 0."""
+    """The sign, NaN for NaN; baracuda.sign gives 0 there."""
     return bk.where(bk.ne(x, x), x, bk.sign(x)) if _kind(x) == "f" else bk.sign(x)
 
 
@@ -272,8 +272,7 @@ def where(condition: Array, x1: Array, x2: Array, /) -> Array:
 
 
 def _wide(x: Array, dtype: Any) -> tuple[Array, ElementKind]:
-    """What is summed, and the dtype of the sum: 64 bits for integers, of which those without a sign wrap alike, and
-    for bools."""
+    """The array to sum and the dtype of the sum: 64 bits for integers and bools; unsigned sums wrap like signed."""
     wide = {"b": ElementKind.I64, "i": ElementKind.I64, "u": ElementKind.U64}
     wanted = as_element(dtype) if dtype is not None else wide.get(_kind(x), _element(x))
     return _as(x, ElementKind.I64 if wanted.integer_range is not None else wanted), wanted
@@ -308,14 +307,14 @@ def _whole_number(correction: float) -> int:
 
 
 def _ordered(x: Array) -> tuple[Array, Callable[[Array], Array]]:
-    """An array whose order is that of x, of a dtype that reductions take, and the way back."""
+    """An array of a dtype that reductions take, in the order of x, and the function that maps back."""
     element = _element(x)
     wide = _WIDENED.get(element)
     if wide is None:
         return x, lambda result: result
     if element.itemsize < 8:
         return bk.cast(x, wide), lambda result: bk.cast(result, element)
-    highest = -(2**63)  # the order of the bits is that of signed integers, but for this one
+    highest = -(2**63)  # flipping this bit maps the unsigned order to the signed one
     return bk.bitwise_xor(bk.cast(x, wide), highest), lambda result: bk.cast(bk.bitwise_xor(result, highest), element)
 
 
@@ -379,8 +378,8 @@ cumulative_sum, cumulative_prod = _accumulated("cumsum", 0), _accumulated("cumpr
 
 
 def _empty(shape: Sequence[int], element: ElementKind, like: Array) -> Array:
-    kind = result_kind(like)
-    return kind.empty(tuple(shape), kind.native(element, like), like)
+    framework = result_framework(like)
+    return framework.empty(tuple(shape), framework.native(element, like), like)
 
 
 def diff(
@@ -395,7 +394,7 @@ def diff(
     return x
 
 
-# --- moves ------------------------------------------------------------------------------------------------------------
+# --- copies ---------------------------------------------------------------------------------------------------------
 
 
 def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
@@ -404,7 +403,7 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
         parts, axis = [part.reshape(-1) for part in parts], 0
     if len(parts) == 1:
         return _copy(parts[0])
-    while len(parts) > 1:  # each element is moved as often as the number of parts can be halved
+    while len(parts) > 1:  # pairwise: each element is copied log2(parts) times
         pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
         parts = [bk.concat(*pair, axis=axis) if len(pair) == 2 else pair[0] for pair in pairs]
     return parts[0]
@@ -448,7 +447,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     if axis is None and x.ndim != 1:
         raise InvalidProblemError(f"axis is None, but x has {x.ndim} axes")
     along = 0 if axis is None else axis_of("axis", axis, x.shape)
-    result = bk.index_select(x, _place(indices.reshape(-1), x.shape[along]), axis=along)
+    result = bk.index_select(x, _non_negative(indices.reshape(-1), x.shape[along]), axis=along)
     return result.reshape(*x.shape[:along], *indices.shape, *x.shape[along + 1 :])
 
 
@@ -459,23 +458,25 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     one = [[1 if a == along else extent for a, extent in enumerate(each.shape)] for each in (x, indices)]
     whole = np.broadcast_shapes(*map(tuple, one))
     given, places = [
-        result_kind(each).spread(each, tuple([each.shape[along] if a == along else n for a, n in enumerate(whole)]))
+        result_framework(each).broadcast_to(
+            each, tuple([each.shape[along] if a == along else n for a, n in enumerate(whole)])
+        )
         for each in (x, indices)
     ]
-    return bk.gather(given, _place(places, x.shape[along]), axis=along)
+    return bk.gather(given, _non_negative(places, x.shape[along]), axis=along)
 
 
 def _larger(a: int, b: int) -> int:
     return a if a > b else b
 
 
-def _place(indices: Array, extent: int) -> Array:
-    """Indices that count from 0; negative ones count from the last."""
+def _non_negative(indices: Array, extent: int) -> Array:
+    """Non-negative indices; negative ones count from the last."""
     found = _as(indices, ElementKind.I64)
     return bk.where(bk.lt(found, 0), bk.add(found, extent), found)
 
 
-# --- products ---------------------------------------------------------------------------------------------------------
+# --- matmul -----------------------------------------------------------------------------------------------------------
 
 
 def matmul(x1: Array, x2: Array, /) -> Array:
@@ -500,7 +501,7 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
 
 
 def _matrix(x: Array, order: tuple[int, ...], shape: tuple[int, int]) -> Array:
-    return result_kind(x).turned(x, order).reshape(shape)
+    return result_framework(x).permuted(x, order).reshape(shape)
 
 
 def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
@@ -513,7 +514,7 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
 
 
 class linalg:
-    """The part of the extension that is made of these functions."""
+    """The part of the linalg extension that these functions can make."""
 
     matmul, matrix_transpose = staticmethod(matmul), staticmethod(np.matrix_transpose)
     tensordot, vecdot = staticmethod(tensordot), staticmethod(vecdot)
@@ -533,7 +534,7 @@ class linalg:
     @staticmethod
     def vector_norm(x: Array, /, *, axis: Axis = None, keepdims: Flag = False, ord: float = 2) -> Array:
         if ord == math.inf and not math.prod([x.shape[a] for a in axes_of("axis", axis, x.shape)]):
-            return bk.sum(x, axis=axis, keepdims=keepdims)  # the norm of nothing is 0
+            return bk.sum(x, axis=axis, keepdims=keepdims)  # an empty sum is 0
         if ord in (math.inf, -math.inf):
             return (bk.max if ord > 0 else bk.min)(bk.abs(x), axis=axis, keepdims=keepdims)
         if ord == 0:
@@ -561,5 +562,5 @@ def __dir__() -> list[str]:
 
 _OTHERS = {
     "annotations", "builtins", "math", "Callable", "Sequence", "Any", "np", "bk", "Array", "Axis", "Flag", "as_element",
-    "InvalidProblemError", "UnsupportedError", "ElementKind", "axes_of", "axis_of", "result_kind", "MAX_RANK",
+    "InvalidProblemError", "UnsupportedError", "ElementKind", "axes_of", "axis_of", "result_framework", "MAX_RANK",
 }  # fmt: skip

@@ -1,11 +1,11 @@
-"""Attention with linear biases, and the caches of keys and values.
+"""Attention with linear biases (ALiBi), and appending to KV caches.
 
 ALiBi (Press et al. 2022, without mask): out[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i), both positions
 counted from 0. Backward: dscores = dy and dslopes[h] = sum over b, i, j of dy[b, h, i, j] * (j - i); either may be
 None, not both. out may be scores, dscores dy.
 
-Cache append: row l of k_new[b, h] goes to row cache_offsets[b] + l of k_cache[b, h], and the same of v; rows outside
-[0, max_cache_len) are dropped, all others of the caches stay as they are.
+Cache append: row l of k_new[b, h] is written to row cache_offsets[b] + l of k_cache[b, h], and likewise for v; rows
+outside [0, max_cache_len) are dropped, and all other rows of the caches are unchanged.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AlibiBackwardPlan(Plan):
 
 @dataclasses.dataclass(frozen=True)
 class KvCacheAppendDescriptor(Descriptor):
-    """Elements of any dtype of 8 bits or more; their bits are moved."""
+    """Elements of any dtype of 8 bits or more; their bits are copied."""
 
     batch_size: int = descriptor.extent()
     num_heads: int = descriptor.extent()
@@ -60,7 +60,7 @@ class KvCacheAppendDescriptor(Descriptor):
 
 
 class KvCacheAppendPlan(Plan):
-    """cache_offsets: batch_size places, i64, which stay as they are."""
+    """cache_offsets: batch_size row indices, i64, which the op does not advance."""
 
     __slots__ = ()
     op = "kv_cache_append_{T}"

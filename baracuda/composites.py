@@ -1,8 +1,7 @@
-"""Functions that are a few calls of others: tests of floats, products that add, sums of products by letters, and copies
-of an array with a part of it replaced.
+"""Composite functions: isnan, isinf, isfinite, addmm, baddbmm, einsum, index_fill, index_copy and write_slice.
 
-Arrays are those that the functions of `baracuda.functions` take; results are of the kind of the first array, in its
-memory and on its stream.
+They take the arrays that `baracuda.functions` takes. Results belong to the framework of the first array and are on its
+device and stream.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from baracuda import functions
-from baracuda._functions.arrays import NUMPY, SCALARS, kind_of, known, result_kind
+from baracuda._functions.arrays import NUMPY, SCALARS, as_array, framework_of, result_framework
 from baracuda._functions.dispatch import Function
 from baracuda._functions.layout import Shape, axis_of
 from baracuda._functions.products import batch_of
@@ -32,48 +31,48 @@ _BYTES = (ElementKind.FP8_E4M3, ElementKind.FP8_E5M2)
 @naming("isnan")
 def isnan(x: Any, *, out: Any = None) -> Any:
     """Whether an element is NaN, as bool; no integer is."""
-    x, _ = _compared(x)
+    x, _ = _comparable(x)
     return functions.ne(x, x, out=out)
 
 
 @naming("isinf")
 def isinf(x: Any, *, out: Any = None) -> Any:
     """Whether an element is an infinity of either sign, as bool; no integer is."""
-    x, is_float = _compared(x)
+    x, is_float = _comparable(x)
     return functions.eq(functions.abs(x), math.inf, out=out) if is_float else functions.ne(x, x, out=out)
 
 
 @naming("isfinite")
 def isfinite(x: Any, *, out: Any = None) -> Any:
     """Whether an element is neither NaN nor an infinity, as bool; every integer is."""
-    x, is_float = _compared(x)
+    x, is_float = _comparable(x)
     return functions.lt(functions.abs(x), math.inf, out=out) if is_float else functions.eq(x, x, out=out)
 
 
-def _compared(x: Any) -> tuple[Any, bool]:
-    """The array, in a dtype that is compared, and whether it is of floats."""
+def _comparable(x: Any) -> tuple[Any, bool]:
+    """The array in a dtype that comparisons take, and whether it is of floats."""
     element = tensor(_array(x, "x"), "x").dtype
     return (functions.cast(x, ElementKind.F32) if element in _BYTES else x), element.is_float or element in _BYTES
 
 
-# --- products ---------------------------------------------------------------------------------------------------------
+# --- matrix products --------------------------------------------------------------------------------------------------
 
 
 @functools.cache
-def _accumulating() -> Function:
-    """d = alpha a b + beta d, of the row whose function is matmul."""
+def _gemm_accumulate() -> Function:
+    """d = alpha a b + beta d: the function of matmul's row with alpha and beta as arguments."""
     numbers = tuple([Argument(name, number=name, default=1.0) for name in ("alpha", "beta")])
     return Function(dataclasses.replace(specs()["matmul"], name="addmm", fixed={}, numbers=numbers))
 
 
 @naming("addmm")
 def addmm(x: Any, a: Any, b: Any, *, beta: float = 1.0, alpha: float = 1.0, out: Any = None) -> Any:
-    """beta x + alpha a b of matrices a and b, x broadcasting to the shape of the product, rounded once; x is not read
-    where beta is 0. out may be x.
+    """beta x + alpha a b of matrices a and b, rounded once; x broadcasts to the shape of the product and is not read if
+    beta is 0. out may be x.
 
     InvalidProblemError for shapes that do not fit, and dtypes that differ.
     """
-    return _added(x, a, b, beta, alpha, out, 2)
+    return _gemm_add(x, a, b, beta, alpha, out, 2)
 
 
 @naming("baddbmm")
@@ -82,10 +81,10 @@ def baddbmm(x: Any, a: Any, b: Any, *, beta: float = 1.0, alpha: float = 1.0, ou
 
     InvalidProblemError for shapes that do not fit, and dtypes that differ.
     """
-    return _added(x, a, b, beta, alpha, out, 0)
+    return _gemm_add(x, a, b, beta, alpha, out, 0)
 
 
-def _added(x: Any, a: Any, b: Any, beta: float, alpha: float, out: Any, rank: int) -> Any:
+def _gemm_add(x: Any, a: Any, b: Any, beta: float, alpha: float, out: Any, rank: int) -> Any:
     x, a, b = (_array(each, name) for name, each in (("x", x), ("a", a), ("b", b)))
     for name, each in (("a", a), ("b", b)):
         if len(each.shape) < 2 or (rank and len(each.shape) != rank):
@@ -93,17 +92,17 @@ def _added(x: Any, a: Any, b: Any, beta: float, alpha: float, out: Any, rank: in
                 f"{name} has shape {tuple(each.shape)}, must be {'a matrix' if rank else 'matrices'}"
             )
     shape = (*batch_of(tuple(a.shape), tuple(b.shape)), a.shape[-2], b.shape[-1])
-    whole = _spread("x", x, shape)
+    whole = _broadcast("x", x, shape)
     if out is not x:
         out = functions.cast(whole, tensor(a, "a").dtype, out=out)
-    return _accumulating().call(None, (a, b), (alpha, beta), out)
+    return _gemm_accumulate().call(None, (a, b), (alpha, beta), out)
 
 
 @naming("einsum")
 def einsum(subscripts: str, a: Any, b: Any) -> Any:
-    """The sum of products of two arrays that letters describe, as numpy.einsum has them: "bij,bjk->bik". Letters that
-    the result lacks are summed over; without "->" it has those that occur once, in the order of the alphabet. One
-    product of matrices, and a sum of what occurs in one operand alone before it.
+    """Einstein summation of two arrays, with subscripts as in numpy.einsum: "bij,bjk->bik". Letters that the result
+    lacks are summed over; without "->" the result has those that occur once, in alphabetical order. It is one batched
+    GEMM, after sums over the letters that occur in one operand only.
 
     InvalidProblemError for letters that do not fit the arrays, UnsupportedError for an ellipsis, and a letter that one
     operand has twice.
@@ -117,14 +116,14 @@ def einsum(subscripts: str, a: Any, b: Any) -> Any:
         for letter, extent in zip(letters, each.shape):
             if extents.setdefault(letter, extent) != extent:
                 raise InvalidProblemError(f"axis {letter!r} has {extents[letter]} elements in a and {extent} in {name}")
-    a, first = _alone(a, first, second + result)
-    b, second = _alone(b, second, first + result)
+    a, first = _sum_out(a, first, second + result)
+    b, second = _sum_out(b, second, first + result)
     batch = [letter for letter in first if letter in second and letter in result]
     inner = [letter for letter in first if letter in second and letter not in result]
     left, right = ([letter for letter in own if letter not in batch + inner] for own in (first, second))
     sizes = [math.prod([extents[letter] for letter in each]) for each in (batch, left, inner, right)]
-    rows = _ordered(a, first, [*batch, *left, *inner], (sizes[0], sizes[1], sizes[2]))
-    columns = _ordered(b, second, [*batch, *inner, *right], (sizes[0], sizes[2], sizes[3]))
+    rows = _as_matrices(a, first, [*batch, *left, *inner], (sizes[0], sizes[1], sizes[2]))
+    columns = _as_matrices(b, second, [*batch, *inner, *right], (sizes[0], sizes[2], sizes[3]))
     made = [*batch, *left, *right]
     found = _reshaped(functions.matmul(rows, columns), tuple([extents[letter] for letter in made]))
     order = [made.index(letter) for letter in result]
@@ -150,23 +149,23 @@ def _letters(subscripts: str) -> tuple[str, str, str]:
     return first, second, result
 
 
-def _alone(x: Any, own: str, others: str) -> tuple[Any, str]:
-    """Summed over the letters that nothing else has."""
+def _sum_out(x: Any, own: str, others: str) -> tuple[Any, str]:
+    """x summed over the letters that only it has, and the letters that remain."""
     axes = tuple([k for k, letter in enumerate(own) if letter not in others])
     return (functions.sum(x, axis=axes), "".join([c for c in own if c in others])) if axes else (x, own)
 
 
-def _ordered(x: Any, own: str, order: Sequence[str], shape: Shape) -> Any:
-    places = tuple([own.index(letter) for letter in order])
-    return _reshaped(x if places == tuple(range(len(own))) else result_kind(x).turned(x, places), shape)
+def _as_matrices(x: Any, own: str, order: Sequence[str], shape: Shape) -> Any:
+    axes = tuple([own.index(letter) for letter in order])
+    return _reshaped(x if axes == tuple(range(len(own))) else result_framework(x).permuted(x, axes), shape)
 
 
-# --- a part replaced --------------------------------------------------------------------------------------------------
+# --- in-place updates -------------------------------------------------------------------------------------------------
 
 
 @naming("index_fill")
 def index_fill(x: Any, index: Any, value: Any, *, axis: int = 0, out: Any = None) -> Any:
-    """x with value, a number, wherever index, of one axis, points along axis. Indices outside of x are skipped.
+    """x with the number value at the indices along axis; index has one axis. Indices outside of x are skipped.
 
     InvalidProblemError for an index of more axes.
     """
@@ -175,10 +174,10 @@ def index_fill(x: Any, index: Any, value: Any, *, axis: int = 0, out: Any = None
 
 @naming("index_copy")
 def index_copy(x: Any, index: Any, source: Any, *, axis: int = 0, out: Any = None) -> Any:
-    """x with element k of source along axis at index[k], where index has one axis. Indices outside of x are skipped; of
-    equal ones the last one counts on the CPU, and any of them on a GPU.
+    """x with slice k of source along axis at index[k]; index has one axis. Indices outside of x are skipped; of equal
+    ones the last wins on the CPU, any on a GPU.
 
-    InvalidProblemError where source has not the shape of x but along axis, and there an element for each index.
+    InvalidProblemError unless source has the shape of x with one slice along axis for each index.
     """
     return _replaced(x, index, source, None, axis, out)
 
@@ -191,27 +190,27 @@ def _replaced(x: Any, index: Any, source: Any, value: Any, axis: int, out: Any) 
         raise InvalidProblemError(f"index has shape {tuple(index.shape)}, must have one axis")
     part = (*shape[:along], index.shape[0], *shape[along + 1 :])
     if source is None:
-        source = functions.fill(_one_of(x), value)
-        source = _spread("value", source, part)
+        source = functions.fill(_scalar_like(x), value)
+        source = _broadcast("value", source, part)
     elif tuple((source := _array(source, "source")).shape) != part:
         raise InvalidProblemError(f"source has shape {tuple(source.shape)}, expected {part}")
-    places = tuple([index.shape[0] if a == along else 1 for a in range(len(shape))])
-    everywhere = _spread("index", _reshaped(index, places), part)
+    aligned = tuple([index.shape[0] if a == along else 1 for a in range(len(shape))])
+    everywhere = _broadcast("index", _reshaped(index, aligned), part)
     copy = x if out is x else functions.cast(x, tensor(x, "x").dtype, out=out)
     return functions.scatter(everywhere, source, shape[along], axis=along, out=copy)
 
 
-def _one_of(x: Any) -> Any:
-    """An array of rank 0, of the kind and dtype of x."""
-    kind = result_kind(x).on(tensor(x, "x").device or "cpu") if kind_of(x) is not NUMPY else NUMPY
-    return kind.empty((), kind.native(tensor(x, "x").dtype, x), x)
+def _scalar_like(x: Any) -> Any:
+    """An array of rank 0 of the framework and dtype of x."""
+    framework = result_framework(x).on(tensor(x, "x").device or "cpu") if framework_of(x) is not NUMPY else NUMPY
+    return framework.empty((), framework.native(tensor(x, "x").dtype, x), x)
 
 
 @naming("write_slice")
 def write_slice(x: Any, source: Any, start: Sequence[int], *, out: Any = None) -> Any:
     """x with source in the window that begins at start, an index for each axis.
 
-    InvalidProblemError for a window that is not wholly within x, and dtypes that differ.
+    InvalidProblemError for a window that is not inside x, and dtypes that differ.
     """
     x, source = _array(x, "x"), _array(source, "source")
     view, part = tensor(x, "x"), tensor(source, "source")
@@ -225,7 +224,7 @@ def write_slice(x: Any, source: Any, start: Sequence[int], *, out: Any = None) -
     if part.dtype != view.dtype:
         raise InvalidProblemError(f"source has dtype {part.dtype}, expected {view.dtype}, that of x")
     copy = x if out is x else functions.cast(x, view.dtype, out=out)
-    whole = tensor(known(copy, "out"), "out")
+    whole = tensor(as_array(copy, "out"), "out")
     offset = sum([low * stride for low, stride in zip(first, whole.strides)]) if part.numel else 0
     window = TensorRef(whole.ptr + offset * view.dtype.itemsize, part.shape, view.dtype, whole.strides,
                        device=whole.device, readonly=whole.readonly, owner=whole)  # fmt: skip
@@ -233,25 +232,25 @@ def write_slice(x: Any, source: Any, start: Sequence[int], *, out: Any = None) -
     return copy
 
 
-# --- small parts ------------------------------------------------------------------------------------------------------
+# --- helpers ----------------------------------------------------------------------------------------------------------
 
 
 def _array(given: Any, name: str) -> Any:
     if type(given) in SCALARS:
         raise InvalidProblemError(f"{name} is {given!r}, must be an array")
-    return given if hasattr(given, "__array_namespace__") or kind_of(given) is not None else known(given, name)
+    return given if hasattr(given, "__array_namespace__") or framework_of(given) is not None else as_array(given, name)
 
 
 def _reshaped(x: Any, shape: Shape) -> Any:
-    return x if tuple(x.shape) == shape else result_kind(x).reshaped(x, shape)
+    return x if tuple(x.shape) == shape else result_framework(x).reshaped(x, shape)
 
 
-def _spread(name: str, x: Any, shape: Shape) -> Any:
+def _broadcast(name: str, x: Any, shape: Shape) -> Any:
     have = tuple(x.shape)
     padded = (1,) * (len(shape) - len(have)) + have
     if len(padded) != len(shape) or any([own not in (1, want) for own, want in zip(padded, shape)]):
         raise InvalidProblemError(f"{name} has shape {have}, must broadcast to {shape}")
-    return x if have == shape else result_kind(x).spread(x, shape)
+    return x if have == shape else result_framework(x).broadcast_to(x, shape)
 
 
 __all__ = [

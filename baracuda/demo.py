@@ -2,12 +2,11 @@
 
     python -m baracuda.demo
 
-A text is 20 lines of a package, and the label to guess is the package. Every word and every pair of neighbours is
-hashed to a row of a table; the mean of a text's rows (embedding_bag) are the scores of the packages, softmax and its
-gradient are NumPy. The backward of embedding_bag adds to what it is given: handed the table itself and -rate times the
-gradient, it is a step of sparse gradient descent. binary_lerp keeps a running average of the table, and that average
-guesses the texts of files that were held out. Exits with 1 if it does so hardly better than the commonest label, or if
-the gradient of any op is off.
+A text is 20 lines of a package, and its label is the package. Every word and every bigram is hashed to a row of a
+table; the mean of a text's rows (embedding_bag) are the logits of the packages, softmax and its gradient are NumPy. The
+backward of embedding_bag accumulates: with the table as output and -rate times the gradient as dy, it is a step of
+sparse gradient descent. binary_lerp keeps a running average of the table, which classifies the texts of held-out files.
+Exits with 1 if that is hardly better than the most frequent label, or if the gradient of any op is wrong.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ class Model:
         self.average = bk.zeros(self.shape, bk.f32, library=library)
         self.steps = 0
         self.scratch: bk.TensorRef | None = None
-        self.scores = self.gradient = self.table  # until the first batch says how large they are
+        self.scores = self.gradient = self.table  # placeholders until the first batch gives the sizes
         lerp = bk.BinaryParamPlan.select(
             None,
             bk.BinaryParamDescriptor(kind=bk.BinaryKind.LERP, shape=self.shape, params=(AVERAGE,), element=bk.f32),
@@ -189,7 +188,7 @@ class Model:
             self.update_average()
 
     def accuracy(self, bags: Bags) -> float:
-        """Share of the texts that the averaged table guesses."""
+        """Fraction of the texts that the averaged table classifies correctly."""
         indices = bk.upload(bags.indices, bk.i32, library=self.library)
         offsets = bk.upload(bags.offsets, bk.i32, library=self.library)
         return float(np.mean(self.forward(self.average, indices, offsets).argmax(1) == bags.labels))

@@ -1,4 +1,4 @@
-"""Descriptors: what a plan is made for. Plain frozen data; `validated` is where a plan looks at it."""
+"""Descriptors: frozen dataclasses with the parameters of a plan, checked by `validated`."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 
 MAX_RANK = 8
 
-Check = Callable[[str, Any], Any]  # (field name, value) -> the value as the plan uses it
+Check = Callable[[str, Any], Any]  # (field name, value) -> checked and converted value
 D = TypeVar("D", bound="Descriptor")
 S = TypeVar("S", bound="ShapedDescriptor")
 
 
 def checked(check: Check, **options: Any) -> Any:
-    """A dataclass field whose value goes through `check` when a plan is selected."""
+    """A dataclass field whose value `check` converts when a plan is selected."""
     return dataclasses.field(metadata={"check": check}, **options)
 
 
@@ -86,7 +86,7 @@ def flag() -> Any:
 
 
 def params() -> Any:
-    """A real number or a short sequence of them; the plan knows how many there must be."""
+    """A real number or a short sequence of them; the plan checks their number."""
 
     def check(name: str, value: object) -> tuple[Any, ...]:
         single = isinstance(value, (numbers.Real, np.floating))
@@ -104,8 +104,8 @@ def _number(name: str, value: object) -> float | int:
 
 
 def choice(kind: type[enum.IntEnum]) -> Any:
-    """A member of `kind`, or a plain integer that is the number of one. No name, and no member of another enumeration,
-    where the number means something else.
+    """A member of `kind` or its number. Names, and members of other enumerations, whose numbers mean something else,
+    are refused.
     """
     members = {int(member): member for member in kind}
     article = "an" if kind.__name__[0] in "AEIO" else "a"
@@ -130,7 +130,7 @@ class Descriptor:
     )
 
     def __post_init__(self) -> None:
-        """However element types are spelled, descriptors of the same ones are equal."""
+        """Normalize the spelling of element types, so that equal descriptors compare equal."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name.endswith("element") and value is not None and not isinstance(value, enum.Enum):
@@ -144,7 +144,7 @@ class Descriptor:
 
 
 class ShapedDescriptor(Descriptor):
-    """Base of those whose operands have the shape `shape`, or broadcast to it."""
+    """Base of descriptors whose operands have the shape `shape`, or broadcast to it."""
 
     shape: Any
 
@@ -166,7 +166,7 @@ class ShapedDescriptor(Descriptor):
 
 
 def broadcasts(extents: tuple[int, ...], shape: tuple[int, ...]) -> bool:
-    """Whether extents are those of `shape`, or 1 where they are not; ranks are equal."""
+    """Whether extents broadcast to `shape`, of equal rank."""
     return len(extents) == len(shape) and all([have in (want, 1) for have, want in zip(extents, shape)])
 
 

@@ -1,7 +1,7 @@
 """Element types, and their names in NumPy, torch, the array interfaces and DLPack.
 
-bf16 and fp8 have NumPy dtypes only where ml_dtypes is installed; without it arrays of them travel as unsigned integers
-of the same width.
+bf16 and fp8 have NumPy dtypes only if ml_dtypes is installed; otherwise their arrays are unsigned integers of the same
+width.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class ElementKind(IntEnum):
     F16 = 0
     BF16 = 1
     F32 = 2
-    F32_STRICT = 3  # f32 on CUDA cores where a GEMM would take TF32
+    F32_STRICT = 3  # f32 whose GEMMs do not use TF32
     F64 = 4
     S8 = 5
     U8 = 6
@@ -78,7 +78,7 @@ class ElementKind(IntEnum):
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """dtype of a NumPy array of such elements; packed types are bytes."""
+        """NumPy dtype of the elements; packed types are bytes."""
         name = _TABLE[self][2]
         if name in _ML_DTYPES:
             return ml_dtype(name) or np.dtype(f"u{self.itemsize}")
@@ -86,7 +86,7 @@ class ElementKind(IntEnum):
 
     @property
     def numpy_name(self) -> str:
-        """Name of the dtype that a NumPy array of such elements has where ml_dtypes is installed."""
+        """Name of the NumPy dtype if ml_dtypes is installed."""
         return _TABLE[self][2]
 
     @property
@@ -99,7 +99,7 @@ class ElementKind(IntEnum):
         return (count * self.bits + 7) // 8
 
     def __str__(self) -> str:
-        """In messages: as C symbols and the documentation spell it, but for F32_STRICT, which C knows as f32."""
+        """The symbol, as in C and the documentation; F32_STRICT, which is f32 in C, has its own."""
         return "f32_strict" if self is ElementKind.F32_STRICT else self.symbol
 
 
@@ -185,7 +185,7 @@ def as_element(value: object, name: str = "dtype") -> ElementKind:
 
 
 def _spelling(value: object) -> str | None:
-    """Name of a dtype; None for what is none."""
+    """Name of a dtype; None for other objects."""
     if isinstance(value, str):
         return value
     if type(value).__module__ == "torch":

@@ -3,20 +3,20 @@
 embedding: out[n] = weight[indices[n]], a row of zeros where the index is padding_idx or outside [0, num_embeddings).
 Its backward adds dout[n] to dweight[indices[n]].
 
-embedding_renorm: a table, of which the rows that indices name are cut to a norm of max_norm; output may be weight.
+embedding_renorm: scales the indexed rows of a table down to a norm of at most max_norm; output may be weight.
 
-embedding_bag_max: the greatest of a bag's rows in each column, the first of equal ones, and its row; 0 and row -1
+embedding_bag_max: the maximum of a bag's rows in each column, the first of equal ones, and its row; 0 and row -1
 for a bag without indices. Its backward adds dout[b, d] to dweight[output_index[b, d], d].
 
 embedding_bag: out[b] = sum (SUM) or mean (MEAN) of weight[indices[k]] over offsets[b] <= k < offsets[b + 1], the last
 bag ending at total_indices. Indices equal to padding_idx or outside [0, num_embeddings) are dropped, from the mean's
-count too; a bag without indices gives 0. The backward adds dout[b] (MEAN: over the number of kept indices) to
-dweight[indices[k]]. embedding_bag_last_offset has one more offset, where the last bag ends. embedding_bag_weighted is
-the sum of per_sample_weights[k] * weight[indices[k]], with gradients of the table and of the weights. The caller zeroes
-gradients of tables. embedding_dense_backward and embedding_bag_dense_backward are the gradients of tables with every
-option in one, among them scale_grad_by_freq; embedding_sparse_backward and embedding_bag_sparse_backward give the rows
-that are named, ascending and each once, their sums, and how many there are. indices and offsets are i32 or i64 each,
-and rows of maxima of the type of the offsets.
+count too; a bag without indices gives 0. The backward adds dout[b] (MEAN: divided by the number of indices that count)
+to dweight[indices[k]]. embedding_bag_last_offset has one more offset, the end of the last bag. embedding_bag_weighted
+is the sum of per_sample_weights[k] * weight[indices[k]], with gradients of the table and of the weights. The caller
+zeroes gradients of tables. embedding_dense_backward and embedding_bag_dense_backward are the gradients of tables with
+all options, such as scale_grad_by_freq; embedding_sparse_backward and embedding_bag_sparse_backward give the sorted
+unique indexed rows, their gradients, and their count. indices and offsets are i32 or i64 each, and rows of maxima have
+the dtype of the offsets.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class EmbeddingDescriptor(_PaddedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingDenseBackwardDescriptor(_PaddedDescriptor):
-    """With scale_grad_by_freq each row's gradient is over the number of times that the indices name the row."""
+    """With scale_grad_by_freq each row's gradient is divided by the number of its indices."""
 
     num_embeddings: int = descriptor.extent()
     embedding_dim: int = descriptor.extent()
@@ -86,7 +86,7 @@ class EmbeddingBagDescriptor(_PaddedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingBagLastOffsetDescriptor(EmbeddingBagDescriptor):
-    """offsets have num_bags + 1 entries, the last of which ends the last bag."""
+    """offsets have num_bags + 1 entries; the last one is the end of the last bag."""
 
     @property
     def offset_count(self) -> int:
@@ -95,7 +95,7 @@ class EmbeddingBagLastOffsetDescriptor(EmbeddingBagDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingBagWeightedDescriptor(_PaddedDescriptor):
-    """With include_last_offset offsets have num_bags + 1 entries, the last of which ends the last bag."""
+    """With include_last_offset offsets have num_bags + 1 entries; the last one is the end of the last bag."""
 
     num_embeddings: int = descriptor.extent()
     embedding_dim: int = descriptor.extent()
@@ -111,8 +111,8 @@ class EmbeddingBagWeightedDescriptor(_PaddedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingBagDenseBackwardDescriptor(EmbeddingBagDescriptor):
-    """Of every kind of bags. With include_last_offset offsets have num_bags + 1 entries, the last of which ends the
-    last bag; with scale_grad_by_freq each row's gradient is over the number of times that the indices name the row.
+    """Gradient for all kinds of bags. With include_last_offset offsets have num_bags + 1 entries, the last being the
+    end of the last bag; with scale_grad_by_freq each row's gradient is divided by the number of its indices.
     """
 
     include_last_offset: bool = descriptor.flag()
@@ -134,7 +134,7 @@ class EmbeddingBagMaxDescriptor(_PaddedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingBagMaxLastOffsetDescriptor(EmbeddingBagMaxDescriptor):
-    """With include_last_offset offsets have num_bags + 1 entries, the last of which ends the last bag."""
+    """With include_last_offset offsets have num_bags + 1 entries; the last one is the end of the last bag."""
 
     include_last_offset: bool = descriptor.flag()
 
@@ -176,7 +176,7 @@ class EmbeddingDenseBackwardPlan(Plan):
 
 
 class EmbeddingSparseBackwardPlan(Plan):
-    """Behind the first `count` entries rows is -1 and values 0."""
+    """After the first `count` entries rows are -1 and values 0."""
 
     __slots__ = ()
     descriptor_base = EmbeddingDenseBackwardDescriptor
@@ -266,7 +266,7 @@ class EmbeddingBagDenseBackwardPlan(Plan):
 
 
 class EmbeddingBagSparseBackwardPlan(Plan):
-    """Behind the first `count` entries rows is -1 and values 0."""
+    """After the first `count` entries rows are -1 and values 0."""
 
     __slots__ = ()
     descriptor_base = EmbeddingBagDenseBackwardDescriptor

@@ -1,7 +1,7 @@
 """Exceptions: one class a status of the C library, each also an instance of the fitting builtin.
 
 Every exception carries `status` (a code of `baracuda_status`), `symbol` (the C symbol, or the op where Python found the
-fault) and `text`. The library's statuses and `STATUS_ERRORS` are held against each other by the tests.
+fault) and `text`. Tests compare `STATUS_ERRORS` with the library's statuses.
 """
 
 from __future__ import annotations

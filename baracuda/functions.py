@@ -1,12 +1,12 @@
 """One function for each op: `gelu(x)`, `add(a, b, out=c)`, `da, db = mul_backward(dy, a, b, needs=(True, False))`.
 
-Each takes arrays of NumPy, PyTorch, CuPy, JAX and others that speak DLPack, `__cuda_array_interface__` or the buffer
-protocol, TensorRefs, and Python numbers, which take the dtype of the arrays. They broadcast as in NumPy and have any
-strides. Results are of the kind of the first array, allocated by its framework on its device and, on CUDA, computed on
-its current stream.
+Each takes arrays of NumPy, PyTorch, CuPy, JAX and others with DLPack, `__cuda_array_interface__` or the buffer
+protocol, TensorRefs, and Python numbers, which take the dtype of the arrays. Arrays broadcast as in NumPy and have any
+strides. Results are allocated by the framework of the first array, on its device and, on CUDA, computed on its current
+stream.
 
-All of it is made from the op table, when a name is first asked for. functions.pyi has the signatures for type checkers;
-tools/gen_stub.py writes it.
+Functions are generated from the op table when a name is first used. tools/gen_stub.py writes their signatures for type
+checkers to functions.pyi.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def __dir__() -> list[str]:
 
 
 def _made(spec: Spec) -> Any:
-    """A Python function with the signature of the spec: finds what was prepared for such arguments, or prepares it."""
+    """A Python function with the signature of the spec, which calls a cached launcher or else Function.call."""
     from baracuda._functions.arrays import KEYS
     from baracuda._functions.dispatch import Function, canonical, outer_key
-    from baracuda._functions.moves import cropping
+    from baracuda._functions.moves import with_negative_pads
     from baracuda._functions.product_sums import broadcasting
 
     function = Function(spec)
@@ -54,9 +54,9 @@ def _made(spec: Spec) -> Any:
     lines = [
         f"def {spec.name}({signature(spec, whole=True)}, **others):",
         "    if others: refuse(others)",
-        *["    if dtype is not None: x = cast(x, dtype)"] * (spec.name in _OF_DTYPES),
+        *["    if dtype is not None: x = cast(x, dtype)"] * (spec.name in _WITH_DTYPE),
         "    key = None",
-        "    try:",  # which fails for a type that is new, and for a number that cannot be hashed
+        "    try:",  # fails for a new type, and for a number that cannot be hashed
         "        if out is None:",
         f"            if {' is '.join([f'type({name})' for name in arrays])} is ndarray: key = ({numpys},)",
         f"            else: key = ({others},)",
@@ -73,14 +73,15 @@ def _made(spec: Spec) -> Any:
     ]
     scope: dict[str, Any] = {
         "call": function.call, "launchers": function.launchers, "keys": KEYS, "outer_key": outer_key,
-        "canonical": canonical, "ndarray": np.ndarray, "default": REQUIRED, "refuse": functools.partial(_refuse, spec),
+        "canonical": canonical, "ndarray": np.ndarray, "default": REQUIRED,
+        "refuse": functools.partial(_raise_unknown, spec),
         **{f"default_{n.name}": n.default for n in spec.numbers},
     }  # fmt: skip
-    if spec.name in _OF_DTYPES:
+    if spec.name in _WITH_DTYPE:
         scope["cast"] = getattr(sys.modules[__name__], "cast")  # noqa: B009  (made when it is asked for)
     exec(compile("\n".join(lines), f"<baracuda.{spec.name}>", "exec"), scope)
     made = scope[spec.name]
-    if made.__kwdefaults__:  # the very objects, which mean that a number was not given
+    if made.__kwdefaults__:  # the default objects themselves, by identity
         others = [n for n in spec.numbers if n.default is not REQUIRED and n not in spec.by_position]
         made.__kwdefaults__.update({n.name: n.default for n in others})
     if spec.by_position:
@@ -88,23 +89,23 @@ def _made(spec: Spec) -> Any:
     whole = inspect.signature(made)
     made.__signature__ = whole.replace(parameters=[p for p in whole.parameters.values() if p.name != "others"])
     made.__doc__, made.__module__ = documentation(spec), "baracuda"
-    wider = {"matmul_backward": broadcasting, "pad_constant_backward": cropping}.get(spec.name)
+    wider = {"matmul_backward": broadcasting, "pad_constant_backward": with_negative_pads}.get(spec.name)
     return made if wider is None else wider(made)
 
 
-# What PyTorch and NumPy call arguments.
-_ELSEWHERE = {
+# Names of arguments in PyTorch and NumPy -> ours.
+_ALIASES = {
     "dim": "axis", "dims": "axis", "keepdim": "keepdims", "input": "x", "other": "b", "x1": "a", "x2": "b",
     "self": "x", "unbiased": "correction", "ddof": "correction", "min_value": "min", "max_value": "max",
     "normalized_shape": "axis", "src": "updates", "weights": "weight",
 }  # fmt: skip
 
 
-def _refuse(spec: Spec, others: dict[str, Any]) -> None:
-    """TypeError for arguments that the function has not, with those that may have been meant."""
+def _raise_unknown(spec: Spec, others: dict[str, Any]) -> None:
+    """TypeError for unknown arguments, with a suggestion."""
     name = next(iter(others))
     known = [each.name for each in (*spec.arrays, *spec.numbers)] + ["needs"] * spec.is_partial + ["out"]
-    meant = [_ELSEWHERE[name]] if _ELSEWHERE.get(name) in known else difflib.get_close_matches(name, known, n=1)
+    meant = [_ALIASES[name]] if _ALIASES.get(name) in known else difflib.get_close_matches(name, known, n=1)
     text = f"{spec.name}() got an unexpected keyword argument {name!r}"
     if name == "approximate":
         meant = [other for other in (f"{spec.name}_tanh",) if other in specs()]
@@ -112,13 +113,13 @@ def _refuse(spec: Spec, others: dict[str, Any]) -> None:
     raise TypeError(f"{text}; did you mean {meant[0]!r}?" if meant else f"{text}; there are {', '.join(known)}")
 
 
-# Reductions that convert x to a dtype before, in which sums of small integers do not wrap.
-_OF_DTYPES = ("sum", "prod", "cumsum", "cumprod")
+# Reductions with a dtype argument, to which x is converted first, so that sums of small integers do not wrap.
+_WITH_DTYPE = ("sum", "prod", "cumsum", "cumprod")
 
 
 def signature(spec: Spec, annotated: bool = False, whole: bool = False) -> str:
-    """Parameters as they stand in a definition: arrays, numbers without a default, an axis, the rest by keyword; with
-    `whole` those as well that are arguments of this module's function alone.
+    """The parameter list of a definition: arrays, numbers without a default, an axis, and keyword-only ones. `whole`
+    adds the arguments that only this module's functions have.
     """
     note = (lambda kind: f": {kind}") if annotated else (lambda kind: "")
     equals = " = " if annotated else "="
@@ -135,7 +136,7 @@ def signature(spec: Spec, annotated: bool = False, whole: bool = False) -> str:
     parts += [*optional[: len(spec.by_position)], "*", *optional[len(spec.by_position) :]]
     if spec.is_partial:
         parts.append(f"needs{note('Sequence[bool] | None')}{equals}None")
-    if whole and spec.name in _OF_DTYPES:
+    if whole and spec.name in _WITH_DTYPE:
         parts.append(f"dtype{note('Any')}{equals}None")
     parts.append(f"out{note('Any')}{equals}None")
     return ", ".join(parts)
@@ -164,12 +165,12 @@ _ANNOTATIONS = {
 
 
 def summary(spec: Spec) -> str:
-    """What a function computes, in a line or so."""
+    """The first line of a function's documentation: what it computes."""
     return _described(spec)[0]
 
 
 def documentation(spec: Spec) -> str:
-    """The formula, arguments, dtypes, guarantee and errors, from the row."""
+    """The docstring of a function, from the row: formula, arguments, dtypes, determinism and errors."""
     first, text = _described(spec)
     notes = _notes(spec, f"{first} {text}")
     paragraphs = [first, *["\n".join(textwrap.wrap(each, 96)) for each in (text, *notes) if each]]
@@ -177,7 +178,7 @@ def documentation(spec: Spec) -> str:
 
 
 def _described(spec: Spec) -> tuple[str, str]:
-    """The first line of what is said of a function, and the rest."""
+    """(first line, further text) of a function's documentation."""
     row = spec.row
     if row.about:
         formula = row.functions.get(spec.function, "")
@@ -192,21 +193,21 @@ def _described(spec: Spec) -> tuple[str, str]:
 
 
 def _sentences(spec: Spec) -> list[str]:
-    """What the row says of C, without what is about arguments that the function has not."""
+    """Sentences of the row's C documentation, without those on parameters that the function lacks."""
     row = spec.row
     while twin := re.match(r"Another name of (\S+?)[.:]", row.doc):
         row = next(other for other in rows() if other.name == twin[1])
     doc = row.doc.replace("{F}", spec.function)
     first, *rest = re.split(r"(?<=\.) (?<!\bal\. )", doc if doc.endswith(".") else f"{doc}.")
     foreign = {param.name for param in row.params} - {"input"}
-    if not row.calls:  # a name of C may be a letter or a word of the formula, and an extent one of the function
+    if not row.calls:  # short C names may be words of the formula, and extents may be arguments of the function
         extents = {word for param in row.pointers for word in re.findall(r"\w+", param.shape)}
         foreign = {name for name in foreign if "_" in name} - {*spec.names} - extents
     foreign -= {argument.name for argument in (*spec.arrays, *spec.numbers, *spec.outputs)}
     foreign |= {"NULL", "results", "workspace", "stride"}
 
     def kept(sentence: str, whole: bool) -> str:
-        clauses = re.split(r"; (?![^(]*\))", sentence)  # of none in brackets
+        clauses = re.split(r"; (?![^(]*\))", sentence)  # no split inside brackets
         fine = [(k == 0 and whole) or not foreign.intersection(re.findall(r"\w+", c)) for k, c in enumerate(clauses)]
         text = "; ".join([clause for clause, is_fine in zip(clauses, fine) if is_fine]) if fine[0] else ""
         return _renamed(spec, text.rstrip(".") + "." if text else "")
@@ -215,13 +216,13 @@ def _sentences(spec: Spec) -> list[str]:
 
 
 def _renamed(spec: Spec, text: str) -> str:
-    """A formula in the names of the function."""
+    """Text with C's names replaced by the function's."""
     numbers = {number.number for number in spec.numbers}
     for theirs, ours in spec.names.items():
         is_name = theirs not in ("", "out") if spec.row.calls else "_" in theirs
         if is_name or (theirs in numbers and len(theirs) > 1):
             text = re.sub(rf"(?<!an )\b{theirs}\b", f"({ours})^-1" if theirs == "inv_tau" else ours, text)
-    for name, value in spec.fixed.items():  # a factor of 1, a term of 0
+    for name, value in spec.fixed.items():  # drops a factor of 1 and a summand of 0
         text = re.sub(
             rf"\b{name} (?=\w)|; with {name}[^;.]*"
             if value == "1"
@@ -230,7 +231,7 @@ def _renamed(spec: Spec, text: str) -> str:
             text,
         )
     for number in spec.numbers:
-        if isinstance(number.default, bool):  # which C has as 0 and 1
+        if isinstance(number.default, bool):  # C has 0 and 1
             text = re.sub(rf"\b{number.name} (is not 0|!= 0|= 1)(?!\d)", number.name, text)
         elif number.name in ("mode", "reduce"):
             text = re.sub(rf" \(({number.name} )?\d\)", "", text)
@@ -247,7 +248,7 @@ def _renamed(spec: Spec, text: str) -> str:
 
 @functools.cache
 def _functions_of_ops() -> dict[str, str]:
-    """The functions that stand for ops, and of several the shortest name: "loss_nll_weighted" -> "nll_loss"."""
+    """Op -> the shortest name of its functions: "loss_nll_weighted" -> "nll_loss"."""
     by_length = sorted(specs().values(), key=lambda spec: -len(spec.name))
     named = [(op, spec.name) for spec in by_length for each in (spec, *spec.others) for op in each.patterns]
     return {re.sub(r"(\{[IO]\})*_\{T\}.*|_param\b|_param(?=_)", "", op): name for op, name in named}
@@ -265,7 +266,7 @@ def _notes(spec: Spec, text: str) -> list[str]:
         f"dtypes: {' '.join(spec.dtypes)}. {_shapes(spec)}".rstrip(),
         "needs says which results are wanted, all by default; the others are None." if spec.is_partial else "",
         f"{results} {accumulates}".rstrip(),
-        "x is converted to dtype before, where it is given." if spec.name in _OF_DTYPES else "",
+        "x is converted to dtype before, where it is given." if spec.name in _WITH_DTYPE else "",
         "Deterministic: the same bits on every launch.",
         "InvalidProblemError for arguments that do not fit together, UnsupportedError for a dtype that is not served.",
     ]
@@ -280,7 +281,7 @@ def _shapes(spec: Spec) -> str:
 
 
 _STATISTICS = "Statistics have the shape of x, with extents of 1 along axis."
-# What shapes are where a function has an argument or a result of a name.
+# Notes on shapes, by shape rule and name of an argument or result.
 _OF_ARGUMENTS = {
     ("pointwise", "dy"): "A gradient has the shape of its operand.",
     ("softmax", "mask"): "mask and bias broadcast to the shape of x.",

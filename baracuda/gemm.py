@@ -1,13 +1,13 @@
-"""Products of matrices: D = act(alpha A B + beta C + bias), and batches of them.
+"""GEMM: D = act(alpha A B + beta C + bias), and batches of it.
 
-Matrices are views of two axes, of three in a batch, whose rows have neighbouring elements and lie any distance apart.
-layout says how A and B are stored: RRR both by rows, RCR B by columns, that is as (n, k). C may be None, which stands
-for D, and is not read for a beta of 0; beside it the integer products by rows take it for zeros. f16 and bf16 are
-summed in f32, f32 is multiplied as TF32 (f32_strict is not), integers are summed exactly and results bounded.
+Matrices are views of rank 2, in a batch of rank 3, with contiguous rows of any pitch. layout is RRR (A and B row-major)
+or RCR (B column-major, stored as (n, k)). C may be None, which stands for D, or for zeros in row-major integer GEMMs;
+it is not read if beta is 0. f16 and bf16 accumulate in f32, f32 is multiplied as TF32 (f32_strict is not), integers
+accumulate exactly and results saturate.
 
-Large products are cuBLASLt's where it is installed, and `plan.sku.backend` says so, for operands whose first elements
-and rows lie at multiples of 16 bytes; others run on this library's kernels. `PlanPreference(prefer_backend=)` chooses:
-BESPOKE is never cuBLASLt, and with CUBLAS what it does not take is an UnsupportedError, of `select` or of `run`.
+Large GEMMs use cuBLASLt if it is installed and operands and rows are aligned to 16 bytes, and `plan.sku.backend` says
+so; others run on this library's kernels. `PlanPreference(prefer_backend=)` chooses: BESPOKE never uses cuBLASLt, and
+with CUBLAS a GEMM that it does not take is an UnsupportedError, from `select` or from `run`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _PRECISIONS = {
 }  # fmt: skip
 
 
-def _factor(default: float) -> Any:
+def _scalar_field(default: float) -> Any:
     return descriptor.real(default=default)
 
 
@@ -53,7 +53,7 @@ def _result_element(name: str, value: Any) -> ElementKind | None:
     return None if value is None else as_element(value, name)
 
 
-class _ProductDescriptor(Descriptor):
+class _GemmDescriptorBase(Descriptor):
     m: Any
     n: Any
     k: Any
@@ -69,26 +69,26 @@ class _ProductDescriptor(Descriptor):
     @property
     def b_shape(self) -> tuple[int, ...]:
         """B as it is stored."""
-        by_columns = getattr(self, "layout", LayoutSku.RCR) is LayoutSku.RCR
-        return (self.n, self.k) if by_columns else (self.k, self.n)
+        is_column_major = getattr(self, "layout", LayoutSku.RCR) is LayoutSku.RCR
+        return (self.n, self.k) if is_column_major else (self.k, self.n)
 
 
 @dataclasses.dataclass(frozen=True)
-class GemmDescriptor(_ProductDescriptor):
-    """A is m x k, B k x n, D m x n. output_element is the dtype of C, D, residual and z: of f16 and bf16 also f32."""
+class GemmDescriptor(_GemmDescriptorBase):
+    """A is m x k, B k x n, D m x n. output_element is the dtype of C, D, residual and z: for f16 and bf16 also f32."""
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
     k: int = descriptor.extent()
     layout: LayoutSku = descriptor.choice(LayoutSku)
     epilogue: EpilogueKind = descriptor.choice(EpilogueKind)
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
     output_element: ElementKind | None = descriptor.checked(_result_element, default=None)
 
 
 @dataclasses.dataclass(frozen=True)
-class IntGemmDescriptor(_ProductDescriptor):
+class IntGemmDescriptor(_GemmDescriptorBase):
     """output_element is the dtype of the bias, f32 or i32."""
 
     m: int = descriptor.extent()
@@ -99,32 +99,32 @@ class IntGemmDescriptor(_ProductDescriptor):
     output_element: ElementKind = descriptor.checked(
         lambda name, value: as_element(value, name), default=ElementKind.F32
     )
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
 
 
 @dataclasses.dataclass(frozen=True)
-class GatedGemmDescriptor(_ProductDescriptor):
-    """D = activation(z1) * z2, of which z1 = alpha A B1 + bias1 and z2 = alpha A B2 + bias2."""
+class GatedGemmDescriptor(_GemmDescriptorBase):
+    """D = activation(z1) * z2, where z1 = alpha A B1 + bias1 and z2 = alpha A B2 + bias2."""
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
     k: int = descriptor.extent()
     layout: LayoutSku = descriptor.choice(LayoutSku)
     activation: ActivationKind = descriptor.choice(ActivationKind)
-    alpha: float = _factor(1.0)
+    alpha: float = _scalar_field(1.0)
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchedGemmDescriptor(_ProductDescriptor):
-    """B by columns: (batch_count, n, k)."""
+class BatchedGemmDescriptor(_GemmDescriptorBase):
+    """Column-major B has the shape (batch_count, n, k)."""
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
     k: int = descriptor.extent()
     batch_count: int = descriptor.extent()
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
 
     @property
     def a_shape(self) -> tuple[int, ...]:
@@ -144,10 +144,10 @@ _IN_BYTE = {ElementKind.S4: 2, ElementKind.U4: 2, ElementKind.BIN: 8}
 
 @dataclasses.dataclass(frozen=True)
 class DenseGemmDescriptor(Descriptor):
-    """layout: how A and B lie. D is overwritten, or beta D is added.
+    """layout is that of A and B. D = alpha A B + beta D.
 
-    Of s4 and u4, which have layouts RRR and RCR, views are of bytes: of two elements along k in A and, for RCR, B, else
-    along n.
+    Views of s4 and u4, which have layouts RRR and RCR, are of bytes with two elements each: along k in A and, for RCR,
+    in B, else along n.
     """
 
     m: int = descriptor.extent()
@@ -155,8 +155,8 @@ class DenseGemmDescriptor(Descriptor):
     k: int = descriptor.extent()
     batch: int = descriptor.extent()
     layout: DenseLayout = descriptor.choice(DenseLayout)
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
 
     @property
     def a_shape(self) -> tuple[int, ...]:
@@ -176,23 +176,23 @@ class DenseGemmDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class DenseGemm3xTf32Descriptor(DenseGemmDescriptor):
-    """Of f32."""
+    """A, B and D are f32."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DenseGemmBackwardDescriptor(DenseGemmDescriptor):
-    """alpha is that of the product; beta is 0."""
+    """alpha is that of the forward GEMM; beta is 0."""
 
 
 @dataclasses.dataclass(frozen=True)
 class DenseGemvDescriptor(Descriptor):
-    """Products of one row, of a batch of them: m is 1, or 0."""
+    """Batched GEMV: m is 1, or 0."""
 
     n: int = descriptor.extent()
     k: int = descriptor.extent()
     batch: int = descriptor.extent()
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
     m: int = descriptor.checked(lambda name, value: as_integer(name, value, 0, 1), default=1)
 
     @property
@@ -201,16 +201,16 @@ class DenseGemvDescriptor(Descriptor):
 
 
 _BACKENDS = {None: 0, BackendKind.BESPOKE: 1, BackendKind.CUBLAS: 2}
-_BY_RULE = 3  # the backend that answers whether the rule gives a product to cuBLASLt
+_BY_RULE = 3  # C's backend that tells whether its rule chooses cuBLASLt
 _VENDOR_SYMBOLS = ("f16", "bf16", "f32", "f64")
 
 
-class _ProductPlan(Plan):
+class _GemmPlanBase(Plan):
     __slots__ = ()
     category = OpCategory.GEMM
     kind = 0
     matrices: ClassVar[tuple[str, ...]] = ("a", "b", "c", "d")
-    general: ClassVar[str] = ""  # the op with every epilogue and a choice of backends, where there is one
+    general: ClassVar[str] = ""  # the op with all epilogues and a choice of backends, if any
 
     def __init__(self, descriptor: Any, preference: PlanPreference, library: Library) -> None:
         super().__init__(descriptor, preference, library)
@@ -219,7 +219,7 @@ class _ProductPlan(Plan):
 
     @property
     def general_op(self) -> str:
-        """The name of `general` for this plan; empty where cuBLASLt has no such product."""
+        """The name of `general` for this plan; empty if cuBLASLt has no such GEMM."""
         symbol = self.descriptor.element.symbol
         found = op_names((self.general,), "", symbol, "") if self.general and symbol in _VENDOR_SYMBOLS else ()
         return found[0] if found else ""
@@ -234,12 +234,12 @@ class _ProductPlan(Plan):
         }  # fmt: skip
 
     def _activation(self) -> int:
-        """As C numbers it."""
+        """C's number of the activation."""
         activation = getattr(self.descriptor, "epilogue", EpilogueKind.IDENTITY).activation
         return 0 if activation is None else int(activation) + 1
 
     def _ask(self, backend: int) -> None:
-        """UnsupportedError where cuBLASLt does not compute the product, by rows without gaps, on this library."""
+        """UnsupportedError if cuBLASLt does not compute this GEMM, of dense row-major operands, on this library."""
         row, given = ops()[self.general_op].row, {**self.numbers, "backend": backend}
         extents = {operand.name: operand.extents for operand in self.operands}
         numbers = []
@@ -270,17 +270,17 @@ class _ProductPlan(Plan):
         return BackendKind.CUBLAS
 
     def _passes_workspace(self) -> bool:
-        """Whether what cuBLASLt sums goes through the workspace."""
+        """Whether cuBLASLt's sums go through the workspace."""
         return bool(self._activation()) and self.descriptor.element.itemsize == 2
 
     def form_for(self, views: Views) -> Form:
-        """`general`, the last, for what others have not."""
+        """The form for the views; `general`, the last, for operands that the others lack."""
         given = [name for name, view in views.items() if view is not None]
         has_all = self.preference.prefer_backend is None and set(given) <= self._forms[0].pointers.keys()
         return self._forms[0 if has_all else -1]
 
     def views(self, args: Args) -> dict[str, TensorRef | None]:
-        """Checked for what C cannot say: elements of a row that are no neighbours, rows that lie in one another."""
+        """The operands, checked for contiguous rows that do not overlap, since C takes only pitches."""
         views = super().views(args)
         for name in self.matrices:
             if (view := views.get(name)) is not None and len(view.shape) > 1:
@@ -295,7 +295,7 @@ class _ProductPlan(Plan):
         return views
 
     def step(self, name: str, strides: tuple[int, ...]) -> int:
-        """A pitch, or the stride of a batch. Where there is one row its pitch says nothing."""
+        """A pitch, or the batch stride. The pitch of a single row does not matter."""
         if name.startswith("stride_"):
             return strides[0] if len(strides) > 2 else 0
         own = self.names.get(name[2:], name[2:])
@@ -332,8 +332,8 @@ def _c_layout(layout: LayoutSku | int) -> int:
     return int(DenseLayout[layout.name]) if isinstance(layout, LayoutSku) else int(layout)
 
 
-class _LayoutPlan(_ProductPlan):
-    """Products whose ops differ in layout and epilogue."""
+class _LayoutPlan(_GemmPlanBase):
+    """GEMMs whose ops differ in layout and epilogue."""
 
     __slots__ = ()
     op = "gemm"
@@ -341,7 +341,7 @@ class _LayoutPlan(_ProductPlan):
 
     @classmethod
     def served(cls, kind: IntEnum | None, element: ElementKind, output: ElementKind | None = None) -> tuple[str, ...]:
-        """Those of every layout and epilogue; `_served` knows which."""
+        """The ops of all layouts and epilogues; `_served` chooses."""
         return tuple(
             [name for layout in LayoutSku for end in EpilogueKind for name in cls._named(layout, end, element, output)]
         )
@@ -374,8 +374,8 @@ class _LayoutPlan(_ProductPlan):
 class GemmPlan(_LayoutPlan):
     """D = act(z) + residual, z = alpha row_scale[i] column_scale[j] A B + beta C + bias[j] + row_bias[i].
 
-    Each but a, b and d may be None. z is stored where it is given, for the gradient of the activation. Scales are f32,
-    of f64 f64.
+    All but a, b and d may be None. z is stored if it is given, for the gradient of the activation. Scales are f32, for
+    f64 elements f64.
     """
 
     __slots__ = ()
@@ -399,7 +399,7 @@ class GemmPlan(_LayoutPlan):
 
     @property
     def general_op(self) -> str:
-        return "" if self.descriptor.element is ElementKind.F32 else super().general_op  # whose factors are TF32's
+        return "" if self.descriptor.element is ElementKind.F32 else super().general_op  # its operands would be TF32
 
     def _outputs(self) -> str:
         return "must be the element, or f32 for f16 and bf16"
@@ -408,8 +408,8 @@ class GemmPlan(_LayoutPlan):
         return super()._passes_workspace() or self.descriptor.output_element is ElementKind.F32
 
 
-class GatedGemmPlan(_ProductPlan):
-    """z1 and z2 are stored where they are given."""
+class GatedGemmPlan(_GemmPlanBase):
+    """z1 and z2 are stored if they are given."""
 
     __slots__ = ()
     op = "gemm_gated_{T}"
@@ -429,7 +429,7 @@ class GatedGemmPlan(_ProductPlan):
 
 
 class IntGemmPlan(_LayoutPlan):
-    """i8 and u8. bias, of n elements, where the epilogue has one: by rows it must be there, else None is zeros."""
+    """i8 and u8. bias has n elements, if the epilogue has one; with RRR it is required, otherwise None means zeros."""
 
     __slots__ = ()
     rows = ("gemm_s8_rcr_sm80", "gemm_s8_rrr_sm80_bias_{U}")
@@ -454,8 +454,8 @@ class IntGemmPlan(_LayoutPlan):
         return dataclasses.replace(super().sku, aux_element=aux)
 
 
-class BatchedGemmPlan(_ProductPlan):
-    """As GemmPlan; biases and scales are those of all matrices of the batch."""
+class BatchedGemmPlan(_GemmPlanBase):
+    """Like GemmPlan; all matrices of the batch share biases and scales."""
 
     __slots__ = ()
     op = "gemm_batched_{T}_rcr_sm80"
@@ -471,7 +471,7 @@ class BatchedGemmPlan(_ProductPlan):
         return found if len(found) > 1 else ()
 
 
-class _DensePlan(_ProductPlan):
+class _DensePlan(_GemmPlanBase):
     __slots__ = ()
     matrices = ("a", "b", "d")
 
@@ -484,7 +484,7 @@ class _DensePlan(_ProductPlan):
 
 
 class DenseGemmPlan(_DensePlan):
-    """As BatchedGemmPlan; elements with an epilogue are floats of 16 bits and more."""
+    """Like BatchedGemmPlan; epilogues need floats of 16 bits or more."""
 
     __slots__ = ()
     op = "gemm_dense_{T}"
@@ -496,8 +496,8 @@ class DenseGemmPlan(_DensePlan):
 
 
 class DenseGemmBackwardPlan(_DensePlan):
-    """Gradients of the product, of each matrix of a batch on its own. da and db are contiguous, and lie as a and b.
-    Either may be None, as may then be what it alone reads: b, or a.
+    """Gradients of a batched GEMM, without sums over the batch. da and db are contiguous, in the layouts of a and b.
+    Either may be None, and then the operand that only it reads: b, or a.
     """
 
     __slots__ = ()
@@ -507,7 +507,7 @@ class DenseGemmBackwardPlan(_DensePlan):
 
 
 class DenseGemm3xTf32Plan(_DensePlan):
-    """Products of f32 by tensor cores, each of three of TF32; on the CPU, of f32."""
+    """3xTF32 GEMM: f32 on tensor cores by three TF32 products; on the CPU, f32."""
 
     __slots__ = ()
     op = "gemm_dense_{T}_3xtf32"

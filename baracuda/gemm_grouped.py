@@ -1,8 +1,8 @@
-"""Products of groups of rows, each with a matrix of its own: mixtures of experts, adapters; and their gradients.
+"""Grouped GEMM: groups of rows, each with its own matrix B (mixtures of experts, adapters), and its gradients.
 
-Group g is rows offsets[g] to offsets[g + 1] of A and D; offsets are i32, and lie where the matrices do. Rows of no
-group have sums of no terms. layout is RRR, where B is (groups, k, n), or RCR, where it is (groups, n, k). Elements of
-a row are neighbours, and rows lie any distance apart; gradients are contiguous.
+Group g has rows offsets[g] to offsets[g + 1] of A and D; offsets are i32, on the device of the matrices. Rows in no
+group get empty sums. B is (groups, k, n) for layout RRR and (groups, n, k) for RCR. Rows are contiguous, with any
+pitch; gradients are contiguous.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from baracuda.gemm import _DensePlan
 from baracuda.kinds import DenseLayout
 
 
-class _Groups(Descriptor):
+class _GroupedDescriptor(Descriptor):
     m: int
     n: int
     k: int
@@ -33,8 +33,8 @@ class _Groups(Descriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class GroupedGemmDescriptor(_Groups):
-    """m rows in all groups. D is overwritten, or beta D is added."""
+class GroupedGemmDescriptor(_GroupedDescriptor):
+    """All groups together have m rows. D = alpha A B + beta D."""
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
@@ -46,7 +46,7 @@ class GroupedGemmDescriptor(_Groups):
 
 
 @dataclasses.dataclass(frozen=True)
-class GroupedGemmBackwardDescriptor(_Groups):
+class GroupedGemmBackwardDescriptor(_GroupedDescriptor):
     m: int = descriptor.extent()
     n: int = descriptor.extent()
     k: int = descriptor.extent()
@@ -61,7 +61,7 @@ class GroupedGemmPlan(_DensePlan):
 
 
 class GroupedGemmBackwardPlan(_DensePlan):
-    """da and db may be None, as may then be what they alone read: b and a."""
+    """da and db may be None, and then the operands that only they read: b and a."""
 
     __slots__ = ()
     op = "grouped_gemm_backward_{T}"

@@ -1,8 +1,7 @@
-"""Products of matrices of narrow elements, and with weights that are stored for less than a matrix takes.
+"""GEMMs of narrow elements (fp8, 4 bits, 1 bit), with 2:4 sparse weights, and with quantized weights (Marlin, AWQ).
 
-8-bit floats and 4-bit integers have the epilogues of baracuda.gemm, whose conventions hold; C of None is zeros. 4-bit
-integers and bits are packed, and their views are of bytes: along k in A and, for RCR, in B, else along n, as C and D.
-Weights of four bits have the layouts of Marlin or of AWQ.
+8-bit floats and 4-bit integers have the conventions and epilogues of baracuda.gemm; C of None means zeros. Views of
+packed 4-bit integers and bits are of bytes: along k in A and, for RCR, in B, else along n, as in C and D.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from baracuda.gemm import (
     _ACTIVATIONS,
     DenseGemmDescriptor,
     DenseGemmPlan,
-    _factor,
+    _GemmDescriptorBase,
+    _GemmPlanBase,
     _LayoutPlan,
-    _ProductDescriptor,
-    _ProductPlan,
+    _scalar_field,
 )
 from baracuda.guarantee import KernelSku
 from baracuda.kinds import BackendKind, DenseLayout, EpilogueKind, LayoutSku, MathPrecision, OpCategory
@@ -34,21 +33,21 @@ _NIBBLES = (ElementKind.S4, ElementKind.U4)
 
 
 def _multiple(name: str, value: int, of: int) -> int:
-    """value / of."""
+    """value / of, which must be an integer."""
     if value % of:
         raise UnsupportedError(f"{name} is {value}, must be a multiple of {of}: elements share bytes")
     return value // of
 
 
 @dataclasses.dataclass(frozen=True)
-class Fp8GemmDescriptor(_ProductDescriptor):
+class Fp8GemmDescriptor(_GemmDescriptorBase):
     m: int = descriptor.extent()
     n: int = descriptor.extent()
     k: int = descriptor.extent()
     layout: LayoutSku = descriptor.choice(LayoutSku)
     epilogue: EpilogueKind = descriptor.choice(EpilogueKind)
-    alpha: float = _factor(1.0)
-    beta: float = _factor(0.0)
+    alpha: float = _scalar_field(1.0)
+    beta: float = _scalar_field(0.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,7 +175,7 @@ class _AwqLayout(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class Int4AwqGemmDescriptor(_AwqLayout):
-    """ic terms, oc columns. split_k_iters has no effect, but ic is a multiple of 32 times as much."""
+    """k is ic, n is oc. split_k_iters has no effect, but ic must be a multiple of 32 * split_k_iters."""
 
     m: int = descriptor.extent()
     ic: int = descriptor.extent()
@@ -198,7 +197,7 @@ class Int4AwqGemmDescriptor(_AwqLayout):
 
 @dataclasses.dataclass(frozen=True)
 class Int4AwqDequantizeDescriptor(_AwqLayout):
-    """n columns of k terms."""
+    """The dense weights are (k, n)."""
 
     n: int = descriptor.extent()
     k: int = descriptor.extent()
@@ -221,7 +220,7 @@ def _positive(name: str, value: Any) -> int:
 
 
 class Fp8GemmPlan(_LayoutPlan):
-    """e4m3 and e5m2. bias, of n elements, f32, where the epilogue has one; None stands for zeros."""
+    """e4m3 and e5m2. bias is f32, of n elements, if the epilogue has one; None means zeros."""
 
     __slots__ = ()
     rows = ("gemm_fp8_e4m3_rcr_sm89", "gemm_fp8_e4m3_rcr_sm89_bias")
@@ -239,7 +238,7 @@ class Fp8GemmPlan(_LayoutPlan):
 
 
 class Int4GemmPlan(_LayoutPlan):
-    """s4 and u4. Views of bytes, (m, k / 2), and so on; bias, of n elements, where the epilogue has one."""
+    """s4 and u4. Views are of bytes, (m, k / 2) for A; bias has n elements, if the epilogue has one."""
 
     __slots__ = ()
     rows = ("gemm_s4_rcr_sm89", "gemm_s4_rcr_sm89_bias_{U}")
@@ -263,8 +262,8 @@ class Int4GemmPlan(_LayoutPlan):
         return dataclasses.replace(super().sku, aux_element=aux)
 
 
-class BinGemmPlan(_ProductPlan):
-    """Elements are b1. a and b are views of bytes; d counts places that differ."""
+class BinGemmPlan(_GemmPlanBase):
+    """Elements are b1. a and b are views of bytes; d is the number of bits that differ (xor, popcount)."""
 
     __slots__ = ()
     op = "gemm_bin"
@@ -273,7 +272,7 @@ class BinGemmPlan(_ProductPlan):
 
     @classmethod
     def served(cls, kind: Any, element: ElementKind, output: ElementKind | None = None) -> tuple[str, ...]:
-        """Those of both layouts; `_served` knows which."""
+        """The ops of both layouts; `_served` chooses."""
         if element is not ElementKind.BIN:
             return ()
         return tuple([f"gemm_bin_{layout.name.lower()}_sm89" for layout in LayoutSku])
@@ -286,7 +285,7 @@ class BinGemmPlan(_ProductPlan):
         return MathPrecision.BINARY, ElementKind.I32
 
 
-class GemmSparse24Plan(_ProductPlan):
+class GemmSparse24Plan(_GemmPlanBase):
     __slots__ = ()
     op = "gemm_{T}_sparse24_gemm"
     fields: ClassVar = {"x": "last", "y": "last"}
@@ -297,7 +296,7 @@ class GemmSparse24Plan(_ProductPlan):
         return MathPrecision.F32 if precision is MathPrecision.TF32 else precision, accumulator
 
     def _backend(self) -> BackendKind:
-        """On a GPU, of more than a few rows, the weights become a dense matrix in the workspace: that product's."""
+        """That of the dense GEMM of inflated weights, which GPUs run for more than a few rows."""
         if self.library.backend != "cuda" or not self.workspace_size:
             return BackendKind.BESPOKE
         valid = self.descriptor

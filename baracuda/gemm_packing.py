@@ -1,9 +1,9 @@
-"""Weights of four bits in the layouts that Int4MarlinGemmPlan and Int4AwqGemmPlan read, and back.
+"""Packs and unpacks 4-bit weights in the layouts of Int4MarlinGemmPlan and Int4AwqGemmPlan.
 
-Functions take arrays of NumPy, PyTorch, CuPy or JAX and return arrays of the same kind, computed where they lie. Codes
-are integers of any width: 0 to 15, or with `signed` -8 to 7; others are InvalidProblemErrors, where values are known:
-in a function that jax.jit traces the lowest four bits count. A weight is scale (code - zero), with a scale and a zero
-point for each group of neighbours along k.
+Functions take arrays of NumPy, PyTorch, CuPy or JAX and return arrays of the same framework and device. Codes are
+integers of any width: 0 to 15, or with `signed` -8 to 7; others are InvalidProblemErrors, except under jax.jit, where
+the lowest four bits count. A weight is scale (code - zero), with a scale and a zero point for each group of group_size
+along k.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _marlin_groups(k: int, n: int, group_size: int) -> int:
 
 
 def _awq_groups(k: int, group_size: int) -> tuple[int, int]:
-    """Groups of a row, and words of their zero points."""
+    """(groups of a row, words of their zero points)"""
     if group_size not in (64, 128):
         raise InvalidProblemError(f"group_size is {group_size}, must be 64 or 128")
     if k % group_size or not k:
@@ -158,14 +158,14 @@ def _axes(array: Any, order: Sequence[int]) -> Any:
 
 
 def _padded(array: Any, columns: int) -> Any:
-    """Rows with zeros behind them."""
+    """Rows padded with zeros to `columns`."""
     shape = (array.shape[0], columns - array.shape[1])
     rest = array.new_zeros(shape) if hasattr(array, "new_zeros") else _module(array).zeros(shape, array.dtype)
     return _module(array).concatenate([array, rest], -1)
 
 
 def _module(array: Any) -> Any:
-    """The functions of the framework that the array is of."""
+    """The array's framework module."""
     return sys.modules[_MODULES.get(type(array).__module__.partition(".")[0], "numpy")]
 
 

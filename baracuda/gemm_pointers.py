@@ -1,9 +1,9 @@
-"""Products of matrices that lie anywhere, by lists of their addresses: adapters and experts loaded one by one.
+"""GEMMs of matrices given by arrays of pointers: adapters and experts loaded one by one.
 
-Lists are i64 tensors in the memory of the matrices, such as one of PyTorch's data_ptr(). Nothing is known of what is
-there: that addresses are right, are multiples of the element's size, and of results lie apart, is the caller's care.
-Elements of a row are neighbours, and rows of A, B and D lie lda, ldb and ldd elements apart. is_aligned says that all
-addresses are multiples of 16 bytes, as those of allocations are; the GPU is faster then, and fails where it is not so.
+Pointer arrays are i64 tensors in the memory of the matrices, for example of PyTorch's data_ptr(). Pointers are not
+checked: the caller must ensure that they are valid, aligned to the element size, and that results do not overlap. Rows
+are contiguous, with pitches lda, ldb and ldd. is_aligned promises addresses that are multiples of 16 bytes, as those of
+allocations are; GPU kernels are then faster, and fault if it does not hold.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from baracuda.kinds import DenseLayout
 
 @dataclasses.dataclass(frozen=True)
 class GemmPointersDescriptor(Descriptor):
-    """D = alpha A B + beta D of each product. m, n and k are those of all, or the most where there are sizes."""
+    """D = alpha A B + beta D of each GEMM. m, n and k are those of all GEMMs, or their maxima if there are sizes."""
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
@@ -40,7 +40,7 @@ class GemmPointersDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class GroupedGemmPointersDescriptor(Descriptor):
-    """GroupedGemm, of m rows in all groups, whose matrices of B lie anywhere."""
+    """GroupedGemm of m rows in all groups, with pointers to the matrices B."""
 
     m: int = descriptor.extent()
     n: int = descriptor.extent()
@@ -58,7 +58,7 @@ class GroupedGemmPointersDescriptor(Descriptor):
 
 
 class GemmPointersPlan(_DensePlan):
-    """sizes are i32, m, n and k of each product, or None: all are the descriptor's."""
+    """sizes are i32, m, n and k of each GEMM; None means those of the descriptor."""
 
     __slots__ = ()
     op = "gemm_pointers_{T}"

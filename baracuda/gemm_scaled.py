@@ -1,8 +1,8 @@
-"""Products of 8-bit factors whose scales lie on the device, into floats of 16 and 32 bits.
+"""Scaled GEMM: 8-bit operands with scales on the device, and results of 16 or 32-bit floats.
 
-D = alpha (a_scale A) (b_scale B) + beta D + bias. scaling says what has a scale: the whole of A and of B; each row of
-A and each column of B; or blocks, of A of a row and 128 terms, of B of 128 columns and 128 terms, as DeepSeek-V3 has
-them. Matrices lie as baracuda.gemm says, scales without gaps, and None stands for scales of 1.
+D = alpha (a_scale A) (b_scale B) + beta D + bias. scaling is one scale for each tensor, for each row of A and column of
+B, or for blocks as in DeepSeek-V3: 1 x 128 of A (row, k) and 128 x 128 of B (column, k). Matrices have the conventions
+of baracuda.gemm, scales are contiguous, and None means scales of 1.
 """
 
 from __future__ import annotations

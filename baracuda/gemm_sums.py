@@ -1,4 +1,4 @@
-"""Products of 8-bit integers and of bits, whose results are sums of i32. Matrices lie as baracuda.gemm says."""
+"""GEMMs of 8-bit integers and of bits with i32 results. Matrices have the conventions of baracuda.gemm."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from baracuda.gemm import DenseGemmDescriptor, _DensePlan
 
 @dataclasses.dataclass(frozen=True)
 class DenseSumsGemmDescriptor(DenseGemmDescriptor):
-    """Of i8, u8 or b1; D is of i32 and overwritten: alpha is 1, and beta 0.
+    """A and B are i8, u8 or b1; D is i32 and overwritten: alpha is 1 and beta 0.
 
-    Of b1, which has layouts RRR and RCR, A and B are views of bytes, of eight bits along k or, in B of RRR, along n.
+    b1 has layouts RRR and RCR; its views are of bytes with eight bits each, along k or, in B of RRR, along n.
     """
 
 
 class DenseSumsGemmPlan(_DensePlan):
-    """Products of i8 and u8 whose results are their sums, of i32; of bits how many pairs differ."""
+    """i32 sums of products of i8 or u8; for bits, the number of pairs that differ (xor, popcount)."""
 
     __slots__ = ()
     op = "gemm_dense_{T}_i32"

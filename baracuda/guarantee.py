@@ -1,4 +1,4 @@
-"""What a plan may be asked for, what it promises, and what it says about the kernel that it chose."""
+"""Preferences of a plan, its precision guarantee, and the identity of its kernel."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from baracuda.errors import InvalidProblemError
 from baracuda.kinds import ArchSku, BackendKind, EpilogueKind, LayoutSku, MathPrecision, OpCategory
 
 SIZE_MAX = 2**64 - 1
-_FORMS = {  # of arithmetic, and the dtype in which results accumulate, where it is not f32
+_FORMS = {  # element -> (arithmetic, accumulator dtype), if the accumulator is not f32
     ElementKind.F64: (MathPrecision.F64, ElementKind.F64),
     ElementKind.S8: (MathPrecision.INT8, ElementKind.S8),
     ElementKind.U8: (MathPrecision.INT8, ElementKind.U8),
@@ -25,7 +25,7 @@ _FORMS = {  # of arithmetic, and the dtype in which results accumulate, where it
 
 @dataclasses.dataclass(frozen=True)
 class PlanPreference:
-    """What to favour when several kernels do the same.
+    """Preferences for the choice among kernels.
 
     max_workspace_bytes  a plan never asks for more
     allow_sm90a          read by GEMM plans only
@@ -51,7 +51,7 @@ class PlanPreference:
 
 @dataclasses.dataclass(frozen=True)
 class PrecisionGuarantee:
-    """What the chosen kernel does, on the library that it was chosen from."""
+    """Precision and determinism of the chosen kernel on its library."""
 
     math_precision: MathPrecision
     accumulator: ElementKind
@@ -65,8 +65,8 @@ class KernelSku:
 
     op           the kind within the category
     aux_element  dtype of the result of a cast; i32 for an op with indices, of whichever width
-    arch         the machine code that runs: of the CPU library the instructions in use, of the CUDA library what it
-                 holds for the current device; None where no device answers
+    arch         the machine code in use: the CPU library's instruction set, or the CUDA library's code for the current
+                 device; None without a device
     """
 
     category: OpCategory
@@ -81,7 +81,7 @@ class KernelSku:
 
 
 def arithmetic_of(element: ElementKind) -> tuple[MathPrecision, ElementKind]:
-    """How pointwise kernels compute with an element, and what they accumulate in: 16-bit floats in f32."""
+    """(arithmetic, accumulator dtype) of pointwise kernels; 16-bit floats accumulate in f32."""
     if element in _FORMS:
         return _FORMS[element]
     if element.integer_range:

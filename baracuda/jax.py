@@ -1,14 +1,14 @@
 """The functions on arrays for JAX: `baracuda.jax.gelu(x)`, under jit, grad and vmap, on the CPU and on CUDA.
 
-Each is a call of the library by XLA (jax.ffi), which allocates results and workspaces and gives the stream. Where the
-op table has a gradient, it is the function's, in reverse mode; those of common functions can be differentiated again.
-Under vmap elementwise functions, softmax, scans and gated units stay one call; others are called for each element of
-the batch. Arrays of several dtypes are promoted as JAX does it, and Python numbers take the dtype of the arrays.
-Numbers and axes are static. There is no `out`, and a gradient that is not wanted (`needs`) is None.
+Each is an XLA FFI call (jax.ffi) of the library; XLA allocates results and workspaces and gives the stream. Functions
+with a gradient in the op table are differentiable in reverse mode; gradients of common functions can be differentiated
+again. Under vmap elementwise functions, softmax, scans and gated units stay one call; others are called for each
+element of the batch. Mixed dtypes are promoted as in JAX, and Python numbers take the dtype of the arrays. Numbers and
+axes are static. There is no `out`, and a gradient that is not wanted (`needs`) is None.
 
-Where `jax_enable_x64` is off, indices have 32 bits, and so have results that are of 64 bits elsewhere.
+Without `jax_enable_x64`, indices and 64-bit results have 32 bits.
 
-The handler that XLA calls is compiled when the first function is called, by g++ or what `CXX` names, or by `make jax`.
+The FFI handler is compiled at the first call, by g++ or `CXX`, or by `make jax`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from baracuda import _jax_joins
 from baracuda._functions.spec import specs
 from baracuda._jax_calls import made as _made
 
-# Functions become attributes here, some of the name of a builtin: the code that makes them is elsewhere.
+# Functions become attributes of this module, some with names of builtins, so the code that makes them is elsewhere.
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ import enum
 
 
 class IntEnum(enum.IntEnum):
-    """Base of the enumerations: a member is its number, and says in a line what it stands for."""
+    """Base of the enumerations; members have a one-line `description`."""
 
     @property
     def description(self) -> str:
@@ -118,7 +118,7 @@ class LayoutSku(IntEnum):
 
 
 class DenseLayout(IntEnum):
-    """Of A and B of a dense product: R by rows, C by columns; D lies by rows."""
+    """Layouts of A and B of a dense GEMM: R row-major, C column-major; D is row-major."""
 
     RRR = 0
     RCR = 1
@@ -135,7 +135,7 @@ class DenseLayout(IntEnum):
 
 
 class ScalingKind(IntEnum):
-    """What has a scale of its own, of factors of 8 bits."""
+    """Granularity of the scales of 8-bit operands."""
 
     TENSOR = 0
     ROWS = 1
@@ -143,7 +143,7 @@ class ScalingKind(IntEnum):
 
 
 class RotaryPairing(IntEnum):
-    """Of D features: 2i with 2i + 1 (GPT-J), or i with i + D / 2 (GPT-NeoX, Llama)."""
+    """Pairs among D features: 2i with 2i + 1 (GPT-J), or i with i + D / 2 (GPT-NeoX, Llama)."""
 
     ADJACENT = 0
     HALVES = 1
@@ -566,7 +566,7 @@ class LossKind(IntEnum):
 
 
 class LossReduction(IntEnum):
-    """What becomes of the terms of a loss: kept, their mean, their sum."""
+    """The reduction of a loss: none, mean or sum."""
 
     NONE = 0
     MEAN = 1

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _ALIGNMENT = 64
 _PER_THREAD_STREAM = 2  # cudaStreamPerThread
 Array = np.ndarray[Any, Any]
-held: list[object] | None = None  # while a graph is captured: its memory
+held: list[object] | None = None  # memory of the graph being captured
 
 
 def empty(shape: int | Iterable[int], dtype: object = ElementKind.F32, *, library: Library | None = None) -> TensorRef:
@@ -142,7 +142,7 @@ def synchronize(stream: object = None, *, library: Library | None = None) -> Non
 
 
 class _HostBuffer:
-    """Aligned host memory, never of size 0."""
+    """Aligned host memory, of at least one byte."""
 
     __slots__ = ("block", "ptr")
 
@@ -182,7 +182,7 @@ def _as_array(obj: object) -> Array:
 
 
 def _as_storage(host: Array, kind: ElementKind) -> Array:
-    """`host` converted to `kind`, contiguous, as the bytes lie in a tensor."""
+    """`host` as a contiguous array of the storage type of `kind`."""
     if kind.bits < 8:
         raise UnsupportedError(f"dtype {kind} is packed; upload its bytes as u8")
     target = kind.numpy_dtype
@@ -249,7 +249,7 @@ def cuda_runtime() -> Any:
 
 
 def runtime_result(result: tuple[Any, ...], what: str) -> Any:
-    """What a call of the runtime, described by `what`, returned beside its status."""
+    """The value that a CUDA runtime call returned with its status; raises if the call `what` failed."""
     status, *values = result
     if status != 0:
         raise InternalError(f"{what}: {getattr(status, 'name', status)}", symbol=what.split(" ", 1)[0])

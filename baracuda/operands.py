@@ -1,4 +1,4 @@
-"""Tensor operands of an op, and everything that is checked about the views given for them."""
+"""Tensor operands of an op, and all checks of the views given for them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from baracuda.tensor import TensorRef, tensor
 
 Viewable = Any  # what `tensor` takes; a field of an Args object is a TensorRef once the object exists
 Views = Mapping[str, "TensorRef | None"]
-_OVERLAP_EFFORT = 10_000  # steps of the exact overlap search; beyond, an overlap is assumed
+_OVERLAP_EFFORT = 10_000  # steps of the exact overlap test; beyond them, overlap is assumed
 
 
 class Args:
-    """Base of the operands of one launch. Immutable: a plan remembers here that it has checked them."""
+    """Base of the operands of one launch. They are immutable, so that a plan can cache its checks in them."""
 
     __slots__ = ("_bound",)
-    lists: ClassVar[tuple[str, ...]] = ()  # fields of which each is a sequence of operands
+    lists: ClassVar[tuple[str, ...]] = ()  # fields that are sequences of operands
 
     _bound: tuple[Any, ...]  # the last run: plan, stream, workspace, C call, symbol, stream handle
 
@@ -42,21 +42,21 @@ def entries_of(name: str, count: int) -> tuple[str, ...]:
 
 
 def list_of(name: str) -> str:
-    """The list that an operand of this name is an entry of, or the name itself."""
+    """The list that an operand is an entry of, else its own name."""
     return name.partition("[")[0]
 
 
 class Operand(NamedTuple):
-    """A tensor parameter of one plan: what a view for it must be.
+    """A tensor parameter of one plan, and the conditions for its view.
 
-    extents    the shape that the op sees
-    label      what messages call that shape: "shape", "(num_bags, embedding_dim)"
-    dtypes     any of these
-    output     written
-    strided    any strides; otherwise the view must be contiguous
-    broadcast  an extent of 1 stands for any extent; a gradient is summed there
-    exact      where the descriptor says how far an operand broadcasts: the only shape that its view may have
-    may_be     operands that an output may be identical with
+    extents    the shape that the op takes
+    label      name of that shape in messages: "shape", "(num_bags, embedding_dim)"
+    dtypes     allowed dtypes
+    output     whether the op writes it
+    strided    whether any strides are allowed; otherwise the view must be contiguous
+    broadcast  whether extents of 1 broadcast; a gradient is summed over them
+    exact      the only shape of the view, if the descriptor fixes how it broadcasts
+    may_be     operands that an output may alias
     """
 
     name: str
@@ -91,12 +91,12 @@ def check_view(operand: Operand, view: TensorRef, backend: str) -> None:
     if view.ptr % (view.dtype.itemsize // (2 if view.dtype.token in ("c32", "c64") else 1)):
         raise MisalignedOperandError(f"{name} is at {view.ptr:#x}, must be aligned for {view.dtype}")
     check_reach(name, view)
-    if operand.output and not _cells_are_distinct(view):
+    if operand.output and not _elements_are_distinct(view):
         raise InvalidProblemError(f"{name} has strides {view.strides} for shape {view.shape}: its cells overlap")
 
 
 def _check_shape(operand: Operand, view: TensorRef) -> None:
-    """Of a view that is not exactly what is expected."""
+    """Check the shape of a view that differs from the extents."""
     if operand.exact is not None:
         label = f"{operand.name.removeprefix('d') if operand.output else operand.name}_shape"
         raise InvalidProblemError(f"{operand.name} has shape {view.shape}, expected {label} = {operand.exact}")
@@ -107,7 +107,7 @@ def _check_shape(operand: Operand, view: TensorRef) -> None:
 
 
 def check_reach(name: str, view: TensorRef) -> None:
-    """The view stays inside its buffer, and its bytes inside 63 bits."""
+    """Check that the view is inside its buffer, and that byte offsets fit into 63 bits."""
     if view.dtype.nbytes(view.high - view.low + 1) > INT64_MAX or max(view.high, -view.low) > INT64_MAX:
         raise InvalidProblemError(f"{name} has shape {view.shape} and strides {view.strides}: more than 2^63 bytes")
     if view.length is None:
@@ -123,8 +123,8 @@ def check_reach(name: str, view: TensorRef) -> None:
         )
 
 
-def _cells_are_distinct(view: TensorRef) -> bool:
-    """Sufficient: taken by stride, each axis steps over everything that the smaller ones span."""
+def _elements_are_distinct(view: TensorRef) -> bool:
+    """Sufficient condition: sorted by stride, each axis steps over the span of all smaller ones."""
     if view.is_dense:
         return True
     span = 0
@@ -136,14 +136,14 @@ def _cells_are_distinct(view: TensorRef) -> bool:
 
 
 def effective_strides(shape: Sequence[int], strides: tuple[int, ...], extents: Sequence[int]) -> tuple[int, ...]:
-    """Strides of a view broadcast to `extents`: 0 where an extent of 1 is repeated."""
+    """Strides of a view broadcast to `extents`: 0 along broadcast axes."""
     if shape == extents:
         return strides
     return tuple([0 if have == 1 and want != 1 else step for step, have, want in zip(strides, shape, extents)])
 
 
 def check_overlaps(operands: Sequence[Operand], views: Views, may_coincide: Callable[[str, str, Views], bool]) -> None:
-    """Outputs share no cell with another operand, except where they may be it and `may_coincide` agrees."""
+    """Check that outputs share no element with other operands, unless they may alias and `may_coincide` agrees."""
     given = [(operand, view) for operand in operands if (view := views[operand.name]) is not None and view.numel]
     present = [(operand, view, *view.byte_range) for operand, view in given]
     for i, (out, view, start, stop) in enumerate(present):
@@ -160,23 +160,23 @@ def check_overlaps(operands: Sequence[Operand], views: Views, may_coincide: Call
 
 
 def overlaps(first: TensorRef, second: TensorRef) -> bool:
-    return _ranges_meet(first, second) and _share_memory(first, second)
+    return _ranges_overlap(first, second) and _share_memory(first, second)
 
 
-def _ranges_meet(first: TensorRef, second: TensorRef) -> bool:
+def _ranges_overlap(first: TensorRef, second: TensorRef) -> bool:
     (a, b), (c, d) = first.byte_range, second.byte_range
     return a < d and c < b
 
 
 def identical(first: TensorRef, second: TensorRef) -> bool:
-    """Whether both have the same cells, of one size, in the same order."""
+    """Whether both have the same elements, of one size, in the same order."""
     if first.ptr != second.ptr or first.shape != second.shape or first.dtype.bits != second.dtype.bits:
         return False
     return first.strides == second.strides or (first.is_dense and second.is_dense)
 
 
 class _Addresses:
-    """A view as NumPy sees it, for address arithmetic alone."""
+    """A view by the array interface, for NumPy's address arithmetic only."""
 
     def __init__(self, view: TensorRef) -> None:
         size = view.dtype.itemsize
@@ -187,7 +187,7 @@ class _Addresses:
 
 
 def _share_memory(first: TensorRef, second: TensorRef) -> bool:
-    """Whether two views whose byte ranges meet have a cell in common; True also where that is too hard to tell."""
+    """Whether two views with overlapping byte ranges share an element; True if that is too hard to tell."""
     if first.is_dense and second.is_dense:
         return True
     try:

@@ -1,5 +1,5 @@
-"""Plans: Descriptor -> select -> run. A family adds a Descriptor, for all its plans or for each that has more fields,
-and the names of its ops; their rows make the Args.
+"""Plans: Descriptor -> select -> run. A family defines Descriptors and the names of its ops; the Args are made from the
+rows of the op table.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef, contiguous_stride
 
 if TYPE_CHECKING:
-    from baracuda._known import Known
+    from baracuda._known import CachedCall
 
 P = TypeVar("P", bound="Plan")
-_MOST_KNOWN = 256  # sorts of operands that a plan keeps the calls of
+_MAX_CACHED = 256  # cached calls of a plan
 _HALVES = (ElementKind.F16, ElementKind.BF16)
 
 
 class Plan:
-    """Base. A subclass gives the class variables. Plans hold neither memory nor streams: they may be shared between
-    threads, a copy is the plan itself, and a pickled one is selected anew where it arrives, on the same file or else on
+    """Base of all plans; a subclass sets the class variables. Plans own neither memory nor streams and may be shared
+    between threads. A copy is the plan itself; unpickling selects the plan again, on the same library file or else on
     the library of the same backend.
     """
 
@@ -47,35 +47,35 @@ class Plan:
         "descriptor", "library", "name", "operands", "parameters", "preference", "workspace_size",
     )  # fmt: skip
 
-    # Name of the ops in the table: "{T}" stands for the element, "{U}" for descriptor.output_element, "{I}" and "{O}"
-    # for those of indices and offsets, and "{kind}" for descriptor.kind in lower case, or for its `spelling`.
+    # Name of the ops in the table: {T} is the element, {U} descriptor.output_element, {I} and {O} are the dtypes of
+    # indices and offsets, and {kind} is descriptor.kind in lower case, or its `spelling`.
     op: ClassVar[str]
-    others: ClassVar[tuple[str, ...]] = ()  # ops for other operands, in the order of preference
+    others: ClassVar[tuple[str, ...]] = ()  # ops for other operands, in order of preference
     spelling: ClassVar[Mapping[int, str]] = {}
-    elsewhere: ClassVar[Mapping[int, str]] = {}  # kinds that another plan serves, and its name
-    rows: ClassVar[tuple[str, ...]] = ()  # rows of the table that have the operands, where `op` is the name of none
+    elsewhere: ClassVar[Mapping[int, str]] = {}  # kind -> name of the plan that serves it instead
+    rows: ClassVar[tuple[str, ...]] = ()  # rows with the operands, if no row has the name `op`
     category: ClassVar[OpCategory]
-    descriptor_type: ClassVar[type[Descriptor]]  # of GemmPlan the GemmDescriptor of its module
-    descriptor_base: ClassVar[type[Descriptor]]  # of which it is made if the module has none; that of the base plan
-    args_type: ClassVar[type[Args]]  # of GemmPlan GemmArgs, made of the rows and put into its module
-    # Of operands whose place in Args the rows do not tell: "given" has no default, though C takes NULL, "optional" has
-    # one, though C does not, "last" stands behind the others.
+    descriptor_type: ClassVar[type[Descriptor]]  # for GemmPlan, the GemmDescriptor of its module
+    descriptor_base: ClassVar[type[Descriptor]]  # its base class, if the module defines none
+    args_type: ClassVar[type[Args]]  # for GemmPlan, GemmArgs, made from the rows and put into its module
+    # Exceptions for fields of Args: "given" has no default, though C takes NULL; "optional" defaults to None, though C
+    # needs it; "last" comes after the others.
     fields: ClassVar[Mapping[str, str]] = {}
-    # C's -> those of the descriptor and of Args, where they differ; "row: name" is of one of several ops alone.
+    # C's names -> those of the descriptor and of Args, if they differ; "row: name" is for one of several ops.
     names: ClassVar[Mapping[str, str]] = {}
-    by_width: ClassVar[bool] = False  # the ops move elements as bytes: operands may be of any dtype of the width
-    shapes: ClassVar[Mapping[str, str]] = {}  # attribute of the descriptor, for operands whose extents C computes
+    by_width: ClassVar[bool] = False  # the ops copy bytes: operands may have any dtype of the width
+    shapes: ClassVar[Mapping[str, str]] = {}  # operand -> attribute of the descriptor with its extents
 
     descriptor: Any
     preference: PlanPreference
     library: Library
     name: str
     workspace_size: int
-    operands: tuple[Operand, ...]  # one for each field of Args
-    parameters: Mapping[str, float | int]  # of the function, by their C names
+    operands: tuple[Operand, ...]  # one for each field of Args, or entry of a list
+    parameters: Mapping[str, float | int]  # parameters of the function, by their C names
 
     def __init_subclass__(cls) -> None:
-        if hasattr(cls, "op") and not cls.__name__.startswith("_"):  # a base of several has no op, or a name like _Base
+        if hasattr(cls, "op") and not cls.__name__.startswith("_"):  # an abstract base has no op, or a name like _Base
             cls.descriptor_type = cls.descriptor_base = descriptor_of(cls)
             cls.args_type = args_of(cls)
             setattr(sys.modules[cls.__module__], cls.args_type.__name__, cls.args_type)
@@ -88,7 +88,7 @@ class Plan:
         self.name = self._readable_name(descriptor)
         self._forms = forms_of(type(self), self._served())
         self._calls: dict[str, Call] = {}
-        self._known: dict[Any, Known] = {}
+        self._known: dict[Any, CachedCall] = {}
         self.parameters = parameters_of(self, self._forms[0].op)
         check_numbers(self, self._forms[0].op)
         self.operands = operands_of(self, self._forms)
@@ -96,7 +96,7 @@ class Plan:
         for operand in self.operands:
             product(operand.name, (*operand.extents, descriptor.element.itemsize))
         needed, self._needs_workspace = self._choose_workspace()
-        self._checked: tuple[_index_checks.Checked, ...] = ()  # of the last launch
+        self._checked: tuple[_index_checks.Checked, ...] = ()  # the checked operands of the last launch
         self._reports = max([_index_checks.report_bytes(f.op) for f in self._forms]) if preference.check_indices else 0
         self.workspace_size = needed + self._reports
         if self._reports and self.workspace_size > preference.max_workspace_bytes:
@@ -107,7 +107,7 @@ class Plan:
         self._guarantee = self._precision()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """What was selected stays as it is: calls were prepared for it."""
+        """Plans are immutable, since calls are cached for them."""
         if not name.startswith("_") and hasattr(self, name):
             raise AttributeError(f"{type(self).__name__}.{name} is read-only: select another plan")
         object.__setattr__(self, name, value)
@@ -162,7 +162,7 @@ class Plan:
 
     @property
     def kind(self) -> int:
-        """The op within its category; a constant of the class where the descriptor has none."""
+        """The op within its category; a class constant if the descriptor has no kind."""
         return int(self.descriptor.kind)
 
     def __repr__(self) -> str:
@@ -186,17 +186,17 @@ class Plan:
             self.library.check(symbol_name(op.name, "can_implement"), status)
 
     def workspace_size_for(self, args: Args) -> int:
-        """Bytes of workspace that a launch on these operands takes. `workspace_size` is that of contiguous operands of
-        the shapes that the descriptor has: strides change it, and so do axes over which gradients are summed.
+        """Workspace bytes of a launch on these operands. They depend on strides, and on axes over which gradients are
+        summed; `workspace_size` is for contiguous operands of the descriptor's shapes.
         """
         with naming(self.name):
             return self._workspace_needed(*self._operand_call(args)) + self._reports
 
     def run(self, stream: object, workspace: object, args: Args) -> None:
-        """Enqueue the op. Arguments identical (`is`) with those of the last run of `args` are not checked again."""
+        """Enqueue the op. Arguments that are the same objects as in the last run of `args` are not checked again."""
         try:
             plan, seen_stream, seen_workspace, call, symbol, _ = args._bound
-        except AttributeError:  # the first run; over before anything can fail, so that no error has this for a context
+        except AttributeError:  # first run; handled outside, so that errors do not chain to this one
             plan = None
         if plan is self and seen_stream is stream and seen_workspace is workspace and _checks.active is None:
             if status := call():
@@ -205,9 +205,9 @@ class Plan:
             self._first_run(stream, workspace, args)
 
     def bind(self, stream: object, workspace: object, args: Args) -> Callable[[], None]:
-        """Check everything now; the result enqueues the op with one C call, also inside a graph capture.
+        """Check everything now; the result enqueues the op with one C call, also during graph capture.
 
-        It keeps the operands, the workspace and the stream alive, and cannot be pickled: they are of this process.
+        It keeps the operands, the workspace and the stream alive, and cannot be pickled.
         """
         call, symbol, _ = self._prepare(stream, workspace, args)
         check = self.library.check
@@ -220,8 +220,8 @@ class Plan:
         return launch
 
     def check(self) -> None:
-        """After the stream of the last run has been synchronised: IndexOutOfRangeError for the first index that it
-        should not have had. Only of plans whose preference is check_indices; the report lies in the run's workspace.
+        """Raise IndexOutOfRangeError for the first invalid index of the last run, after its stream was synchronised.
+        Needs PlanPreference(check_indices=True); the report is in the run's workspace.
         """
         if not self.preference.check_indices:
             raise InvalidProblemError(f"{self.name}: preference.check_indices is False, so nothing was checked")
@@ -232,11 +232,11 @@ class Plan:
 
     @property
     def numbers(self) -> Mapping[str, Any]:
-        """C's numbers that are not those of the descriptor of their names."""
+        """C's numbers that override those of the descriptor."""
         return {}
 
     def served_elsewhere(self) -> str:
-        """Why another plan is the one to take; empty if none is."""
+        """The error text if another plan serves the descriptor; else empty."""
         kind = getattr(self.descriptor, "kind", None)
         if kind not in self.elsewhere:
             return ""
@@ -260,28 +260,28 @@ class Plan:
         return found
 
     def entry_extents(self, name: str) -> tuple[tuple[int, ...], str]:
-        """Extents of an entry of a list, and what they are called."""
+        """Extents of an entry of a list, and their name in messages."""
         raise NotImplementedError
 
     def form_for(self, views: Views) -> Form:
-        """The first op that takes the views, or else that has their dtypes."""
+        """The first op that takes the views, else the first with their dtypes."""
         fitting = [form for form in self._forms if form.fits(views)]
         return next((form for form in fitting if form.takes(views)), fitting[0])
 
     def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
-        """Strides of an operand as C has them."""
+        """Strides of an operand as C takes them."""
         return strides
 
     def offset(self, strides: tuple[int, ...]) -> int:
-        """Elements from the first part of an operand with these strides to its second."""
+        """The scalar offset for an operand with these strides, such as that of the second half of a gated input."""
         raise NotImplementedError
 
     def step(self, name: str, strides: tuple[int, ...]) -> int:
-        """The one of an operand's strides that C takes by the name."""
+        """The stride of an operand that C takes as the scalar `name`."""
         raise NotImplementedError
 
     def may_coincide(self, output: str, other: str, views: Views) -> bool:
-        """Whether an output may lie on an operand named in its `may_be`, both being present."""
+        """Whether an output may alias an operand in its `may_be`."""
         first, second = views[output], views[other]
         if first is None or second is None or not identical(first, second):
             return False
@@ -290,14 +290,14 @@ class Plan:
         return True
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
-        """How the kernel computes, and the dtype that results accumulate in."""
+        """(arithmetic of the kernel, accumulator dtype)"""
         return arithmetic_of(self.descriptor.element)
 
     # --- selection --------------------------------------------------------------------------------------------------
 
     @classmethod
     def _readable_name(cls, descriptor: Any) -> str:
-        """Name for messages, also before the descriptor is known to be sound: "op" stands for what is no kind."""
+        """Name for messages, also for an unchecked descriptor; "op" stands for an invalid kind."""
         enumerations = {field.name: field.metadata.get("enumeration") for field in dataclasses.fields(descriptor)}
         kind = getattr(descriptor, "kind", None)
         known = kind is not None and isinstance(kind, enumerations.get("kind", enum.IntEnum))
@@ -311,7 +311,7 @@ class Plan:
     def served(
         cls, kind: enum.IntEnum | None, element: ElementKind, output: ElementKind | None = None
     ) -> tuple[str, ...]:
-        """The ops of the table that plans for these stand for."""
+        """The ops in the table for these parameters."""
         symbol = "" if element is ElementKind.F32_STRICT else element.symbol
         return op_names((cls.op, *cls.others), cls._spelled(kind), symbol, "" if output is None else output.symbol)
 
@@ -327,12 +327,12 @@ class Plan:
         raise UnsupportedError(what if tokens else no_op)
 
     def _choose_workspace(self) -> tuple[int, bool]:
-        """(bytes to ask for, whether a run needs them)."""
+        """(bytes to ask for, whether a run needs them)"""
         row, preference = self._forms[0].row, self.preference
         if row.deterministic == "no" and preference.deterministic:
             raise UnsupportedError("no deterministic kernel exists")
         changes_result = row.deterministic == "workspace"
-        # f32 and f64 default to the atomic path, which needs none; 16-bit atomics would round every addition
+        # f32 and f64 default to atomics, which need no workspace; 16-bit atomics would round every addition
         if changes_result and not preference.deterministic and self.descriptor.element not in _HALVES:
             return 0, False
         needed = max([self._workspace_of(form) for form in self._forms])
@@ -346,7 +346,7 @@ class Plan:
         return 0, False
 
     def _workspace_of(self, form: Form) -> int:
-        """Bytes for contiguous operands of the shapes that the descriptor has."""
+        """Workspace bytes for contiguous operands of the descriptor's shapes."""
         broadcast = any([operand.exact not in (None, operand.extents) for operand in self.operands])
         op = form.strided if broadcast and form.strided is not None else form.op
         if not op.row.workspace:
@@ -382,7 +382,7 @@ class Plan:
             call, symbol = bound[3], bound[4]  # another object for the same stream
         else:
             call, symbol, handle = self._prepare(stream, workspace, args)
-            if workspace is None or isinstance(workspace, (TensorRef, tuple)):  # others could change under us
+            if workspace is None or isinstance(workspace, (TensorRef, tuple)):  # other objects could change later
                 object.__setattr__(args, "_bound", (self, stream, workspace, call, symbol, handle))
         self.library.check(symbol, call())
 
@@ -393,31 +393,33 @@ class Plan:
             return stream_handle(stream)
 
     def _prepare(self, stream: object, workspace: object, args: Args) -> tuple[Callable[[], int], str, int]:
-        """(C call with its arguments, symbol, stream handle), everything checked. Holds no reference to `args`."""
+        """(checked C call with its arguments, symbol, stream handle); holds no reference to `args`."""
         handle = self._handle(stream)
         key = self._key(args) if workspace is None and _checks.active is None else None
-        known = self._known.get(key)
-        if known is not None and (arguments := known.arguments(args)) is not None:
+        cached = self._known.get(key)
+        if cached is not None and (arguments := cached.arguments(args)) is not None:
             raw_stream = self.library.ffi.cast("void *", handle)
-            return functools.partial(known.function, *arguments, raw_stream), known.symbol, handle
+            return functools.partial(cached.function, *arguments, raw_stream), cached.symbol, handle
         with naming(self.name):
             op, call = self._operand_call(args)
             scratch = workspace_view(workspace, self.views(args), self.library.backend)
             raw_stream = self.library.ffi.cast("void *", handle)
             checks: list[Callable[[], int]] = []
             if self._reports:
-                address, rest = _index_checks.split(op, scratch)
+                address, remaining = _index_checks.split(op, scratch)
                 checks, checked = _index_checks.launches(
                     self, op, call, self.views(args), self._names(op), address, raw_stream, scratch
                 )
-                scratch = rest
+                scratch = remaining
             pointer, size = self._workspace_arguments(scratch, op, call)
             function = self.library.function(op.name)
         tail = (raw_stream,) if op.row.is_bare else (pointer, size, raw_stream)
         if key is not None:
-            from baracuda._known import Known  # which needs the generated bindings
+            from baracuda._known import CachedCall  # imports the generated bindings
 
-            self._known[key] = Known(function, symbol_name(op.name), op.row, self._names(op), args, (*call, *tail[:-1]))
+            self._known[key] = CachedCall(
+                function, symbol_name(op.name), op.row, self._names(op), args, (*call, *tail[:-1])
+            )
         if _checks.active is not None:
             function = functools.partial(self._watched, function, op, args, workspace, handle)
         launch = functools.partial(function, *call, *tail)
@@ -426,10 +428,10 @@ class Plan:
         return launch, symbol_name(op.name), handle
 
     def _key(self, args: Args) -> Any:
-        """All that a call depends on but the addresses of its operands; None for what is no Args of this plan."""
+        """Cache key: what a call depends on except addresses; None for other types than this plan's Args."""
         if type(args) is not self.args_type or args.lists:
             return None
-        if len(self._known) >= _MOST_KNOWN:
+        if len(self._known) >= _MAX_CACHED:
             self._known.clear()
         views = [getattr(args, operand.name) for operand in self.operands]
         return tuple([None if view is None else (view.sort, view.readonly) for view in views])
@@ -439,7 +441,7 @@ class Plan:
         return next(form.names for form in self._forms if op in (form.op, form.strided))
 
     def _watched(self, function: Any, op: Op, args: Args, workspace: object, stream: int, *call: Any) -> int:
-        """The C call under a watcher."""
+        """The C call through the active watcher."""
         views = self.views(args)
         names = self._names(op)
         if _checks.active is not None:
@@ -448,7 +450,7 @@ class Plan:
             return watched_call(function, op.row, {c: views[name] for c, name in names.items()}, names, stream, call)
 
     def _operand_call(self, args: Args) -> tuple[Op, tuple[Any, ...]]:
-        """(the op, its C arguments up to the workspace), the operands checked."""
+        """(op, its C arguments up to the workspace), with checked operands."""
         if not isinstance(args, self.args_type):
             raise InvalidProblemError(f"args is of type {type(args).__name__}, must be {self.args_type.__name__}")
         views, strides = self.views(args), {}
@@ -464,14 +466,14 @@ class Plan:
         return call.op, call.arguments(views, strides)
 
     def _call_for(self, views: Views) -> Call:
-        """Strided where a view is not the whole of its operand in row-major order."""
+        """The call for these views: strided unless all are dense and of full shape."""
         chosen = self.form_for(views)
         chosen.check(views, self)
-        whole = [
+        dense = [
             (view := views[operand.name]) is None or (view.shape == operand.extents and view.is_dense)
             for operand in self.operands if operand.name in chosen.pointers
         ]  # fmt: skip
-        return self._call(chosen, strided=not all(whole))
+        return self._call(chosen, strided=not all(dense))
 
     def _call(self, form: Form, *, strided: bool) -> Call:
         op = form.strided if strided and form.strided is not None else form.op
@@ -481,9 +483,9 @@ class Plan:
         return found
 
     def _workspace_arguments(self, view: TensorRef | None, op: Op, call: tuple[Any, ...]) -> tuple[Any, int]:
-        """(pointer, bytes) for the C call: NULL and 0 where this launch uses none.
+        """(pointer, bytes) for the C call: NULL and 0 if the launch uses none.
 
-        As in C, no bytes are no workspace, and some that are too few an error: a guarantee is never lost silently.
+        As in C, 0 bytes mean no workspace, and too few are an error, so that determinism is not lost silently.
         """
         got = 0 if view is None else view.nbytes
         needed = self._workspace_needed(op, call) if got or self._needs_workspace else 0
@@ -492,8 +494,8 @@ class Plan:
         return (self.library.ffi.NULL, 0) if view is None or not needed else (view.pointer, got)
 
     def _workspace_needed(self, op: Op, call: tuple[Any, ...]) -> int:
-        """Bytes that the launch takes, which may depend on strides; 0 where none, or where they would change the
-        algorithm chosen, or where the preference allows fewer and the op can do without.
+        """Workspace bytes of the launch, which may depend on strides; 0 if none, if a workspace would change the chosen
+        algorithm, or if the preference allows fewer and the op works without.
         """
         if not op.row.workspace or (op.row.deterministic == "workspace" and not self._needs_workspace):
             return 0
@@ -502,7 +504,7 @@ class Plan:
 
 
 class ParamPlan(Plan):
-    """Base: where an op also takes its parameters as f64, that is the one."""
+    """Base of plans that prefer the op with f64 parameters, if there is one."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
 """Reductions along an axis or any set of axes, gradients, reductions to a shape, and the trace.
 
-Results keep the axis, of extent 1. NaN spreads; of equal extremes the first has the place, and all share the gradient
-evenly. Operands have any strides. Sums of f16 and bf16 are accumulated in f32.
+Results keep the axis, with extent 1. NaN propagates; the index of equal extremes is that of the first, and they share
+the gradient evenly. Operands have any strides. Sums of f16 and bf16 are accumulated in f32.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class ReduceBackwardDescriptor(ReduceDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class ArgReduceDescriptor(_AxisDescriptor):
-    """output_element is that of the places: i64, i32 or u32."""
+    """output_element is the dtype of indices: i64, i32 or u32."""
 
     kind: ArgReduceKind = descriptor.choice(ArgReduceKind)
     input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
@@ -167,7 +167,7 @@ class MeanAxesDescriptor(_AxesDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class ArgReduceAxesDescriptor(_AxesDescriptor):
-    """output_element is that of the places: i64 or i32."""
+    """output_element is the dtype of indices: i64 or i32."""
 
     kind: ArgReduceKind = descriptor.choice(ArgReduceKind)
     input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
@@ -209,7 +209,7 @@ class ReduceToDescriptor(Descriptor):
 class ReduceToBackwardDescriptor(ReduceToDescriptor):
     @property
     def reduced(self) -> tuple[bool, ...]:
-        """Of each axis, whether it was reduced."""
+        """Whether each axis was reduced."""
         return tuple([have != want for have, want in zip(self.input_shape, self.output_shape)])
 
     @property
@@ -249,7 +249,7 @@ class TraceDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class TraceBackwardDescriptor(Descriptor):
-    """dx is of rows x columns, of which the square that begins where it does had the trace."""
+    """dx is rows x columns; the trace is that of its leading square."""
 
     rows: int = descriptor.extent()
     columns: int = descriptor.extent()
@@ -292,8 +292,8 @@ class CountReducePlan(ReducePlan):
 
 
 class ReduceBackwardPlan(ReducePlan):
-    """x and y, the input and the result, are given where the gradient reads them: none of SUM and MEAN, x alone of
-    PROD, VAR and STD.
+    """x and y, input and result, are needed if the gradient reads them: none for SUM and MEAN, only x for PROD, VAR and
+    STD.
     """
 
     __slots__ = ()
@@ -306,7 +306,7 @@ class ReduceBackwardPlan(ReducePlan):
     shapes: ClassVar = {"x": "input_shape", "dx": "input_shape", "dy": "output_shape", "y": "output_shape"}
 
     def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
-        """The results stand still along what was reduced."""
+        """Strides of the results, 0 along reduced axes."""
         axis = self.descriptor.reduce_axis
         return strides if name in ("x", "dx") else (*strides[:axis], 0, *strides[axis + 1 :])
 
@@ -320,7 +320,7 @@ class ArgReducePlan(ReducePlan):
 
     @classmethod
     def served(cls, kind: IntEnum | None, element: ElementKind, output: ElementKind | None = None) -> tuple[str, ...]:
-        """The one for the places' dtype; i64 has no suffix beside floats."""
+        """The op of the index dtype; for floats i64 has no suffix."""
         return super().served(kind, element, output)[:1] if output in _PLACES else ()
 
 
@@ -352,7 +352,7 @@ class MeanAxesPlan(ReduceAxesPlan):
 
 
 class ArgReduceAxesPlan(ReduceAxesPlan):
-    """The extremes or their places may be None."""
+    """The extremes or their indices may be None."""
 
     __slots__ = ()
     op = "arg_reduce_{kind}_axes_{T}_{U}"
@@ -382,7 +382,7 @@ class ReduceToBackwardPlan(Plan):
     shapes: ClassVar = {"x": "input_shape", "dx": "input_shape", "dy": "output_shape", "y": "output_shape"}
 
     def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
-        """The results stand still along what was reduced."""
+        """Strides of the results, 0 along reduced axes."""
         if name in ("x", "dx"):
             return strides
         return tuple([0 if reduced else step for step, reduced in zip(strides, self.descriptor.reduced)])

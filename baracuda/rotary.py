@@ -1,9 +1,9 @@
-"""Rotary position embedding (Su et al. 2021): pairs of features are turned by angles that grow with the position.
+"""Rotary position embedding (Su et al. 2021): pairs of features are rotated by angles proportional to the position.
 
 y_a = x_a cos - x_b sin, y_b = x_b cos + x_a sin of the angle pos base^(-2i / head_dim), where the pair i is features 2i
-and 2i + 1, or i and i + head_dim / 2. Rope takes positions, RopePositions those of each batch and a part of the
-features, RopeStarts where those of each batch begin, RopeApply tables of cosines and sines. A gradient turns back. y
-may be x, dx may be dy.
+and 2i + 1, or i and i + head_dim / 2. Rope takes positions, RopePositions positions for each batch and rotary_dim,
+RopeStarts the first position of each batch, RopeApply tables of cosines and sines. Gradients are the inverse rotation.
+y may be x, dx may be dy.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ class RopeDescriptor(Descriptor):
 
     @property
     def pos_default_flag(self) -> int:
-        """Of launches without positions."""
+        """C's flag for launches without positions."""
         return 1
 
 
 @dataclasses.dataclass(frozen=True)
 class RopePositionsDescriptor(RopeDescriptor):
-    """The first rotary_dim features are turned, by base^(-2i / rotary_dim); None stands for all."""
+    """The first rotary_dim features are rotated, with frequencies base^(-2i / rotary_dim); None means all."""
 
     rotary_dim: int | None = descriptor.checked(
         lambda name, value: None if value is None else _even(name, value), default=None
@@ -86,13 +86,13 @@ class RopePositionsDescriptor(RopeDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class RopeStartsDescriptor(RopePositionsDescriptor):
-    """Positions count from a start of each batch."""
+    """Positions count from a start for each batch."""
 
 
 @dataclasses.dataclass(frozen=True)
 class RopeApplyInterleavedDescriptor(Descriptor):
-    """Rows of heads, num_rows = batch * heads, share the tables, of shape (seq_len, head_dim / 2), or with own_tables
-    have each its own, of shape (num_rows, seq_len, head_dim / 2).
+    """num_rows = batch * heads rows share tables of shape (seq_len, head_dim / 2), or with own_tables each has its own,
+    of shape (num_rows, seq_len, head_dim / 2).
     """
 
     num_rows: int = descriptor.extent()
@@ -145,7 +145,7 @@ class RopeApplyThdDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class RopeTablesBackwardDescriptor(Descriptor):
-    """Rows of (outer, num_places, inner, head_dim), of which those of a place share its tables."""
+    """Rows of (outer, num_places, inner, head_dim); the rows of a position (place) share its table entries."""
 
     outer: int = descriptor.extent()
     num_places: int = descriptor.extent()
@@ -163,7 +163,7 @@ class RopeTablesBackwardDescriptor(Descriptor):
 
 
 class _RotaryPlan(Plan):
-    """Its ops are those of both pairings; the names of the one by halves have the word."""
+    """Base of plans with ops for both pairings; `half` is in the names of those for halves."""
 
     __slots__ = ()
     category = OpCategory.ATTENTION
@@ -175,7 +175,7 @@ class _RotaryPlan(Plan):
 
 
 class RopePlan(_RotaryPlan):
-    """Features must be neighbours. positions: seq_len places, i64; without them 0, 1, 2 ..."""
+    """Features must be contiguous. positions: seq_len positions, i64; without them 0, 1, 2 ..."""
 
     __slots__ = ()
     op = "rope_{T}"
@@ -217,7 +217,7 @@ class RopePositionsBackwardPlan(RopePositionsPlan):
 
 
 class RopeStartsPlan(_RotaryPlan):
-    """starts: (batch_size,), i64; the position of place s is starts[b] + s."""
+    """starts: (batch_size,), i64; the position of token s is starts[b] + s."""
 
     __slots__ = ()
     op = "rope_starts_{T}"
@@ -233,7 +233,7 @@ class RopeStartsBackwardPlan(RopeStartsPlan):
 
 
 class RopeApplyPlan(_RotaryPlan):
-    """cos and sin are f32, beside f64 elements also f64."""
+    """cos and sin are f32, for f64 elements also f64."""
 
     __slots__ = ()
     op = "rope_apply_{T}"
@@ -252,7 +252,7 @@ class RopeApplyBackwardPlan(RopeApplyPlan):
 
 
 class RopeApplyInterleavedPlan(Plan):
-    """RopeApplyPlan of neighbouring features, by the op's other name. cos and sin are f32."""
+    """RopeApplyPlan with interleaved pairs, by the op's other name. cos and sin are f32."""
 
     __slots__ = ()
     op = "rope_apply_interleaved_{T}"
@@ -312,9 +312,9 @@ class LinearScaling:
 
 @dataclasses.dataclass(frozen=True)
 class YaRNScaling:
-    """Peng et al. 2023. A pair that turns r times within original_max_seq_len keeps its frequency for r >= beta, has it
-    divided by scale for r <= alpha, and a mean of both between. Cosines and sines are multiplied by 0.1 ln(scale) + 1
-    where scale > 1.
+    """Peng et al. 2023. A pair that rotates r times within original_max_seq_len keeps its frequency for r >= beta, has
+    it divided by scale for r <= alpha, and a mean of both between. Cosines and sines are multiplied by 0.1 ln(scale) +
+    1 where scale > 1.
     """
 
     scale: float
@@ -325,7 +325,7 @@ class YaRNScaling:
 
 @dataclasses.dataclass(frozen=True)
 class LongRoPEScaling:
-    """Ding et al. 2024: the frequency of each pair divided by its factor. Where original_max_seq_len is given, cosines
+    """Ding et al. 2024: the frequency of each pair divided by its factor. If original_max_seq_len is given, cosines
     and sines are multiplied by sqrt(1 + ln(s) / ln(original_max_seq_len)), s = max_seq_len / original_max_seq_len > 1.
     """
 
@@ -351,7 +351,7 @@ class RopeScaledTableBuilder:
         self.inverse_frequencies, self.amplitude = self._scaled()
 
     def _scaled(self) -> tuple[np.ndarray[Any, Any], float]:
-        """Radians a position, by pair, and the factor of cosines and sines."""
+        """(radians per position of each pair, factor of cosines and sines)"""
         pairs, scaling = self.head_dim // 2, self.scaling
         plain = np.float64(self.base) ** (-np.arange(pairs) / pairs)
         if isinstance(scaling, LinearScaling):

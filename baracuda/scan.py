@@ -1,7 +1,7 @@
-"""Scans along one axis: each result is what the terms up to its place come to.
+"""Inclusive and exclusive scans along one axis: CUMSUM, CUMPROD, CUMMAX, CUMMIN and LOG_CUMSUM_EXP.
 
-CUMSUM, CUMPROD, CUMMAX, CUMMIN and LOG_CUMSUM_EXP; with `reverse` of the terms from the place on. Of equal extrema the
-first has the gradient and the index, and the first NaN stays. Operands have any strides; y may be x.
+With `reverse` they run from the end of the axis. The first of equal extrema gets the gradient and gives the index, and
+the first NaN stays. Operands have any strides; y may be x.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class ScanBackwardDescriptor(ScanDescriptor):
 
 
 class ExclusiveScanBackwardDescriptor(ScanBackwardDescriptor):
-    """Of the scan of the terms before the place."""
+    """The gradient of an exclusive scan."""
 
 
 class ExclusiveScanDescriptor(ScanDescriptor):
-    """Of the terms before the place: of none 0, 1, -inf, inf and -inf, of integers the least and the largest."""
+    """The first result is the identity: 0, 1, -inf, inf, -inf, or the least or largest integer for extrema."""
 
 
 class ScanIndicesDescriptor(ScanDescriptor):
@@ -63,7 +63,7 @@ class ScanPlan(Plan):
     category = OpCategory.SCAN
 
     def offset(self, strides: tuple[int, ...]) -> int:
-        """The stride of the axis, which C takes beside the others."""
+        """The stride of the axis, which C takes separately too."""
         return strides[self.descriptor.scan_axis]
 
 

@@ -1,9 +1,9 @@
 """Segment reductions.
 
-output[s] = sum, mean, max, min or prod of input[i] over segment_ids[i] == s; ids outside [0, num_segments) are
-ignored. An empty segment gives 0, of max -inf, of min inf, of prod 1; of max_or_zero and min_or_zero 0 as well. The
-plain ops need non-decreasing ids, the unsorted ones do not. Gradients are 0 for an id outside; that of max and min goes
-to the first row with the extreme. Ids are i32 or i64.
+output[s] = sum, mean, max, min or prod of input[i] over segment_ids[i] == s; ids outside [0, num_segments) are ignored.
+An empty segment gives 0, for max -inf, for min inf, for prod 1, for max_or_zero and min_or_zero 0. The plain ops need
+non-decreasing ids, the unsorted ones do not. Gradients are 0 for an id outside; that of max and min goes to the first
+row with the extreme. Ids are i32 or i64.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class SegmentDescriptor(Descriptor):
 
 
 class _SegmentPlan(Plan):
-    """Base of the plans of this module: UnsortedSegmentMaxPlan is of unsorted_segment_max{I}_{T}, of the kind
-    UNSORTED_SEGMENT_MAX, and takes an UnsortedSegmentMaxDescriptor and UnsortedSegmentMaxArgs."""
+    """Base of the plans of this module. The class name gives op, kind and classes: UnsortedSegmentMaxPlan has the op
+    unsorted_segment_max{I}_{T}, the kind UNSORTED_SEGMENT_MAX, an UnsortedSegmentMaxDescriptor and its Args."""
 
     __slots__ = ()
     descriptor_base = SegmentDescriptor
@@ -61,13 +61,13 @@ class SegmentMinPlan(_SegmentPlan):
 
 
 class SegmentMaxOrZeroPlan(_SegmentPlan):
-    """As SegmentMaxPlan; empty segments give 0."""
+    """Like SegmentMaxPlan; empty segments give 0."""
 
     __slots__ = ()
 
 
 class SegmentMinOrZeroPlan(_SegmentPlan):
-    """As SegmentMinPlan; empty segments give 0."""
+    """Like SegmentMinPlan; empty segments give 0."""
 
     __slots__ = ()
 

@@ -1,11 +1,11 @@
 """Softmax along one axis, its variants, and their gradients.
 
-SOFTMAX: exp(x - m) / sum exp(x - m), m the largest of a row; LOG_SOFTMAX: its logarithm. Gumbel softmax: softmax of
-the logits with Gumbel noise over a temperature, or with `hard` a 1 at the largest of them; its gradient reads the soft
-result of the same noise. Sparsemax: the point of the probability simplex nearest to the logits; entmax15 is between
-that and softmax. Masked softmax: of logits that are scaled, with a bias, over what a mask keeps and, if causal, what is
-not in the future. Softmax to f32: of 16-bit logits, with results that are not rounded to 16 bits. NaN and +inf make a
-row NaN. Operands have any strides; results may overwrite their input.
+SOFTMAX: exp(x - m) / sum exp(x - m), m the row maximum; LOG_SOFTMAX: its logarithm. Gumbel softmax: softmax of (logits
++ Gumbel noise) / temperature, or with `hard` one-hot at its maximum; its gradient reads the soft result of the same
+noise. Sparsemax: the Euclidean projection of the logits onto the probability simplex; entmax15 is between that and
+softmax. Masked softmax: of scaled logits plus a bias, over the elements that a mask keeps and, if causal, that are not
+in the future. Softmax to f32: of 16-bit logits, with unrounded results. NaN and +inf make a row NaN. Operands have any
+strides; results may overwrite their input.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class GumbelSoftmaxBackwardDescriptor(_AlongAxis):
 
 @dataclasses.dataclass(frozen=True)
 class GumbelSoftmaxDescriptor(GumbelSoftmaxBackwardDescriptor):
-    """input_shape is of rank 1 to 8; with hard there is a 1 at the largest of each row, and 0 elsewhere."""
+    """input_shape is of rank 1 to 8; with hard each row is one-hot at its maximum."""
 
     hard: bool = descriptor.flag()
 
@@ -91,18 +91,18 @@ def _word(name: str, value: object) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class _OfSeed(Descriptor):
+class _SeededDescriptor(Descriptor):
     seed: int = descriptor.checked(_word, default=0)
     offset: int = descriptor.checked(_word, default=0)
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelSoftmaxSeededDescriptor(_OfSeed, GumbelSoftmaxDescriptor):
-    """Element e of the input, in row-major order, has number offset + e of the stream of the seed."""
+class GumbelSoftmaxSeededDescriptor(_SeededDescriptor, GumbelSoftmaxDescriptor):
+    """Element e of the input, in row-major order, takes number offset + e of the seed's random stream."""
 
 
 @dataclasses.dataclass(frozen=True)
-class GumbelSoftmaxSeededBackwardDescriptor(_OfSeed, GumbelSoftmaxBackwardDescriptor):
+class GumbelSoftmaxSeededBackwardDescriptor(_SeededDescriptor, GumbelSoftmaxBackwardDescriptor):
     """seed and offset are those of the forward op."""
 
 
@@ -123,8 +123,8 @@ class MaskedSoftmaxBackwardDescriptor(SoftmaxDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class MaskedSoftmaxDescriptor(MaskedSoftmaxBackwardDescriptor):
-    """A softmax, or its logarithm, of scale * x + bias. is_causal: softmax_axis is the last, that of keys, and the one
-    before it that of queries, of which the first is at the position query_offset of the keys.
+    """A softmax, or its logarithm, of scale * x + bias. is_causal: softmax_axis is the last one, of keys, and the one
+    before it is of queries; query 0 is at key position query_offset.
     """
 
     is_causal: bool = descriptor.flag()
@@ -136,7 +136,7 @@ class _AlongAxisPlan(Plan):
     category = OpCategory.SOFTMAX
 
     def offset(self, strides: tuple[int, ...]) -> int:
-        """The stride of the axis, which C takes beside the others."""
+        """The stride of the axis, which C takes separately too."""
         return strides[self.descriptor.softmax_axis]
 
 
@@ -171,9 +171,7 @@ class GumbelSoftmaxPlan(_AlongAxisPlan, ParamPlan):
 
 
 class GumbelSoftmaxBackwardPlan(_AlongAxisPlan, ParamPlan):
-    """Times 1 / temperature, which the reference leaves to the caller. y is the soft result of the noise that the
-    forward op had.
-    """
+    """The gradient includes the factor 1 / temperature. y is the soft result of the forward op's noise."""
 
     __slots__ = ()
     op = "gumbel_softmax_backward_{T}"
@@ -182,7 +180,7 @@ class GumbelSoftmaxBackwardPlan(_AlongAxisPlan, ParamPlan):
 
 
 class GumbelSoftmaxSeededPlan(_AlongAxisPlan):
-    """With noise that is made on the device, of a seed and an offset."""
+    """Gumbel softmax with noise generated on the device from a seed and an offset."""
 
     __slots__ = ()
     op = "gumbel_softmax_seeded_{T}"
@@ -190,7 +188,7 @@ class GumbelSoftmaxSeededPlan(_AlongAxisPlan):
 
 
 class GumbelSoftmaxSeededBackwardPlan(_AlongAxisPlan):
-    """x is what the forward op had."""
+    """x is that of the forward op."""
 
     __slots__ = ()
     op = "gumbel_softmax_seeded_backward_{T}"
@@ -211,7 +209,7 @@ class SparsemaxBackwardPlan(_AlongAxisPlan):
 
 
 class MaskedSoftmaxPlan(_AlongAxisPlan):
-    """mask is bool or u8, of what is kept. bias and mask broadcast."""
+    """mask is bool or u8, nonzero for elements to keep. bias and mask broadcast."""
 
     __slots__ = ()
     op = "masked_{kind}_{T}"

@@ -1,4 +1,4 @@
-"""Streams: what a caller may pass as one, and the handle behind it."""
+"""Streams: the objects that callers may pass, and their handles."""
 
 from __future__ import annotations
 

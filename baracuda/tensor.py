@@ -14,7 +14,7 @@ from baracuda._scalars import as_integer, as_integers
 from baracuda.dtypes import ElementKind, as_element, from_dlpack, from_typestr
 from baracuda.errors import InvalidProblemError, UnsupportedError
 
-# What C receives for an operand without elements: never NULL, aligned for every dtype, never dereferenced.
+# Address for operands without elements: not NULL, aligned for every dtype, never dereferenced.
 EMPTY_ADDRESS = 0x1000
 _MAX_ADDRESS = 2**64 - 1
 _DEVICES = ("cpu", "cuda", None)
@@ -31,7 +31,7 @@ def contiguous_stride(shape: Sequence[int]) -> tuple[int, ...]:
 
 
 class _Slots:
-    """What a view is made of. `_placed` fills it, and makes it immutable."""
+    """The fields of a view. `_with_address` fills them before it makes the view immutable."""
 
     __slots__ = (
         "__weakref__", "_pointer", "_sort", "device", "dtype", "high", "length", "low", "numel", "offset", "owner",
@@ -48,10 +48,10 @@ class _Slots:
     readonly: bool
     owner: object
     numel: int
-    low: int  # offsets from ptr, in elements, of the lowest and highest cell; (0, -1) without cells
+    low: int  # offsets from ptr, in elements, of the lowest and highest element; (0, -1) for an empty view
     high: int
     _pointer: Any
-    _sort: object  # the same for views that differ in address, owner and `readonly` alone, or None
+    _sort: object  # cache key: equal for views that differ only in address, owner and `readonly`; or None
 
 
 class TensorRef(_Slots):
@@ -142,7 +142,7 @@ class TensorRef(_Slots):
 
     @property
     def is_dense(self) -> bool:
-        """Whether the cells lie in row-major order without gaps, whatever the strides of extent-1 axes say."""
+        """Whether the elements are row-major without gaps; strides of extent-1 axes do not matter."""
         step = 1
         for extent, stride in zip(reversed(self.shape), reversed(self.strides)):
             if extent != 1:
@@ -163,7 +163,7 @@ class TensorRef(_Slots):
 
     @property
     def sort(self) -> object:
-        """All that a call depends on but the address and whether it may be written, to be compared and hashed."""
+        """Cache key: all that a call depends on except the address and `readonly`."""
         return self._sort or (self.dtype, self.shape, self.strides, self.device, self.length, self.offset)
 
     @property
@@ -182,8 +182,8 @@ class TensorRef(_Slots):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        """A DLPack capsule of the same memory, as `from_dlpack` of other packages asks for it. On CUDA the consumer's
-        `stream` is made to wait for the per-thread default stream.
+        """A DLPack capsule of the same memory, for `from_dlpack` of other packages. On CUDA the consumer's `stream`
+        waits for the per-thread default stream.
         """
         return _export.dlpack(self, stream, max_version, dl_device, copy)
 
@@ -235,13 +235,13 @@ def tensor(obj: object, name: str = "tensor") -> TensorRef:
     )
 
 
-# Views like those that were made of arrays before, by what they have in common: dtype, shape, strides, device.
+# Views made of arrays before, by dtype, shape, strides and device.
 _seen: dict[Any, TensorRef] = {}
 _MOST_SEEN = 4096
 
 
-def _placed(like: TensorRef, ptr: int, readonly: bool, owner: object) -> TensorRef:
-    """A view like another one, elsewhere in memory; nothing is checked again."""
+def _with_address(like: TensorRef, ptr: int, readonly: bool, owner: object) -> TensorRef:
+    """A view like another one at another address, without checks."""
     view = _Slots()
     view.ptr, view.readonly, view.owner, view._pointer, view._sort = ptr, readonly, owner, None, like
     view.shape, view.strides, view.dtype, view.device = like.shape, like.strides, like.dtype, like.device
@@ -251,33 +251,33 @@ def _placed(like: TensorRef, ptr: int, readonly: bool, owner: object) -> TensorR
     return view  # type: ignore[return-value]
 
 
-def _remembered(key: Any, view: TensorRef) -> TensorRef:
+def _cached_view(key: Any, view: TensorRef) -> TensorRef:
     if len(_seen) >= _MOST_SEEN:
         _seen.clear()
-    like = _seen[key] = _placed(view, 0, False, None)
+    like = _seen[key] = _with_address(view, 0, False, None)
     object.__setattr__(like, "_sort", None)
     object.__setattr__(view, "_sort", like)
     return view
 
 
 def _from_torch(obj: Any, name: str) -> TensorRef:
-    """What DLPack says of the tensor, without asking it, for tensors like one that was asked before."""
+    """A view of a PyTorch tensor: by DLPack, or from a cached view of a similar tensor."""
     if obj.requires_grad or obj.is_neg() or obj.is_conj():
         return _from_dlpack(obj, name)
     key = (obj.dtype, obj.shape, obj.stride(), obj.device, obj.layout, obj.is_pinned())
     like = _seen.get(key)
     if like is None:
-        return _remembered(key, _from_dlpack(obj, name))
-    return _placed(like, obj.data_ptr(), False, obj)
+        return _cached_view(key, _from_dlpack(obj, name))
+    return _with_address(like, obj.data_ptr(), False, obj)
 
 
 def _from_cupy(obj: Any, name: str) -> TensorRef:
-    """Memory may be of the device alone or managed, which CuPy asks CUDA about."""
+    """A view of a CuPy array, in device or managed memory; CuPy asks CUDA which."""
     key = (obj.dtype, obj.shape, obj.strides, obj.__dlpack_device__())
     like = _seen.get(key)
     if like is None:
-        return _remembered(key, _from_dlpack(obj, name))
-    return _placed(like, obj.data.ptr, False, obj)
+        return _cached_view(key, _from_dlpack(obj, name))
+    return _with_address(like, obj.data.ptr, False, obj)
 
 
 def _from_numpy(obj: np.ndarray[Any, Any] | np.generic, name: str) -> TensorRef:
@@ -285,8 +285,8 @@ def _from_numpy(obj: np.ndarray[Any, Any] | np.generic, name: str) -> TensorRef:
         key = (obj.dtype, obj.shape, obj.strides)
         like = _seen.get(key)
         if like is not None:
-            return _placed(like, obj.ctypes.data, not obj.flags.writeable, obj)
-        return _remembered(key, _from_any_numpy(obj, name))
+            return _with_address(like, obj.ctypes.data, not obj.flags.writeable, obj)
+        return _cached_view(key, _from_any_numpy(obj, name))
     return _from_any_numpy(obj, name)
 
 
@@ -295,7 +295,7 @@ def _from_any_numpy(obj: np.ndarray[Any, Any] | np.generic, name: str) -> Tensor
         raise UnsupportedError(f"{name}: masked array")
     array = np.asarray(obj)
     if isinstance(obj, np.generic):
-        array.flags.writeable = False  # a copy of the scalar, where what is written is lost
+        array.flags.writeable = False  # a copy of the scalar, whose writes would be lost
     dtype = as_element(array.dtype, f"{name}: dtype")
     strides = _element_strides(array.strides, dtype.itemsize, name)
     return _canonical(array.ctypes.data, array.shape, dtype, strides, "cpu", not array.flags.writeable, array)
@@ -338,7 +338,7 @@ def _canonical(
     ptr: int, shape: Sequence[int], dtype: ElementKind, strides: Sequence[int], device: str | None, readonly: bool,
     owner: object,
 ) -> TensorRef:  # fmt: skip
-    """A view whose axes of extent 1, for which exporters pick strides at will, do not spoil contiguity."""
+    """A view with canonical strides for axes of extent 1, for which exporters may give any."""
     view = TensorRef(ptr, shape, dtype, strides, device=device, readonly=readonly, owner=owner)
     if view.is_dense and not view.is_contiguous:
         view = TensorRef(ptr, shape, dtype, device=device, readonly=readonly, owner=owner)

@@ -1,9 +1,9 @@
 """The functions on arrays as operators of PyTorch: `baracuda.torch.gelu(x)`, `torch.ops.baracuda.gelu(x)`.
 
-Autograd, autocast, torch.compile, torch.export, fake tensors and CUDA graphs know them: each has a schema, a rule for
-the shapes of its results and, where it has a gradient, a formula for autograd. Operators are registered when they are
-first asked for; `register()` does so for all. In a call tensors of several dtypes are promoted as PyTorch does it, and
-Python numbers take the dtype of the tensors. A gradient that is not wanted (`needs`) is an empty tensor.
+They work with autograd, autocast, torch.compile, torch.export, fake tensors and CUDA graphs: each has a schema, a fake
+(meta) kernel and, if it has a gradient, an autograd kernel. Operators are registered at first use; `register()`
+registers all. Tensors of mixed dtypes are promoted as in PyTorch, and Python numbers take the dtype of the tensors. A
+gradient that is not wanted (`needs`) is an empty tensor.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import torch
 import baracuda as bk
 from baracuda import _torch_joins, functions
 from baracuda._functions import autocast
-from baracuda._functions.arrays import kind_of
+from baracuda._functions.arrays import framework_of
 from baracuda._functions.dispatch import output_of
-from baracuda._functions.layouts import solve_served
+from baracuda._functions.layouts import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda._torch_autograd import Differentiable
 from baracuda._torch_batches import batched
@@ -29,7 +29,7 @@ from baracuda.errors import InvalidProblemError
 _NAMESPACE = "baracuda"
 _library = torch.library.Library(_NAMESPACE, "FRAGMENT")
 _lock = threading.RLock()
-_begun: set[str] = set()  # PyTorch asks its namespace for an operator while it is being registered
+_registering: set[str] = set()  # operators in registration, during which PyTorch looks them up
 _registered: dict[str, Any] = {}
 _TYPES = {
     "dtype": "ScalarType", "mode": "str", "repeats": "SymInt[]", "padding_idx": "int?", "reduction_mode": "str",
@@ -43,9 +43,9 @@ _TYPES = {
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag"), "bool"),
     **dict.fromkeys(("log_target_flag", "full_flag", "swap_flag", "is_causal", "channels_last", "is_half"), "bool"),
 }  # fmt: skip
-_FLOAT32 = {"f32": "float"}  # what schemas call the dtype that is a default; there is no other one
-# Numbers that may be one or several.
-_SEVERAL = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high", "kernel_size", "dilation", "padding",
+_FLOAT32 = {"f32": "float"}  # the one default dtype, as spelled in schemas
+# Numbers that may be a single one or a sequence.
+_SEQUENCES = ("repeats", "size", "axis", "shifts", "dims", "pad_low", "pad_high", "kernel_size", "dilation", "padding",
             "stride", "output_size")  # fmt: skip
 
 
@@ -66,20 +66,20 @@ def __dir__() -> list[str]:
 
 
 def register() -> None:
-    """Register all operators, for those who look them up by name in C++."""
+    """Register all operators, for lookups by name in C++."""
     for name in (*specs(), *_torch_joins.SCHEMAS):
         _operator(name)
 
 
 class _Namespace(torch._ops._OpNamespace):  # type: ignore[misc, unused-ignore]
-    """torch.ops.baracuda, which registers what is asked for."""
+    """torch.ops.baracuda; it registers an operator at first use."""
 
-    __module__ = torch._ops._OpNamespace.__module__  # the operators are pickled by it
+    __module__ = torch._ops._OpNamespace.__module__  # pickled operators refer to it
 
     def __getattr__(self, name: str) -> Any:
         with _lock:
             is_ours = not name.startswith("_") and (name in specs() or name in _torch_joins.SCHEMAS)
-            if is_ours and name not in _begun:
+            if is_ours and name not in _registering:
                 _operator(name)
         return super().__getattr__(name)
 
@@ -91,8 +91,8 @@ def _operator(name: str) -> Any:
     found = _registered.get(name)
     if found is None:
         with _lock:
-            if name not in _begun:
-                _begun.add(name)
+            if name not in _registering:
+                _registering.add(name)
                 if name in _torch_joins.SCHEMAS:
                     _torch_joins.define(name, _library, _operator)
                     _registered[name] = _found(name)
@@ -103,7 +103,7 @@ def _operator(name: str) -> Any:
 
 
 def _found(name: str) -> Any:
-    """An operator that has been registered."""
+    """A registered operator."""
     return torch._ops._OpNamespace.__getattr__(torch.ops.baracuda, name).default
 
 
@@ -119,7 +119,7 @@ def _define(spec: Spec) -> None:
     autocast.register(_library, spec, _registered[spec.name])
 
 
-# --- what a call looks like -------------------------------------------------------------------------------------------
+# --- signatures -------------------------------------------------------------------------------------------------------
 
 
 def _schema(spec: Spec) -> str:
@@ -143,7 +143,7 @@ def _by_position(spec: Spec) -> tuple[Argument, ...]:
 
 def _parameter(spec: Spec, number: Argument) -> str:
     kind = _type(spec, number)
-    if number.name in _SEVERAL:  # one number as well
+    if number.name in _SEQUENCES:  # one number as well
         kind = kind.replace("[]", "[1]")
     return f"{kind} {number.name}" + ("" if number.default is REQUIRED else f"={_default(spec, number)}")
 
@@ -169,7 +169,7 @@ def _default(spec: Spec, number: Argument) -> str:
 
 
 def _made(spec: Spec) -> Any:
-    """A function of the signature of the spec, which torch.compile looks through."""
+    """A function with the signature of the spec, which torch.compile traces."""
     typed = [a.name for a in spec.arrays if _dtype_of(spec, a.pointer) == "T"]
     options = [n.name for n in spec.numbers if n.default is not REQUIRED]
     given = ", ".join([*[a.name for a in spec.positional], *[f"{name}={name}" for name in options],
@@ -181,7 +181,7 @@ def _made(spec: Spec) -> Any:
     for number in spec.numbers:
         if number.name == "dtype" and number.default is not REQUIRED:
             lines.append(f"    dtype = float32 if dtype == {number.default!r} else dtype")
-        if number.name in _SEVERAL and "[]" in _type(spec, number):
+        if number.name in _SEQUENCES and "[]" in _type(spec, number):
             lines.append(f"    {number.name} = [{number.name}] if isinstance({number.name}, int) else {number.name}")
     lines.append(f"    return operator({given})")
     scope: dict[str, Any] = {"operator": _operator(spec.name), "promoted": _promoted, "float32": torch.float32}
@@ -192,7 +192,7 @@ def _made(spec: Spec) -> Any:
 
 
 def _promoted(*arrays: Any) -> list[Any]:
-    """Tensors of one dtype, in the place of Python numbers as well; None stays what it is."""
+    """Tensors promoted to one dtype, also from Python numbers; None stays None."""
     tensors = [array for array in arrays if isinstance(array, torch.Tensor)]
     if not tensors:
         raise InvalidProblemError("none of the arguments is a tensor")
@@ -210,11 +210,11 @@ def _as_tensor(array: Any, dtype: torch.dtype, device: torch.device) -> torch.Te
     return torch.scalar_tensor(array, dtype=dtype, device=device)
 
 
-# --- what it does -----------------------------------------------------------------------------------------------------
+# --- kernels ----------------------------------------------------------------------------------------------------------
 
 
 def _kernel(spec: Spec) -> Callable[..., Any]:
-    """The call with memory behind the tensors. What autograd should know of it, it has learnt before."""
+    """The kernel for tensors with memory; it runs below autograd."""
     function, partial = getattr(bk, spec.name), spec.is_partial
 
     def kernel(*arguments: Any, **numbers: Any) -> Any:
@@ -229,7 +229,7 @@ def _kernel(spec: Spec) -> Callable[..., Any]:
 
 
 def _fake(spec: Spec) -> Callable[..., Any]:
-    """Results without memory, of the right shape and dtype."""
+    """The fake kernel: results of the right shape and dtype, without memory."""
 
     def fake(*arguments: Any, needs: Sequence[bool] | None = None, **numbers: Any) -> Any:
         given = {number.name: number.default for number in spec.numbers} | numbers
@@ -237,11 +237,11 @@ def _fake(spec: Spec) -> Callable[..., Any]:
         arrays = {a.name: given[a.name] for a in spec.arrays if given.get(a.name) is not None}
         numbers = {number.name: given[number.name] for number in spec.numbers}
         shapes = {name: tuple(array.shape) for name, array in arrays.items()}
-        served, layout = solve_served(spec, shapes, numbers)
+        served, meta = infer_served(spec, shapes, numbers)
         like = arguments[0]
         results = []
         for k, output in enumerate(served.outputs):
-            shape = layout.shapes[output.pointer] if needs is None or needs[k] else (0,)
+            shape = meta.shapes[output.pointer] if needs is None or needs[k] else (0,)
             results.append(like.new_empty(shape, dtype=_result_dtype(served, output, arrays, numbers)))
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -262,11 +262,11 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
     if slot == "U":
         slot = output_of(spec.row).symbol
     kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
-    native = kind_of(next(iter(arrays.values())))
+    native = framework_of(next(iter(arrays.values())))
     assert native is not None
     return native.native(kind, None)  # type: ignore[no-any-return]
 
 
 def _dtype_of(spec: Spec, pointer: str) -> str:
-    """What the row says of an operand's dtype; operands that C does not read are like the result."""
+    """An operand's dtype in the row; operands that C does not read have that of the result."""
     return next((p.dtype for p in spec.row.params if p.name == pointer), "T")

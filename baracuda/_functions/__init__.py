@@ -1,1 +1,1 @@
-"""Functions on arrays: which there are (spec), arrays of frameworks (arrays), problems (layouts), calls (dispatch)."""
+"""Functions on arrays: specs from the op table, array frameworks, shape inference, dispatch, and gradients."""

@@ -1,7 +1,7 @@
-"""Arrays of frameworks: what a cache knows them by, where they lie, and how more of their kind are made.
+"""Array frameworks: cache keys, data pointers and streams of their arrays, and allocation of results.
 
-NumPy, PyTorch and CuPy arrays and TensorRefs are read directly. Whatever else speaks DLPack or an array interface is
-looked at through a TensorRef; results are then of its array namespace, where it has one, or else TensorRefs.
+NumPy, PyTorch and CuPy arrays and TensorRefs are read directly. Other arrays with DLPack or an array interface are read
+through a TensorRef; results then belong to their array namespace or, if they have none, are TensorRefs.
 """
 
 from __future__ import annotations
@@ -42,25 +42,26 @@ def set_allocator(allocate: Allocator | None) -> None:
         forget()
 
 
-class Kind:
-    """One sort of arrays. `key` says all of an array but its address that a call depends on.
+class Framework:
+    """One array framework. `key` is all that a call depends on of an array, except its address.
 
-    The texts stand in functions that are written for a call (launch.py), where `kind` is this object:
+    These class attributes are source text for the generated launch functions (launch.py), in which `framework` is this
+    object:
 
     address       C pointer of the array {0}
-    make          a new one, `allocate` being called `empty`
-    stream_now    handle of the stream on which the framework would launch now, on the device of {like}
-    is_elsewhere  whether the current device is not that of {like}
+    make          allocates an array; the text calls `allocate` by the name `empty`
+    stream_now    handle of the framework's current stream on the device of {like}
+    is_elsewhere  whether {like} is on another device than the current one
     """
 
-    address = "kind.pointer({0})"
-    make = "kind.empty({shape}, {native}, {like})"
+    address = "framework.pointer({0})"
+    make = "framework.empty({shape}, {native}, {like})"
     stream_now = ""
     is_elsewhere = ""
     allocate: Callable[..., Any] | None = None
 
-    def on(self, backend: str) -> Kind:
-        """The kind of results of a call of this backend's library."""
+    def on(self, backend: str) -> Framework:
+        """The framework of results of a call to this backend's library."""
         return self
 
     def key(self, array: Any) -> Hashable:
@@ -79,48 +80,48 @@ class Kind:
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         raise NotImplementedError
 
-    def recipe(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
-        """What stands for {native} in `make`."""
+    def make_argument(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+        """The argument for {native} in `make`."""
         return native
 
     def bytes(self, count: int, like: Any) -> Any:
-        """Memory for a workspace, beside `like`."""
+        """A workspace of `count` bytes on the device of `like`."""
         return self.empty((count,), self.native(ElementKind.U8, like), like)
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
-        """An array of rank 0, beside `like`."""
+        """An array of rank 0 on the device of `like`."""
         return np.array(value, dtype.numpy_dtype)
 
     def contiguous(self, array: Any) -> Any:
         """The array, or a copy of it, in row-major order."""
         raise UnsupportedError("operands of this function must be contiguous")
 
-    def turned(self, array: Any, order: tuple[int, ...]) -> Any:
-        """A view of the array with its axes in another order."""
+    def permuted(self, array: Any, order: tuple[int, ...]) -> Any:
+        """A view of the array with permuted axes."""
         return array.transpose(order)
 
-    def spread(self, array: Any, shape: tuple[int, ...]) -> Any:
-        """A view of the array, broadcast to a shape."""
+    def broadcast_to(self, array: Any, shape: tuple[int, ...]) -> Any:
+        """A view of the array that is broadcast to a shape."""
         return np.broadcast_to(array, shape)
 
     def reshaped(self, array: Any, shape: tuple[int, ...]) -> Any:
-        """The elements in row-major order in another shape; a copy where a view cannot have it."""
+        """The array in another shape, row-major; a copy if no view has that shape."""
         return array.reshape(shape)
 
     def copy(self, target: Any, source: Any) -> None:
-        """Fill what `contiguous` made anew."""
+        """Refresh a copy that `contiguous` made, when a graph replays."""
         target[...] = source
 
     def zero(self, array: Any) -> None:
-        """Set every element to 0, in the order of `stream`."""
+        """Set every element to 0, in stream order."""
         raise NotImplementedError
 
     def fill(self, array: Any, value: float) -> None:
-        """Set every element to a number, in the order of `stream`."""
+        """Set every element to a number, in stream order."""
         array[...] = value
 
     def stream(self, like: Any) -> int:
-        """That on which the framework would launch now."""
+        """Handle of the framework's current stream."""
         return 0
 
     def guard(self, like: Any) -> contextlib.AbstractContextManager[Any]:
@@ -128,11 +129,11 @@ class Kind:
         return contextlib.nullcontext()
 
     def finish(self, result: Any) -> Any:
-        """What the caller gets for something that `empty` made."""
+        """The caller's array for one that `empty` made."""
         return result
 
 
-class _NumPy(Kind):
+class _NumPy(Framework):
     address = "cast(WORDS, id({0}))[2]"  # PyArrayObject: object header, then char *data
     make = "empty({shape}, {native})"
     allocate = staticmethod(np.empty)
@@ -154,7 +155,7 @@ class _NumPy(Kind):
 
 
 class _SafeNumPy(_NumPy):
-    """Where objects have another header, as in a debug build of Python."""
+    """For interpreters whose object header differs, such as a debug build of Python."""
 
     address = "cast(VOID, {0}.ctypes.data)"
 
@@ -162,18 +163,18 @@ class _SafeNumPy(_NumPy):
         return ffi.cast(_VOID, array.ctypes.data)
 
 
-def _numpy_kind() -> Kind:
+def _numpy_framework() -> Framework:
     probe = np.zeros(3, np.float32)[1:]
     fast = _NumPy()
-    known = sys.implementation.name == "cpython" and object.__basicsize__ == 16
-    return fast if known and int(ffi.cast("uintptr_t", fast.pointer(probe))) == probe.ctypes.data else _SafeNumPy()
+    has_header = sys.implementation.name == "cpython" and object.__basicsize__ == 16
+    return fast if has_header and int(ffi.cast("uintptr_t", fast.pointer(probe))) == probe.ctypes.data else _SafeNumPy()
 
 
-class _Torch(Kind):
+class _Torch(Framework):
     address = "cast(VOID, {0}.data_ptr())"
     make = "{native}()"
-    stream_now = "kind.raw_stream({like}.get_device())"
-    is_elsewhere = "kind.current_device() != {like}.get_device()"
+    stream_now = "framework.raw_stream({like}.get_device())"
+    is_elsewhere = "framework.current_device() != {like}.get_device()"
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
@@ -187,10 +188,12 @@ class _Torch(Kind):
             ElementKind.BOOL: torch.bool, ElementKind.COMPLEX32: torch.complex64,
             ElementKind.COMPLEX64: torch.complex128,
         }  # fmt: skip
-        for kind in (ElementKind.U16, ElementKind.U32, ElementKind.U64, ElementKind.FP8_E4M3, ElementKind.FP8_E5M2):
-            if (found := getattr(torch, kind.numpy_dtype.name if kind.bits > 8 else _FP8[kind], None)) is not None:
-                self.dtypes[kind] = found
-        self.kinds = {native: kind for kind, native in self.dtypes.items()}
+        for element in (ElementKind.U16, ElementKind.U32, ElementKind.U64, ElementKind.FP8_E4M3, ElementKind.FP8_E5M2):
+            if (
+                found := getattr(torch, element.numpy_dtype.name if element.bits > 8 else _FP8[element], None)
+            ) is not None:
+                self.dtypes[element] = found
+        self.elements = {native: element for element, native in self.dtypes.items()}
 
     def key(self, array: Any) -> Hashable:
         try:
@@ -198,11 +201,11 @@ class _Torch(Kind):
                 array.dtype, array.shape, array.stride(), array.device, array.is_neg() or array.is_conj(),
                 array.requires_grad and self.grad(),
             )  # fmt: skip
-        except RuntimeError:  # sparse and nested tensors have no strides: `view` says so
+        except RuntimeError:  # sparse and nested tensors have no strides; `view` raises the error
             raise KeyError(type(array)) from None
 
     def key_of_wrapper(self, array: Any) -> Hashable:
-        """A subclass that computes by __torch_dispatch__ is looked at in each call, since it may have no memory."""
+        """Subclasses with __torch_dispatch__ have no key: they may lack memory, and are checked in each call."""
         raise KeyError(type(array))
 
     def unreadable(self, array: Any) -> str:
@@ -234,13 +237,13 @@ class _Torch(Kind):
             raise UnsupportedError(f"{name} stands for the negative of what lies in memory: call resolve_neg() first")
         if array.is_conj():
             raise UnsupportedError(f"{name} stands for the conjugate of what lies in memory: call resolve_conj() first")
-        if array.dtype not in self.kinds:
-            return tensor(array, name)  # which says why it cannot be viewed
+        if array.dtype not in self.elements:
+            return tensor(array, name)  # raises the reason
         device = "cuda" if array.device.type == "cuda" else array.device.type
         if device not in ("cpu", "cuda"):
             raise InvalidProblemError(f"{name} is in {device} memory")
         return TensorRef(
-            array.data_ptr(), tuple(array.shape), self.kinds[array.dtype], array.stride(), device=device, owner=array
+            array.data_ptr(), tuple(array.shape), self.elements[array.dtype], array.stride(), device=device, owner=array
         )
 
     def native(self, dtype: ElementKind, like: Any) -> Any:
@@ -251,22 +254,22 @@ class _Torch(Kind):
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         return self.torch.empty(shape, dtype=native, device=like.device)
 
-    def recipe(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
+    def make_argument(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
         options = {"dtype": native, "device": like.device}
         return functools.partial(self.torch.empty_strided, shape, contiguous_stride(shape), **options)
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
         return self.torch.full(
             (), value, dtype=self.native(dtype, like), device=like.device
-        )  # by a kernel: captures have it
+        )  # fills by a kernel, which graph captures record
 
     def contiguous(self, array: Any) -> Any:
         return array.contiguous()
 
-    def turned(self, array: Any, order: tuple[int, ...]) -> Any:
+    def permuted(self, array: Any, order: tuple[int, ...]) -> Any:
         return array.permute(order)
 
-    def spread(self, array: Any, shape: tuple[int, ...]) -> Any:
+    def broadcast_to(self, array: Any, shape: tuple[int, ...]) -> Any:
         return array.expand(shape)
 
     def zero(self, array: Any) -> None:
@@ -285,11 +288,11 @@ class _Torch(Kind):
 _FP8 = {ElementKind.FP8_E4M3: "float8_e4m3fn", ElementKind.FP8_E5M2: "float8_e5m2"}
 
 
-class _CuPy(Kind):
+class _CuPy(Framework):
     address = "cast(VOID, {0}.data.ptr)"
     make = "empty({shape}, {native})"
-    stream_now = "kind.current_stream().ptr"
-    is_elsewhere = "kind.current_device() != {like}.device.id"
+    stream_now = "framework.current_stream().ptr"
+    is_elsewhere = "framework.current_device() != {like}.device.id"
 
     def __init__(self, cupy: Any) -> None:
         self.cupy = cupy
@@ -313,7 +316,7 @@ class _CuPy(Kind):
     def contiguous(self, array: Any) -> Any:
         return self.cupy.ascontiguousarray(array)
 
-    def spread(self, array: Any, shape: tuple[int, ...]) -> Any:
+    def broadcast_to(self, array: Any, shape: tuple[int, ...]) -> Any:
         return self.cupy.broadcast_to(array, shape)
 
     def zero(self, array: Any) -> None:
@@ -326,20 +329,20 @@ class _CuPy(Kind):
         return int(self.current_stream().ptr)
 
 
-class _Views(Kind):
-    """TensorRefs, and views of other arrays. `place` is where new ones are, since a view may not know its device."""
+class _Views(Framework):
+    """TensorRefs, and views of other arrays. `backend` allocates new ones, since a view may not know its device."""
 
     address = "{0}.pointer"
 
-    def __init__(self, place: str = "cpu") -> None:
-        self.place = place
+    def __init__(self, backend: str = "cpu") -> None:
+        self.backend = backend
 
-    def on(self, backend: str) -> Kind:
-        return _PLACED[backend]
+    def on(self, backend: str) -> Framework:
+        return _VIEWS_ON[backend]
 
-    def place_of(self, like: Any) -> str:
-        """Where new arrays are, beside `like`."""
-        return self.place
+    def backend_of(self, like: Any) -> str:
+        """The backend whose memory new arrays use."""
+        return self.backend
 
     def key(self, array: TensorRef) -> Hashable:
         return array.dtype, array.shape, array.strides, array.device, array.readonly
@@ -350,13 +353,13 @@ class _Views(Kind):
     def native(self, dtype: ElementKind, like: Any) -> Any:
         return dtype
 
-    def turned(self, array: Any, order: tuple[int, ...]) -> Any:
+    def permuted(self, array: Any, order: tuple[int, ...]) -> Any:
         shape, strides = (tuple([each[axis] for axis in order]) for each in (array.shape, array.strides))
         return TensorRef(
             array.ptr, shape, array.dtype, strides, device=array.device, readonly=array.readonly, owner=array
         )  # fmt: skip
 
-    def spread(self, array: Any, shape: tuple[int, ...]) -> Any:
+    def broadcast_to(self, array: Any, shape: tuple[int, ...]) -> Any:
         strides = (0,) * (len(shape) - len(array.shape)) + array.strides
         steps = [s if have == want else 0 for s, have, want in zip(strides[::-1], array.shape[::-1], shape[::-1])]
         strides = strides[: len(shape) - len(steps)] + tuple(steps[::-1])
@@ -367,7 +370,7 @@ class _Views(Kind):
         return TensorRef(dense.ptr, shape, dense.dtype, device=dense.device, readonly=dense.readonly, owner=dense)
 
     def contiguous(self, array: Any) -> Any:
-        from baracuda import functions  # which needs this module
+        from baracuda import functions  # imports this module
 
         return array if array.is_dense else functions.cast(array, array.dtype)
 
@@ -377,11 +380,11 @@ class _Views(Kind):
         functions.cast(source, source.dtype, out=target)
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
-        return allocated(shape, native, self.place_of(like))
+        return allocated(shape, native, self.backend_of(like))
 
     def scalar(self, value: Any, dtype: ElementKind, like: Any) -> Any:
         host = super().scalar(value, dtype, like)
-        return memory.upload(host, dtype, library=library_for("cuda")) if self.place_of(like) == "cuda" else host
+        return memory.upload(host, dtype, library=library_for("cuda")) if self.backend_of(like) == "cuda" else host
 
     def zero(self, array: Any) -> None:
         memory.clear(array)
@@ -394,18 +397,18 @@ class _Views(Kind):
 
 
 class _Namespace(_Views):
-    """Arrays of a library that follows the array API standard, JAX's among them. They may be immutable: results are
-    made in memory of this package, which the library then takes over.
+    """Arrays of a library that follows the array API standard, such as JAX. They may be immutable: results are
+    allocated by this package, and handed over by DLPack.
     """
 
     def __init__(self, namespace: Any) -> None:
         super().__init__()
         self.namespace = namespace
 
-    def on(self, backend: str) -> Kind:
+    def on(self, backend: str) -> Framework:
         return self
 
-    def place_of(self, like: Any) -> str:
+    def backend_of(self, like: Any) -> str:
         return "cuda" if like.device == "cuda" else "cpu"
 
     def empty(self, shape: tuple[int, ...], native: Any, like: Any) -> Any:
@@ -413,7 +416,7 @@ class _Namespace(_Views):
             return super().empty(shape, native, like)
         return np.empty(shape, native.numpy_dtype)
 
-    def spread(self, array: Any, shape: tuple[int, ...]) -> Any:
+    def broadcast_to(self, array: Any, shape: tuple[int, ...]) -> Any:
         return self.namespace.broadcast_to(array, shape)
 
     def reshaped(self, array: Any, shape: tuple[int, ...]) -> Any:
@@ -424,21 +427,21 @@ class _Namespace(_Views):
             return result
         try:
             return self.namespace.from_dlpack(result)
-        except (TypeError, ValueError, BufferError, RuntimeError):  # a dtype that NumPy or the library does not know
+        except (TypeError, ValueError, BufferError, RuntimeError):  # NumPy or the library lacks the dtype
             return result if isinstance(result, TensorRef) else self.namespace.asarray(result)
 
 
-def number(kind: Kind, function: str, name: str, dtype: ElementKind, value: Any, like: Any) -> Any:
-    """A Python number for an operand of a function, as an array of rank 0."""
+def scalar_array(framework: Framework, function: str, name: str, dtype: ElementKind, value: Any, like: Any) -> Any:
+    """A Python number as an array of rank 0, for an operand of a function."""
     try:
-        return kind.scalar(fitting(name, dtype, value), dtype, like)
+        return framework.scalar(checked_scalar(name, dtype, value), dtype, like)
     except InvalidProblemError:
         with naming(function):
             raise
 
 
-def fitting(name: str, dtype: ElementKind, value: Any) -> Any:
-    """A Python number for an operand, which its dtype must be able to hold."""
+def checked_scalar(name: str, dtype: ElementKind, value: Any) -> Any:
+    """A Python number for an operand, checked against the range of its dtype."""
     bounds = dtype.integer_range
     if bounds is not None:
         return as_integer(name, int(value) if type(value) is bool else value, *bounds)
@@ -448,13 +451,13 @@ def fitting(name: str, dtype: ElementKind, value: Any) -> Any:
 
 
 def library_for(backend: str | None) -> Library:
-    """The default library where it is of the backend, or none is asked for; else the one of the backend."""
+    """The default library if its backend matches or `backend` is None, else the library of `backend`."""
     found = default_library()
     return found if backend in (None, found.backend) else load(backend=backend)
 
 
 def allocated(shape: tuple[int, ...], dtype: ElementKind, backend: str) -> TensorRef:
-    """Memory of the allocator that is set, or of this package."""
+    """Memory from the allocator of `set_allocator`, or from this package."""
     if _allocator is None:
         return memory.empty(shape, dtype, library=library_for(backend))
     wanted = TensorRef(0, shape, dtype)
@@ -464,38 +467,40 @@ def allocated(shape: tuple[int, ...], dtype: ElementKind, backend: str) -> Tenso
     return TensorRef(block.ptr, shape, dtype, device=backend, owner=block)
 
 
-NUMPY = _numpy_kind()
+NUMPY = _numpy_framework()
 VIEWS = _Views()
-_PLACED = {backend: _Views(backend) for backend in ("cpu", "cuda")}
-KINDS: dict[type, Kind] = {np.ndarray: NUMPY, TensorRef: VIEWS}
-# By the type of an argument: what of it a prepared call depends on, and its address.
+_VIEWS_ON = {backend: _Views(backend) for backend in ("cpu", "cuda")}
+FRAMEWORKS: dict[type, Framework] = {np.ndarray: NUMPY, TensorRef: VIEWS}
+# Functions by the type of an argument: KEYS gives its part of a cache key, POINTERS its address.
 KEYS: dict[type, Callable[[Any], Any]] = {
-    **{kind: (lambda value: type(value)) for kind in (*SCALARS, type(None))},
-    **{kind: found.key for kind, found in KINDS.items()},
+    **{cls: (lambda value: type(value)) for cls in (*SCALARS, type(None))},
+    **{cls: found.key for cls, found in FRAMEWORKS.items()},
 }
 POINTERS: dict[type, Callable[[Any], Any]] = {
-    type(None): lambda value: ffi.NULL, **{kind: found.pointer for kind, found in KINDS.items()},
+    type(None): lambda value: ffi.NULL, **{cls: found.pointer for cls, found in FRAMEWORKS.items()},
 }  # fmt: skip
 
 
-def kind_of(array: object) -> Kind | None:
-    """The kind that reads an object directly; None where it must be viewed first."""
-    found = KINDS.get(type(array))
+def framework_of(array: object) -> Framework | None:
+    """The framework that reads an object directly; None if it must be viewed first."""
+    found = FRAMEWORKS.get(type(array))
     if found is None:
         name = type(array).__module__.partition(".")[0]
         module = sys.modules.get("torch")
         if module is not None and isinstance(array, module.Tensor):
-            found = next((kind for kind in KINDS.values() if isinstance(kind, _Torch)), None) or _Torch(module)
+            found = next(
+                (framework for framework in FRAMEWORKS.values() if isinstance(framework, _Torch)), None
+            ) or _Torch(module)
         elif name == "cupy":
             found = _CuPy(sys.modules["cupy"])
         if found is not None:
             key = found.key_of_wrapper if isinstance(found, _Torch) and is_wrapper(array) else found.key
-            KINDS[type(array)], KEYS[type(array)], POINTERS[type(array)] = found, key, found.pointer
+            FRAMEWORKS[type(array)], KEYS[type(array)], POINTERS[type(array)] = found, key, found.pointer
     return found
 
 
 def is_wrapper(tensor: Any) -> bool:
-    """Whether a tensor of PyTorch is of a class that computes otherwise than by its memory."""
+    """Whether a PyTorch tensor belongs to a subclass with its own __torch_dispatch__."""
     own = getattr(type(tensor), "__torch_dispatch__", None)
     return (
         own is not None
@@ -504,35 +509,35 @@ def is_wrapper(tensor: Any) -> bool:
     )
 
 
-def known(array: Any, name: str) -> Any:
-    """An argument as what a kind reads: itself, a NumPy array of what has the buffer protocol, or a view."""
-    if type(array) in KEYS or kind_of(array) is not None:
+def as_array(array: Any, name: str) -> Any:
+    """An argument as an array that a framework reads: itself, a NumPy array (buffer protocol), or a TensorRef."""
+    if type(array) in KEYS or framework_of(array) is not None:
         return array
     if isinstance(array, np.generic):
         copy = np.asarray(array)
-        copy.flags.writeable = False  # what is written to it would be lost
+        copy.flags.writeable = False  # the caller would not see what is written to the copy
         return copy
     speaks = any(hasattr(array, each) for each in ("__dlpack__", "__cuda_array_interface__", "__array_interface__"))
     if not speaks:
         with contextlib.suppress(TypeError, ValueError):
             return np.asarray(memoryview(array))
-    if hasattr(array, "block_until_ready"):  # JAX: computes behind the caller's back, and never changes an array
+    if hasattr(array, "block_until_ready"):  # JAX computes asynchronously, and its arrays are immutable
         array.block_until_ready()
         view = tensor(array, name)
         return TensorRef(view.ptr, view.shape, view.dtype, view.strides, device=view.device, readonly=True, owner=view)
     return tensor(array, name)
 
 
-def result_kind(array: object) -> Kind:
-    """Of the results of a function on this argument."""
-    found = kind_of(array)
+def result_framework(array: object) -> Framework:
+    """The framework of results of a function of this argument."""
+    found = framework_of(array)
     if found is not None:
         return found
     if hasattr(array, "__array_namespace__") and not isinstance(array, (np.ndarray, np.generic)):
         return _Namespace(array.__array_namespace__())
-    return VIEWS if isinstance(known(array, "array"), TensorRef) and not isinstance(array, np.ndarray) else NUMPY
+    return VIEWS if isinstance(as_array(array, "array"), TensorRef) and not isinstance(array, np.ndarray) else NUMPY
 
 
 def uses_allocator() -> bool:
-    """Whether one was set."""
+    """Whether `set_allocator` has set one."""
     return _allocator is not None

@@ -1,8 +1,7 @@
-"""What torch.autocast does with the operators, on the CPU too: PyTorch's rule for CUDA and functions of these names.
+"""torch.autocast for the operators, by PyTorch's policy for CUDA, on the CPU too.
 
-Products are computed in autocast's dtype; softmax, losses and the norms of rows and groups in float32, in which the
-16-bit forms compute anyway, so that results are not rounded. Other operators take the tensors as they are: those of
-several dtypes are promoted (baracuda.torch).
+GEMMs run in autocast's dtype. Softmax, losses, layer, RMS and group norms run in float32, in which their 16-bit forms
+compute anyway, so that results are not rounded. Other operators take tensors as they are, and promote mixed dtypes.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ _WIDE_NORMS = (
     "layer_norm", "rms_norm", "add_layer_norm", "add_rms_norm", "group_norm", "group_norm_wide",
     "group_norm_channels_last",
 )  # fmt: skip
-_NARROW = ("matmul", "linear", "linear_gated", "grouped_gemm")  # layouts
+_NARROW = ("matmul", "linear", "linear_gated", "grouped_gemm")  # shape rules
 
 
 def policy(spec: Spec) -> str:
-    """ "narrow", "wide", or "" for operators that autocast leaves alone."""
+    """ "narrow" (autocast's dtype), "wide" (float32), or "" for operators without a policy."""
     if "_backward" in spec.name:
         return ""
     if spec.layout in _NARROW:
@@ -34,7 +33,7 @@ def policy(spec: Spec) -> str:
 
 
 def register(library: Any, spec: Spec, operator: Callable[..., Any]) -> None:
-    """Have autocast convert what the operator is called with."""
+    """Register the kernel that converts an operator's arguments under autocast."""
     kind = policy(spec)
     for device, key in _DEVICES.items() if kind else ():
         library.impl(spec.name, _kernel(operator, device, kind == "narrow"), key)
@@ -50,6 +49,6 @@ def _kernel(operator: Callable[..., Any], device: str, is_narrow: bool) -> Calla
 
 
 def _converted(argument: Any, device: str, dtype: torch.dtype) -> Any:
-    """float64 stays what it is, as in PyTorch."""
+    """The argument in `dtype`; float64 is not converted, as in PyTorch."""
     takes = isinstance(argument, torch.Tensor) and argument.is_floating_point() and argument.device.type == device
     return argument.to(dtype) if takes and argument.dtype is not torch.float64 else argument

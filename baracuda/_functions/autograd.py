@@ -1,4 +1,4 @@
-"""Gradients that PyTorch is told of and the op table has not: of functions that are linear, and of products."""
+"""Gradients for PyTorch that the op table lacks: of cast, of GEMMs, and composite ones (composed.py)."""
 
 from __future__ import annotations
 
@@ -8,48 +8,51 @@ from typing import Any
 import torch
 
 from baracuda._functions.composed import WHOLE
-from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_at_once
-from baracuda._functions.product_gradients import Own as OfProducts
+from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_same_batch
+from baracuda._functions.product_gradients import GradientRule as GemmGradient
 from baracuda.dtypes import ElementKind
 
-Operators = Callable[[str], Any]  # by name
+Operators = Callable[[str], Any]  # operator by name
 Given = Mapping[str, Any]
-Own = Callable[[Operators, Any, Given], dict[str, Any]]
+GradientRule = Callable[[Operators, Any, Given], dict[str, Any]]
 _DTYPES = {
     ElementKind.F32: torch.float32, ElementKind.F64: torch.float64, ElementKind.I32: torch.int32,
     ElementKind.I64: torch.int64,
 }  # fmt: skip
 
 
-def _of_products(own: OfProducts) -> Own:
-    return lambda operator, dy, given: own(calls(operator), dy, given)
+def _of_gemm(rule: GemmGradient) -> GradientRule:
+    return lambda operator, dy, given: rule(calls(operator), dy, given)
 
 
 def _matmul(operator: Operators, dy: Any, given: Given) -> dict[str, Any]:
-    """Summed over the products of a batch in which one matrix took part."""
+    """da = dy b^T and db = a^T dy, summed over broadcast batch axes."""
     a, b = given["a"], given["b"]
-    if at_once := matmul_at_once(calls(operator), dy, given):
-        return at_once
-    first, second = (a if a.dim() > 1 else a[None]), (b if b.dim() > 1 else b[:, None])
-    of_all = dy.unsqueeze(-1) if b.dim() == 1 else dy
-    of_all = of_all.unsqueeze(-2) if a.dim() == 1 else of_all
+    if same_batch := matmul_same_batch(calls(operator), dy, given):
+        return same_batch
+    a_matrices, b_matrices = (a if a.dim() > 1 else a[None]), (b if b.dim() > 1 else b[:, None])
+    dy_matrices = dy.unsqueeze(-1) if b.dim() == 1 else dy
+    dy_matrices = dy_matrices.unsqueeze(-2) if a.dim() == 1 else dy_matrices
     multiply = operator("matmul")
-    da, db = multiply(of_all, second.mT), multiply(first.mT, of_all)
-    return {"a": da.sum_to_size(first.shape).reshape(a.shape), "b": db.sum_to_size(second.shape).reshape(b.shape)}
+    da, db = multiply(dy_matrices, b_matrices.mT), multiply(a_matrices.mT, dy_matrices)
+    return {
+        "a": da.sum_to_size(a_matrices.shape).reshape(a.shape),
+        "b": db.sum_to_size(b_matrices.shape).reshape(b.shape),
+    }
 
 
-def _composed(name: str) -> tuple[Own, tuple[str, ...]]:
-    """Of functions of this package, which all read the gradient of the first result alone."""
+def _composite(name: str) -> tuple[GradientRule, tuple[str, ...]]:
+    """A composite gradient, and what it reads. It uses the gradient of the first result only."""
 
-    def own(operator: Operators, grads: Any, given: Given) -> dict[str, Any]:
+    def rule(operator: Operators, grads: Any, given: Given) -> dict[str, Any]:
         dy = grads[0] if isinstance(grads, tuple) else grads
         return {n: each.of(calls(operator), {**given, "dy": dy}) for n, each in WHOLE[name].items()}
 
-    return own, tuple([read for each in WHOLE[name].values() for read in each.reads])
+    return rule, tuple([saved for each in WHOLE[name].values() for saved in each.reads])
 
 
 def calls(operator: Operators) -> Callable[..., Any]:
-    """Operators by name, which take dtypes of this package as well."""
+    """A function that calls operators by name, and converts dtypes of this package to PyTorch's."""
 
     def call(name: str, *arguments: Any, **numbers: Any) -> Any:
         given = [_DTYPES[value] if isinstance(value, ElementKind) else value for value in arguments]
@@ -58,10 +61,10 @@ def calls(operator: Operators) -> Callable[..., Any]:
     return call
 
 
-# name -> gradients by argument, of the operators, dy and what it reads; and the arrays and results that it reads
-OWN: dict[str, tuple[Own, tuple[str, ...]]] = {
+# Name -> (function of operators, dy and saved values to gradients by argument, names of the saved values).
+OWN: dict[str, tuple[GradientRule, tuple[str, ...]]] = {
     "cast": (lambda operator, dy, given: {"x": operator("cast")(dy, given["dtype of x"])}, ()),
     "matmul": (_matmul, ("a", "b")),
-    **{name: (_of_products(own), reads) for name, (own, reads) in OF_PRODUCTS.items()},
-    **{name: _composed(name) for name in WHOLE},
+    **{name: (_of_gemm(rule), reads) for name, (rule, reads) in OF_PRODUCTS.items()},
+    **{name: _composite(name) for name in WHOLE},
 }

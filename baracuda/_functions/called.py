@@ -1,4 +1,4 @@
-"""The functions that rows name by `call`: their signatures stand there, and how shapes follow says the row's kind."""
+"""Specs of the functions that rows declare by `call`. A row's parameters tell its shape rule."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from baracuda._functions.spec import RENAMED, REQUIRED, Argument, Spec
 from baracuda._optable import CallRow, Row, rows
 
-Variant = tuple[str, Row, str, CallRow]  # pattern, row, choice of {F}, call
+Variant = tuple[str, Row, str, CallRow]  # pattern, row, value of {F}, call
 
-# Kinds of layouts.LAYOUTS, and the parameters by which a row is of one.
-_KINDS = {
+# Shape rule (layouts.py) -> parameters that identify its rows; the first match counts.
+_RULE_PARAMETERS = {
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),
     "repeat_interleave": ("repeat_dim",), "max_bags": ("num_bags", "out_index"),
@@ -35,8 +35,8 @@ _KINDS = {
 }  # fmt: skip
 
 
-def called_specs() -> list[Spec]:
-    """The functions of all rows that have some."""
+def declared_specs() -> list[Spec]:
+    """The specs of all rows that declare functions."""
     found: dict[str, list[Variant]] = {}
     for row in rows():
         if row.pattern.endswith("_strided"):
@@ -49,35 +49,37 @@ def called_specs() -> list[Spec]:
 
 
 def _function(name: str, variants: list[Variant]) -> Spec:
-    """The function, with the arguments of the row that takes most, or of the first of those that do."""
-    wholes = [[variant] for variant in variants if variant[3].results]
-    if not wholes:
+    """The spec of the row with most arguments; the other rows become its `others`."""
+    groups = [[variant] for variant in variants if variant[3].results]
+    if not groups:
         raise LookupError(f"call = {name}: no row has its signature")
-    for variant in (v for v in variants if not v[3].results):  # of a row with the same parameters
-        next((each for each in wholes if _names(each[0][1]) == _names(variant[1])), wholes[0]).append(variant)
-    specs = [_spec(name, each[0], each) for each in wholes]
+    for variant in (v for v in variants if not v[3].results):  # they belong to a row with the same parameters
+        next((each for each in groups if _names(each[0][1]) == _names(variant[1])), groups[0]).append(variant)
+    specs = [_spec(name, each[0], each) for each in groups]
     specs.sort(key=lambda spec: len(spec.arrays) + len(spec.numbers))
-    most = max(specs, key=lambda spec: len(spec.arrays) + len(spec.numbers))
-    return dataclasses.replace(most, others=tuple([_aligned(spec, most) for spec in specs if spec is not most]))
+    fullest = max(specs, key=lambda spec: len(spec.arrays) + len(spec.numbers))
+    return dataclasses.replace(
+        fullest, others=tuple([_with_arguments_of(spec, fullest) for spec in specs if spec is not fullest])
+    )
 
 
-def _aligned(spec: Spec, most: Spec) -> Spec:
-    """A spec with the arguments of another that has more; what C does not take has neither pointer nor number."""
+def _with_arguments_of(spec: Spec, fullest: Spec) -> Spec:
+    """A spec with the arguments of another that has more; those that C does not take have no pointer or number."""
     own = {argument.name: argument for argument in (*spec.arrays, *spec.numbers)}
-    if set(own) - {a.name for a in (*most.arrays, *most.numbers)} or len(spec.outputs) != len(most.outputs):
+    if set(own) - {a.name for a in (*fullest.arrays, *fullest.numbers)} or len(spec.outputs) != len(fullest.outputs):
         raise LookupError(f"call = {spec.name}: neither of two rows has all arguments of the other")
-    blank = [{a.name: own.get(a.name, Argument(a.name, default=a.default)) for a in each}
-             for each in (most.arrays, most.numbers)]  # fmt: skip
-    return dataclasses.replace(spec, arrays=tuple(blank[0].values()), numbers=tuple(blank[1].values()),
-                               absent=tuple([a for each in blank for a in each if a not in own]))  # fmt: skip
+    filled = [{a.name: own.get(a.name, Argument(a.name, default=a.default)) for a in each}
+             for each in (fullest.arrays, fullest.numbers)]  # fmt: skip
+    return dataclasses.replace(spec, arrays=tuple(filled[0].values()), numbers=tuple(filled[1].values()),
+                               absent=tuple([a for each in filled for a in each if a not in own]))  # fmt: skip
 
 
 def _names(row: Row) -> set[str]:
     return {param.name for param in row.params}
 
 
-def _spec(name: str, whole: Variant, variants: list[Variant]) -> Spec:
-    _, row, function, call = whole
+def _spec(name: str, declared: Variant, variants: list[Variant]) -> Spec:
+    _, row, function, call = declared
     arrays, numbers = list(_arrays(row, call)), []
     for argument in call.arguments:
         if argument.name not in {array.name for array in arrays}:
@@ -90,10 +92,10 @@ def _spec(name: str, whole: Variant, variants: list[Variant]) -> Spec:
                 )
             )
     outputs = tuple(Argument(own, source) for own, source in call.results)
-    rows_of = sorted(dict.fromkeys(variant[1] for variant in variants), key=lambda other: other is not row)
+    ordered_rows = sorted(dict.fromkeys(variant[1] for variant in variants), key=lambda other: other is not row)
     return Spec(
-        name, tuple(dict.fromkeys(variant[0] for variant in variants)), tuple(rows_of), function, tuple(arrays),
-        tuple(sorted(numbers, key=lambda n: n.default is not REQUIRED)), outputs, _kind(row),
+        name, tuple(dict.fromkeys(variant[0] for variant in variants)), tuple(ordered_rows), function, tuple(arrays),
+        tuple(sorted(numbers, key=lambda n: n.default is not REQUIRED)), outputs, _shape_rule(row),
         dict(call.fixed), {a.name: a.extents for a in call.arguments if a.extents},
     )  # fmt: skip
 
@@ -105,11 +107,11 @@ def _arrays(row: Row, call: CallRow) -> Iterator[Argument]:
             yield Argument(argument.name, argument.source, default=None if argument.default else REQUIRED)
 
 
-def _kind(row: Row) -> str:
+def _shape_rule(row: Row) -> str:
     names = {param.name for param in row.params}
     if row.accumulates and any(param.role == "axis" for param in row.params):
         return "accumulated"
-    found = next((kind for kind, known in _KINDS.items() if names.issuperset(known)), None)
+    found = next((rule for rule, known in _RULE_PARAMETERS.items() if names.issuperset(known)), None)
     if found is None:
-        raise LookupError(f"[{row.name}]: no layout of baracuda/_functions has such parameters")
+        raise LookupError(f"[{row.name}]: no shape rule of baracuda/_functions has such parameters")
     return found

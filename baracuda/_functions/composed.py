@@ -1,6 +1,6 @@
-"""Gradients that the op table has not as a row: functions of this package give them together, in PyTorch and JAX alike.
+"""Composite gradients: those without a row in the op table, made of calls of other functions, for PyTorch and JAX.
 
-Arrays are those of the framework, with its operators; what else is needed is called by name.
+Arrays are the framework's own, with its operators; functions of this package are called by name.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Any
 from baracuda._functions.spec import specs
 from baracuda.dtypes import ElementKind
 
-Call = Callable[..., Any]  # of a function by its name
+Call = Callable[..., Any]  # calls a function by its name
 Given = Mapping[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Composed:
-    """A gradient of the calls, and of the numbers, dy, what it reads among arguments and results of the function, and
-    the arrays of which the shape alone matters: by one argument, or by `outputs`.
+class CompositeGradient:
+    """A gradient, computed by `of` from a caller of functions and the values by name: numbers, dy, `reads`, `shaped`.
 
+    reads     arguments and results of the function that it reads
+    shaped    arrays of which it uses the shape only
     outputs   the arguments whose gradients it gives, in order; several are a tuple
-    arriving  dy and others like it -> positions of the results whose gradients they are
+    arriving  incoming gradients -> positions of the results that they belong to
     """
 
     of: Callable[[Call, Given], Any]
@@ -35,13 +36,13 @@ class Composed:
     is_partial = False
 
 
-# --- small parts ------------------------------------------------------------------------------------------------------
+# --- helpers ----------------------------------------------------------------------------------------------------------
 
 
-def _counted(call: Call, like: Any) -> Any:
-    """1, 2, 3 ... as i64, as many as an array has elements."""
+def _iota(call: Call, like: Any) -> Any:
+    """1, 2, 3 ... as i64, one for each element of an array."""
     flat = like.reshape(-1)
-    ones = call("logical_not", call("gt", flat, flat))  # NaN, too, is not above itself
+    ones = call("logical_not", call("gt", flat, flat))  # also true for NaN
     return call("cumsum", call("cast", ones, ElementKind.I64), axis=0)
 
 
@@ -49,38 +50,38 @@ def _zeros(call: Call, like: Any) -> Any:
     return call("cast", call("gt", like, like), like.dtype)
 
 
-def _gathered(call: Call, dy: Any, index: Any, size: Any, axis: int) -> Any:
-    """What an index picks along an axis, 0 where it lies outside."""
-    picked = call("gather", dy, index, axis=axis)
-    return call("masked_fill", picked, (index < 0) | (index >= size), 0)
+def _gather_or_zero(call: Call, dy: Any, index: Any, size: Any, axis: int) -> Any:
+    """gather along an axis, with 0 for an index out of range."""
+    gathered = call("gather", dy, index, axis=axis)
+    return call("masked_fill", gathered, (index < 0) | (index >= size), 0)
 
 
 # --- indexing ---------------------------------------------------------------------------------------------------------
 
 
 def _scatter_add(call: Call, given: Given) -> Any:
-    return _gathered(call, given["dy"], given["index"], given["size"], given["axis"])
+    return _gather_or_zero(call, given["dy"], given["index"], given["size"], given["axis"])
 
 
 def _index_add(call: Call, given: Given) -> Any:
     dy, index, axis = given["dy"], given["index"], given["axis"]
-    picked = call("index_select", dy, index, axis=axis)
-    behind = len(dy.shape) - 1 - axis % len(dy.shape)
+    gathered = call("index_select", dy, index, axis=axis)
+    trailing = len(dy.shape) - 1 - axis % len(dy.shape)
     is_outside = (index < 0) | (index >= given["size"])
-    return call("masked_fill", picked, is_outside.reshape(-1, *(1,) * behind), 0)
+    return call("masked_fill", gathered, is_outside.reshape(-1, *(1,) * trailing), 0)
 
 
 def _scatter(call: Call, given: Given) -> Any:
-    """An update has the gradient of its cell where it is the one that stayed there."""
+    """An update gets the gradient of its target if its value is the one that remained."""
     index, size, axis = given["index"], given["size"], given["axis"]
-    number = _counted(call, index).reshape(index.shape)
-    stayed = call("gather", call("scatter", index, number, size, axis=axis), index, axis=axis)
-    picked = _gathered(call, given["dy"], index, size, axis)
-    return call("masked_fill", picked, call("ne", stayed, number), 0)
+    number = _iota(call, index).reshape(index.shape)
+    last_writer = call("gather", call("scatter", index, number, size, axis=axis), index, axis=axis)
+    gathered = _gather_or_zero(call, given["dy"], index, size, axis)
+    return call("masked_fill", gathered, call("ne", last_writer, number), 0)
 
 
-def _flat(along_axis: Callable[[Call, Given], Any]) -> Callable[[Call, Given], Any]:
-    """Of updates whose cells are numbered in row-major order."""
+def _of_flattened(along_axis: Callable[[Call, Given], Any]) -> Callable[[Call, Given], Any]:
+    """The gradient for updates of a flattened array."""
 
     def of(call: Call, given: Given) -> Any:
         index = given["index"]
@@ -95,15 +96,15 @@ def _take(call: Call, given: Given) -> Any:
 
 
 def _gather_rows(call: Call, given: Given) -> Any:
-    index = call("cast", given["index"], ElementKind.I32)  # what is beyond it is negative, and skipped
+    index = call("cast", given["index"], ElementKind.I32)  # u32 above the range of i32 become negative: skipped
     return call("index_add", index, given["dy"], given["table"].shape[0], axis=0)
 
 
 def _masked_scatter(call: Call, given: Given) -> Any:
     shape = given["source"].shape
-    most = math.prod(shape)
-    picked, count = call("masked_select", given["dy"], given["mask"], max_selected=most)
-    return call("masked_fill", picked, _counted(call, picked) > count, 0).reshape(shape)
+    capacity = math.prod(shape)
+    gathered, count = call("masked_select", given["dy"], given["mask"], max_selected=capacity)
+    return call("masked_fill", gathered, _iota(call, gathered) > count, 0).reshape(shape)
 
 
 def _scatter_reduce(call: Call, given: Given) -> Any:
@@ -113,10 +114,10 @@ def _scatter_reduce(call: Call, given: Given) -> Any:
     return call("scatter_reduce_backward", *arrays, needs=[False, True], **numbers)[1]
 
 
-def _or_zero(fold: str) -> Composed:
-    """Segments without rows have no share in the gradient."""
-    return Composed(
-        lambda call, given: call(f"segment_{fold}_backward", given["dy"], given["x"], given["segment_ids"]),
+def _or_zero(op: str) -> CompositeGradient:
+    """Gradient of segment max and min; empty segments contribute nothing."""
+    return CompositeGradient(
+        lambda call, given: call(f"segment_{op}_backward", given["dy"], given["x"], given["segment_ids"]),
         ("x", "segment_ids"),
     )
 
@@ -130,8 +131,8 @@ def _bag_weights(call: Call, given: Given) -> Any:
 # --- attention and images ---------------------------------------------------------------------------------------------
 
 
-def _tables(name: str) -> dict[str, Composed]:
-    """Gradients of the cosines and sines of a rope_apply, summed over the rows that share them."""
+def _tables(name: str) -> dict[str, CompositeGradient]:
+    """Gradients of the cos and sin tables of rope_apply, summed over the rows that share a table."""
     is_half, has_tokens = "half" in name, "thd" in name
 
     def of(which: str) -> Callable[[Call, Given], Any]:
@@ -148,17 +149,17 @@ def _tables(name: str) -> dict[str, Composed]:
 
         return table
 
-    return {which: Composed(of(which), ("x", which)) for which in ("cos", "sin")}
+    return {which: CompositeGradient(of(which), ("x", which)) for which in ("cos", "sin")}
 
 
 def _affine_grid(call: Call, given: Given) -> Any:
-    """The product of dy and of the cells' centres, which are the grid of the identity."""
+    """dtheta = dy^T times the cell centres (x, y, 1); the centres are the grid of the identity map."""
     dy, theta = given["dy"], given["theta"]
     cells = given["height"] * given["width"]
-    place = _counted(call, theta[:1] if theta.shape[0] else dy.reshape(-1)[:0]).reshape(-1)
+    iota = _iota(call, theta[:1] if theta.shape[0] else dy.reshape(-1)[:0]).reshape(-1)
     if not theta.shape[0] or not cells:
         return _zeros(call, theta)
-    identity = call("cast", (place == 1) | (place == 5), dy.dtype).reshape(1, 2, 3)
+    identity = call("cast", (iota == 1) | (iota == 5), dy.dtype).reshape(1, 2, 3)
     centres = call("affine_grid", identity, given["height"], given["width"]).reshape(cells, 2)
     of_cells = dy.reshape(-1, cells, 2).mT
     return call("concat", call("matmul", of_cells, centres), of_cells.sum(-1)[..., None], axis=-1)
@@ -167,15 +168,15 @@ def _affine_grid(call: Call, given: Given) -> Any:
 # --- targets of losses ------------------------------------------------------------------------------------------------
 
 
-def _share(given: Given, terms: int) -> Any:
-    """dy of each term."""
-    return given["dy"] / terms if given["reduction"] == "mean" else given["dy"]
+def _share(given: Given, summands: int) -> Any:
+    """dy of each summand."""
+    return given["dy"] / summands if given["reduction"] == "mean" else given["dy"]
 
 
 def _focal(call: Call, given: Given) -> Any:
-    """Of a m^gamma c by the target, c being the binary cross entropy: each of the three factors is linear in it."""
+    """Gradient of a m^gamma c by the target; c is the binary cross entropy, and a, m and c are linear in the target."""
     dtype = given["x"].dtype
-    x, t = (call("cast", given[name], _wide(dtype)) for name in ("x", "target"))
+    x, t = (call("cast", given[name], _accumulator_dtype(dtype)) for name in ("x", "target"))
     alpha, gamma = given["alpha"], given["gamma"]
     p, q = call("sigmoid", x), call("sigmoid", -x)
     a, of_a = (1, 0) if alpha < 0 else (alpha * t + (1 - alpha) * (1 - t), 2 * alpha - 1)
@@ -188,60 +189,60 @@ def _focal(call: Call, given: Given) -> Any:
     return call("cast", found * _share(given, math.prod(x.shape)), dtype)
 
 
-def _wide(dtype: Any) -> Any:
+def _accumulator_dtype(dtype: Any) -> Any:
     return ElementKind.F64 if "64" in str(dtype) else ElementKind.F32
 
 
-# Functions that have a gradient by rows, and the arguments of which these are the gradients beside it.
-APART: dict[str, dict[str, Composed]] = {
-    "embedding_bag_weighted": {"per_sample_weights": Composed(_bag_weights, ("weight", "indices", "offsets"))},
-    "sigmoid_focal_loss": {"target": Composed(_focal, ("x", "target"))},
+# Functions with a gradient in the op table -> composite gradients of their further arguments.
+SEPARATE: dict[str, dict[str, CompositeGradient]] = {
+    "embedding_bag_weighted": {"per_sample_weights": CompositeGradient(_bag_weights, ("weight", "indices", "offsets"))},
+    "sigmoid_focal_loss": {"target": CompositeGradient(_focal, ("x", "target"))},
     **{name: _tables(name) for name in specs() if name.startswith("rope_apply") and "_backward" not in name},
 }
 
 
-def _of_bias(backward: str) -> Composed:
+def _of_bias(backward: str) -> CompositeGradient:
     def of(call: Call, given: Given) -> Any:
         whole = call(backward, given["dy"], given["y"], axis=given["axis"], scale=1.0)
         return call("sum_to_size", whole, list(given["bias"].shape))
 
-    return Composed(of, ("y",), ("bias",))
+    return CompositeGradient(of, ("y",), ("bias",))
 
 
 for _name in ("masked_softmax", "masked_log_softmax"):
-    APART[_name] = {"bias": _of_bias(f"{_name}_backward")}
+    SEPARATE[_name] = {"bias": _of_bias(f"{_name}_backward")}
 
 
-# --- of several results or arguments ----------------------------------------------------------------------------------
+# --- several results or arguments -------------------------------------------------------------------------------------
 
 
-def _of_moments(spread: str) -> Composed:
-    """Of a variance or a deviation, and of the mean beside it."""
+def _of_moments(statistic: str) -> CompositeGradient:
+    """Gradient of (variance or standard deviation, mean)."""
 
     def of(call: Call, given: Given) -> Any:
         axes = {name: given[name] for name in ("axis", "keepdims")}
-        of_spread = call(f"{spread}_backward", given["dy"], given["x"], correction=given["correction"], **axes)
-        return call("add", of_spread, call("mean_backward", given["dmean"], given["x"], **axes))
+        of_statistic = call(f"{statistic}_backward", given["dy"], given["x"], correction=given["correction"], **axes)
+        return call("add", of_statistic, call("mean_backward", given["dmean"], given["x"], **axes))
 
-    return Composed(of, ("x",), arriving={"dy": 0, "dmean": 1})
+    return CompositeGradient(of, ("x",), arriving={"dy": 0, "dmean": 1})
 
 
-def _of_place(call: Call, given: Given) -> Any:
-    """Of an extreme: dy where it stands, which `indices` count along the reduced axes as one."""
+def _of_extreme(call: Call, given: Given) -> Any:
+    """Gradient of an extreme: dy at its index; `indices` count along the reduced axes, flattened."""
     shape, axis = tuple(given["x"].shape), given["axis"]
     listed = range(len(shape)) if axis is None else [axis] if isinstance(axis, int) else axis
     axes = sorted([a % len(shape) for a in listed])
     kept = [a for a in range(len(shape)) if a not in axes]
     one = (*[shape[a] for a in kept], 1)
     size = math.prod([shape[a] for a in axes])
-    spread = call("gather_backward", given["dy"].reshape(one), given["indices"].reshape(one), size, axis=-1)
+    scattered = call("gather_backward", given["dy"].reshape(one), given["indices"].reshape(one), size, axis=-1)
     order = [*kept, *axes]
-    return call("permute", spread.reshape([shape[a] for a in order]), [order.index(a) for a in range(len(shape))])
+    return call("permute", scattered.reshape([shape[a] for a in order]), [order.index(a) for a in range(len(shape))])
 
 
 def _of_fixed_statistics(call: Call, given: Given) -> Any:
-    """Of batch norm whose statistics do not depend on x: dx is the norm of dy without an offset, and the gradients of
-    the parameters are those beside statistics of the batch."""
+    """Gradient of batch norm with fixed statistics: dx = dy gamma inv_std, and the gradients of gamma and beta are
+    those of training."""
     x, mean, var, gamma = [given.get(name) for name in ("x", "running_mean", "running_var", "gamma")]
     options = {"channels_last": given["channels_last"]}
     dx = call("batch_norm_inference", given["dy"], 0 * mean, var, gamma, eps=given["eps"], **options)
@@ -249,60 +250,60 @@ def _of_fixed_statistics(call: Call, given: Given) -> Any:
     return dx, *call("batch_norm_training_backward", given["dy"], x, mean, inv_std, gamma, **options)[1:]
 
 
-# Functions with a gradient of several results, or by several arguments.
-WHOLLY = {
-    **{f"{spread}_mean": _of_moments(spread) for spread in ("var", "std")},
-    **dict.fromkeys(("argmax_with_value", "argmin_with_value"), Composed(_of_place, ("indices",), ("x",))),
-    "batch_norm_inference": Composed(
+# Functions whose composite gradient takes several incoming gradients or gives several.
+JOINT = {
+    **{f"{statistic}_mean": _of_moments(statistic) for statistic in ("var", "std")},
+    **dict.fromkeys(("argmax_with_value", "argmin_with_value"), CompositeGradient(_of_extreme, ("indices",), ("x",))),
+    "batch_norm_inference": CompositeGradient(
         _of_fixed_statistics, ("x", "running_mean", "running_var", "gamma"), outputs=("x", "gamma", "beta")
     ),
 }  # fmt: skip
 
 
-# --- of rows ----------------------------------------------------------------------------------------------------------
+# --- from the op table ------------------------------------------------------------------------------------------------
 
 
-def _negated(given: Any) -> Any:
+def _negate(given: Any) -> Any:
     return -given if isinstance(given, int) else [-number for number in given]
 
 
-def _inverted(dims: Sequence[int]) -> list[int]:
+def _invert_permutation(dims: Sequence[int]) -> list[int]:
     axes = [d % len(dims) for d in dims]
     return [axes.index(d) for d in range(len(axes))]
 
 
-# How the numbers of a gradient follow from those of its function: what the rows' `gradient` says.
-_FOLLOWS: dict[str, Callable[[Any], Any]] = {"": lambda given: given, "-": _negated, "inverse": _inverted}
+# Rules of the table's `gradient` for the numbers of a gradient, from those of its function.
+_NUMBER_RULES: dict[str, Callable[[Any], Any]] = {"": lambda given: given, "-": _negate, "inverse": _invert_permutation}
 
 
-def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> Composed:
-    """The function that a row says is the gradient."""
+def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> CompositeGradient:
+    """The gradient is another function, named by the row."""
 
     def of(call: Call, given: Given) -> Any:
-        values = {number: _FOLLOWS[how](given[of]) for number, how, of in numbers}
+        values = {number: _NUMBER_RULES[how](given[of]) for number, how, of in numbers}
         positional = [values.pop(argument.name) for argument in specs()[name].positional[1:]]
         return call(name, given["dy"], *positional, **values)
 
-    return Composed(of)
+    return CompositeGradient(of)
 
 
-# Functions without a gradient by rows: by argument.
-WHOLE: dict[str, dict[str, Composed]] = {
-    "affine": {"x": Composed(lambda call, given: call("affine", given["dy"], given["scale"]))},
-    "affine_grid": {"theta": Composed(_affine_grid, ("theta",))},
-    "index_add": {"x": Composed(_index_add, ("index",))},
-    "scatter_add": {"x": Composed(_scatter_add, ("index",))},
-    "scatter_reduce": {"x": Composed(_scatter_reduce, ("x", "index", "y"))},
-    "scatter": {"updates": Composed(_scatter, ("index",))},
-    "put": {"updates": Composed(_flat(_scatter), ("index",))},
-    "put_add": {"updates": Composed(_flat(_scatter_add), ("index",))},
-    "take": {"x": Composed(_take, ("index",), ("x",))},
-    "gather_rows": {"table": Composed(_gather_rows, ("index",), ("table",))},
-    "masked_scatter": {"source": Composed(_masked_scatter, ("mask",), ("source",))},
-    **{f"segment_{fold}_or_zero": {"x": _or_zero(fold)} for fold in ("max", "min")},
+# Functions without a gradient row -> composite gradients by argument.
+WHOLE: dict[str, dict[str, CompositeGradient]] = {
+    "affine": {"x": CompositeGradient(lambda call, given: call("affine", given["dy"], given["scale"]))},
+    "affine_grid": {"theta": CompositeGradient(_affine_grid, ("theta",))},
+    "index_add": {"x": CompositeGradient(_index_add, ("index",))},
+    "scatter_add": {"x": CompositeGradient(_scatter_add, ("index",))},
+    "scatter_reduce": {"x": CompositeGradient(_scatter_reduce, ("x", "index", "y"))},
+    "scatter": {"updates": CompositeGradient(_scatter, ("index",))},
+    "put": {"updates": CompositeGradient(_of_flattened(_scatter), ("index",))},
+    "put_add": {"updates": CompositeGradient(_of_flattened(_scatter_add), ("index",))},
+    "take": {"x": CompositeGradient(_take, ("index",), ("x",))},
+    "gather_rows": {"table": CompositeGradient(_gather_rows, ("index",), ("table",))},
+    "masked_scatter": {"source": CompositeGradient(_masked_scatter, ("mask",), ("source",))},
+    **{f"segment_{op}_or_zero": {"x": _or_zero(op)} for op in ("max", "min")},
     **{
         name: {"x": _by_row(*spec.row.gradient)}
         for name, spec in specs().items()
-        if spec.row.gradient and not name.endswith("_backward")  # of a row with functions of both kinds
+        if spec.row.gradient and not name.endswith("_backward")  # a row may have functions and gradients
     },
 }

@@ -1,6 +1,6 @@
-"""Calls of a function: the first one of its kind is checked and prepared, all others fill in addresses.
+"""Calls of functions, with a cache: the first call of a signature is checked and prepared, later ones pass addresses.
 
-Of its kind means: dtypes, shapes, strides and devices of the arrays, and the numbers, are those of an earlier call.
+A signature is the dtypes, shapes, strides and devices of the arrays, and the numbers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from baracuda._functions.arrays import (
     NUMPY,
     POINTERS,
     SCALARS,
-    Kind,
+    Framework,
     allocated,
-    fitting,
-    kind_of,
-    known,
+    as_array,
+    checked_scalar,
+    framework_of,
     library_for,
-    result_kind,
+    result_framework,
     uses_allocator,
 )
 from baracuda._functions.launch import launcher
-from baracuda._functions.layout import Layout, Scattered, of_rank, settled, viewed
-from baracuda._functions.layouts import parameters, solve
+from baracuda._functions.layout import CallMeta, StridesError, as_strided, prepend_axes, with_nonzero_strides
+from baracuda._functions.layouts import infer_shapes, parameters
 from baracuda._functions.prepared import Prepared, canonical, ordered, outer_key
 from baracuda._functions.problem import Problem
 from baracuda._functions.spec import Argument, Spec
@@ -41,9 +41,9 @@ from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.operands import Operand, check_overlaps, check_view, effective_strides, identical
 from baracuda.tensor import EMPTY_ADDRESS, TensorRef, contiguous_stride, tensor
 
-_MOST = 4096  # prepared calls that a function keeps
+_MOST = 4096  # prepared calls in the cache of a function
 _PACKED = (ElementKind.S4, ElementKind.U4, ElementKind.BIN)
-_SOME = object()
+_NEW = object()
 
 
 class Function:
@@ -51,33 +51,30 @@ class Function:
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
-        self.launchers: dict[Any, Callable[..., Any]] = {}  # by all that calls without `out` depend on
+        self.launchers: dict[Any, Callable[..., Any]] = {}  # by signature
         self._prepared: dict[Any, Prepared] = {}
         self._single = len(spec.outputs) == 1
         _checks.on_change.append(self.launchers.clear)
 
     def call(self, key: Any, arrays: tuple[Any, ...], numbers: tuple[Any, ...], out: Any, needs: Any = None) -> Any:
-        """The results where no launcher is known for `key`, or none can be: None has a number that is new each time.
-
-        `numbers` are the values of spec.numbers, `out` and `needs` what the caller gave for them.
-        """
+        """The results of a call without a cached launcher; `key` is its signature, None if it cannot be hashed."""
         given = arrays if out is None else (*arrays, *self._outs(out))
         try:
-            whole = (*map(outer_key, given), out is None, needs, *map(canonical, numbers))
-            call = self._prepared.get(whole)
-        except (KeyError, TypeError):  # a type that is new; a number that cannot be hashed
-            whole = call = None
-        if whole is None:
-            return self._unusual(arrays, numbers, out, needs)
+            full = (*map(outer_key, given), out is None, needs, *map(canonical, numbers))
+            call = self._prepared.get(full)
+        except (KeyError, TypeError):  # a new type, or a number that cannot be hashed
+            full = call = None
+        if full is None:
+            return self._uncached(arrays, numbers, out, needs)
         if call is None:
             try:
                 call = self._prepare(given, numbers, out is not None, needs, None)
-            except Scattered:
+            except StridesError:
                 if out is None:
                     raise
                 return self._copied_into(out, self.call(None, arrays, numbers, None, needs))
-            keep(self._prepared, whole, call)
-        own = call.workspace and uses_allocator()  # a workspace of the caller's allocator
+            keep(self._prepared, full, call)
+        own = call.workspace and uses_allocator()  # the caller's allocator makes the workspace
         if call.is_plain and (out is None or self._single) and _checks.active is None and not own:
             launch = launcher(
                 self.spec, call, arrays, out,
@@ -88,20 +85,20 @@ class Function:
         return self._launch(call, given, out)
 
     def _launch(self, call: Prepared, given: Sequence[Any], out: Any) -> Any:
-        """With numbers for arrays, copies, a workspace, or on a stream."""
-        given, kind, like = list(given), call.kind, given[call.like]
+        """Launch in the general case: converts numbers, copies inputs, allocates results and workspace."""
+        given, framework, like = list(given), call.framework, given[call.like]
         names = [argument.name for argument in self.spec.arrays]
-        with naming(self.spec.name), kind.guard(like):
+        with naming(self.spec.name), framework.guard(like):
             for position, dtype in call.scalars:
-                given[position] = kind.scalar(fitting(names[position], dtype, given[position]), dtype, like)
+                given[position] = framework.scalar(checked_scalar(names[position], dtype, given[position]), dtype, like)
             for position, order, shape in call.copies:
                 given[position] = self._copied(given[position], order, shape)
-            skipped = len(self.spec.outputs) if out is not None else 0  # which the caller gave
-            made = [result and kind.empty(*result, like) for result in call.results[skipped:]]
-            trims = call.trims if _checks.active is None else []  # what is recorded writes to the same memory again
+            skipped = len(self.spec.outputs) if out is not None else 0  # results that the caller gave
+            made = [result and framework.empty(*result, like) for result in call.results[skipped:]]
+            trims = call.trims if _checks.active is None else []  # a recorded call writes to the same memory again
             if call.clears and not trims:
                 for result in filter(lambda each: each is not None, made):
-                    zero = functools.partial((kind_of(result) or kind).zero, result)
+                    zero = functools.partial((framework_of(result) or framework).zero, result)
                     zero()
                     if _checks.active is not None:
                         _checks.active.also(zero)
@@ -109,7 +106,7 @@ class Function:
             pointers = [POINTERS[type(each)](each) for each in [everything[slot] for slot in call.slots]]
             scratch = self._scratch(call, like)
             ffi = call.library.ffi
-            handle = kind.stream(like) if call.library.backend == "cuda" else 0
+            handle = framework.stream(like) if call.library.backend == "cuda" else 0
             scratch_pointer = POINTERS[type(scratch)](scratch)
             tail = () if call.row.is_bare else (scratch_pointer, call.workspace)
             arguments = (*ordered(call, pointers), *tail, ffi.cast("void *", handle))
@@ -125,20 +122,20 @@ class Function:
         for position, counter in trims:
             rows = min(int(made[counter]), made[position].shape[0])
             made[position].resize((rows, *made[position].shape[1:]), refcheck=False)
-        made = [kind.finish(result) if wanted else None for result, wanted in zip(made, call.wanted)]
+        made = [framework.finish(result) if wanted else None for result, wanted in zip(made, call.wanted)]
         return made[0] if self._single else tuple(made)
 
     def _fill(self, call: Prepared, everything: Sequence[Any]) -> None:
-        """Results of a call without elements, of which C writes none."""
+        """Write the results of a call without elements, which C does not write."""
         for position, what in call.fills:
             target = everything[len(self.spec.arrays) + position]
             if target is None:
                 continue
-            kind = kind_of(target) or call.kind
+            framework = framework_of(target) or call.framework
             if isinstance(what, float):
-                fill = functools.partial(kind.fill, target, what)
+                fill = functools.partial(framework.fill, target, what)
             else:
-                fill = functools.partial(kind.copy, target, everything[what])
+                fill = functools.partial(framework.copy, target, everything[what])
             fill()
             if _checks.active is not None:
                 _checks.active.also(fill)
@@ -146,11 +143,11 @@ class Function:
     def _watched(
         self, call: Prepared, everything: Sequence[Any], scratch: Any, stream: int, arguments: Sequence[Any]
     ) -> int:
-        """The C call under a watcher."""
+        """The C call through the active watcher."""
         pointers = [param.name for param in call.row.pointers]
         arrays = [everything[slot] for slot in call.slots]
         views = {
-            name: None if array is None else (kind_of(array) or call.kind).view(array, name)
+            name: None if array is None else (framework_of(array) or call.framework).view(array, name)
             for name, array in zip(pointers, arrays)
         }
         if _checks.active is not None:
@@ -158,17 +155,17 @@ class Function:
         return watched_call(call.function, call.row, views, call.names, stream, arguments)
 
     def _copied(self, array: Any, order: tuple[int, ...], shape: tuple[int, ...]) -> Any:
-        """An array in row-major order of its axes, for C."""
-        kind = result_kind(array)
-        whole = array if tuple(array.shape) == shape else kind.spread(array, shape)
-        turned = whole if order == tuple(range(len(order))) else kind.turned(whole, order)
-        copy = kind.contiguous(turned)
+        """A row-major copy of an array, broadcast to `shape` and permuted to `order`."""
+        framework = result_framework(array)
+        full = array if tuple(array.shape) == shape else framework.broadcast_to(array, shape)
+        permuted = full if order == tuple(range(len(order))) else framework.permuted(full, order)
+        copy = framework.contiguous(permuted)
         if _checks.active is not None and copy is not array:
-            _checks.active.also(functools.partial(kind.copy, copy, turned))
+            _checks.active.also(functools.partial(framework.copy, copy, permuted))
         return copy
 
     def _copied_into(self, out: Any, made: Any) -> Any:
-        """`out`, after results that were made dense have been copied to its strides."""
+        """`out`, after dense results have been copied into it."""
         from baracuda import functions
 
         for target, source in zip(self._outs(out), (made,) if self._single else made):
@@ -181,10 +178,10 @@ class Function:
             return None
         if uses_allocator():
             return allocated((call.workspace,), ElementKind.U8, call.library.backend)
-        return call.kind.bytes(call.workspace, like)
+        return call.framework.bytes(call.workspace, like)
 
     def _outs(self, out: Any) -> tuple[Any, ...]:
-        """What the caller gave for `out`, one for each result."""
+        """The caller's `out` as a tuple with an entry for each result."""
         if self._single:
             return (out,)
         if not isinstance(out, (tuple, list)) or len(out) != len(self.spec.outputs):
@@ -193,28 +190,27 @@ class Function:
                 raise InvalidProblemError(f"out is {shown(out)}, must be a tuple of ({names})")
         return tuple(out)
 
-    def _unusual(self, arrays: tuple[Any, ...], numbers: tuple[Any, ...], out: Any, needs: Any) -> Any:
-        """Of arrays that no kind reads directly: each call looks at them anew."""
+    def _uncached(self, arrays: tuple[Any, ...], numbers: tuple[Any, ...], out: Any, needs: Any) -> Any:
+        """A call with arrays that no framework reads directly; it is prepared each time."""
         if (plain := self._without_scalars(arrays)) is not None:
             return self.call(None, plain, numbers, out, needs)
         with naming(self.spec.name):
-            views = [known(array, argument.name) for array, argument in zip(arrays, self.spec.arrays)]
+            views = [as_array(array, argument.name) for array, argument in zip(arrays, self.spec.arrays)]
             outs = () if out is None else self._outs(out)
-            targets = [known(a, "out" if self._single else o.name) for a, o in zip(outs, self.spec.outputs)]
+            targets = [as_array(a, "out" if self._single else o.name) for a, o in zip(outs, self.spec.outputs)]
             first = next((array for array in arrays if array is not None and type(array) not in SCALARS), None)
-            kind = NUMPY if first is None else result_kind(first)
+            framework = NUMPY if first is None else result_framework(first)
         given = (*views, *targets)
         try:
-            call = self._prepare(given, numbers, out is not None, needs, kind)
-        except Scattered:
+            call = self._prepare(given, numbers, out is not None, needs, framework)
+        except StridesError:
             if out is None:
                 raise
-            return self._copied_into(out, self._unusual(arrays, numbers, None, needs))
+            return self._copied_into(out, self._uncached(arrays, numbers, None, needs))
         return self._launch(call, given, out)
 
     def _without_scalars(self, arrays: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        """NumPy's scalars beside arrays as the numbers that they are, which take the dtype of the arrays; None where
-        there is nothing to change."""
+        """The arguments with NumPy scalars as Python numbers, which take the arrays' dtype; None if there are none."""
         scalars = [k for k, a in enumerate(self.spec.arrays) if isinstance(arrays[k], np.generic)
                    and self.spec.slot_of(a) == "T"]  # fmt: skip
         others = [a for a in arrays if a is not None and type(a) not in SCALARS and not isinstance(a, np.generic)]
@@ -223,29 +219,29 @@ class Function:
         plain = [each.item() if k in scalars else each for k, each in enumerate(arrays)]
         return tuple(plain) if all([type(plain[k]) in SCALARS for k in scalars]) else None
 
-    # --- the first call of its kind ---------------------------------------------------------------------------------
+    # --- preparation of a call --------------------------------------------------------------------------------------
 
     def _prepare(
-        self, given: Sequence[Any], numbers: tuple[Any, ...], has_out: bool, needs: Any, kind: Kind | None
+        self, given: Sequence[Any], numbers: tuple[Any, ...], has_out: bool, needs: Any, framework: Framework | None
     ) -> Prepared:
-        """By the first row that serves the call without copies of what it reads, else by the first that serves it."""
+        """Prepare by the first row that serves the call without copies, else by the first that serves it at all."""
         with naming(self.spec.name):
             if not self.spec.others:
-                return _Preparation(self.spec, given, numbers, has_out, needs, kind).prepared()
+                return _Preparation(self.spec, given, numbers, has_out, needs, framework).prepared()
             values = {a.name: value for a, value in zip(self.spec.arrays, given)}
             values |= {n.name: value for n, value in zip(self.spec.numbers, numbers)}
             served, wrong = None, []
             for spec in self.spec.serving(values):
                 try:
-                    call = _Preparation(spec, given, numbers, has_out, needs, kind).prepared()
+                    call = _Preparation(spec, given, numbers, has_out, needs, framework).prepared()
                 except (InvalidProblemError, UnsupportedError) as error:
                     wrong.insert(0 if spec is self.spec else len(wrong), error)
                     continue
                 if not call.copies:
                     return call
                 served = served or call
-            if served is None:  # a row that has the dtypes knows more of what is wrong than one that has not
-                telling = [e for kind in (Scattered, InvalidProblemError) for e in wrong if isinstance(e, kind)]
+            if served is None:  # a row with these dtypes gives the better error
+                telling = [e for cls in (StridesError, InvalidProblemError) for e in wrong if isinstance(e, cls)]
                 raise (telling or wrong)[0]
             return served
 
@@ -257,67 +253,73 @@ def keep(store: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 class _Preparation:
-    """Everything that is worked out for a call, with its checks."""
+    """Checks a call, chooses the op, and computes its C arguments."""
 
     def __init__(
-        self, spec: Spec, given: Sequence[Any], numbers: tuple[Any, ...], has_out: bool, needs: Any, kind: Kind | None
+        self,
+        spec: Spec,
+        given: Sequence[Any],
+        numbers: tuple[Any, ...],
+        has_out: bool,
+        needs: Any,
+        framework: Framework | None,
     ) -> None:
         self.spec, count = spec, len(spec.arrays)
         self.numbers = {number.name: value for number, value in zip(spec.numbers, numbers)}
-        arrays, self.outs = list(given[:count]), list(given[count:]) if has_out else [_SOME] * len(spec.outputs)
+        arrays, self.outs = list(given[:count]), list(given[count:]) if has_out else [_NEW] * len(spec.outputs)
         self.has_out = has_out
-        self.likes = [k for k, array in enumerate(arrays) if array is not None and type(array) not in SCALARS]
-        self.kind = kind or (_kind(arrays[self.likes[0]]) if self.likes else NUMPY)
+        self.like_at = [k for k, array in enumerate(arrays) if array is not None and type(array) not in SCALARS]
+        self.framework = framework or (_framework(arrays[self.like_at[0]]) if self.like_at else NUMPY)
         self.wanted = self._wanted(needs)
         self.views: dict[str, TensorRef | None] = {}
-        self.numerals: dict[str, Any] = {}  # Python numbers among the arrays
+        self.literals: dict[str, Any] = {}  # Python numbers given for arrays
         for argument, array in zip(spec.arrays, arrays):
             if type(array) in SCALARS:
-                self.numerals[argument.name] = array
+                self.literals[argument.name] = array
             else:
-                self.views[argument.name] = None if array is None else _kind(array).view(array, argument.name)
+                self.views[argument.name] = None if array is None else _framework(array).view(array, argument.name)
         self.library = library_for(self._backend())
-        self.kind = self.kind.on(self.library.backend)
+        self.framework = self.framework.on(self.library.backend)
         self.element = self._element()
         self.forms = forms_of(Problem, self._ops())  # type: ignore[arg-type]
         self.scalars = [
-            (k, self._kinds(argument)[0]) for k, argument in enumerate(spec.arrays) if argument.name in self.numerals
+            (k, self._kinds(argument)[0]) for k, argument in enumerate(spec.arrays) if argument.name in self.literals
         ]
         for k, dtype in self.scalars:
             name = spec.arrays[k].name
-            fitting(name, dtype, self.numerals[name])
+            checked_scalar(name, dtype, self.literals[name])
             self.views[name] = TensorRef(EMPTY_ADDRESS, (), dtype, device=self.library.backend)
 
     def prepared(self) -> Prepared:
         spec = self.spec
         form = self._form()
         shapes = {a.name: view.shape for a in spec.arrays if (view := self.views[a.name]) is not None}
-        layout = solve(spec, shapes, self.numbers)
-        targets = self._targets(form, layout)
-        views = self._operands(form, layout, targets)
-        strides = {name: effective_strides(view.shape, view.strides, layout.extents[pointer.name])
+        meta = infer_shapes(spec, shapes, self.numbers)
+        targets = self._targets(form, meta)
+        views = self._operands(form, meta, targets)
+        strides = {name: effective_strides(view.shape, view.strides, meta.extents[pointer.name])
                    for name, pointer in form.pointers.items() if (view := views[name]) is not None}  # fmt: skip
         for name, pointer in form.pointers.items():
-            extents = layout.extents[pointer.name]  # of results that are NULL strides are checked as well
+            extents = meta.extents[pointer.name]  # C checks strides of NULL results too
             strides.setdefault(name, contiguous_stride(extents) if pointer.is_output else (0,) * len(extents))
         for param in form.row.params:
-            if param.role == "stride" and not param.of:  # of the operands that have an axis less
-                strides[param.name] = self._of_rows(form, layout)
-        if layout.place is not None:
-            layout.values |= layout.place({pointer.name: views[name] for name, pointer in form.pointers.items()})
+            if param.role == "stride" and not param.of:  # the shared strides of operands with one axis less
+                strides[param.name] = self._row_strides(form, meta)
+        if meta.view_scalars is not None:
+            meta.values |= meta.view_scalars({pointer.name: views[name] for name, pointer in form.pointers.items()})
         flat = all([
-            (view := views[name]) is None or (view.is_dense and view.shape == layout.extents[pointer.name])
+            (view := views[name]) is None or (view.is_dense and view.shape == meta.extents[pointer.name])
             for name, pointer in form.pointers.items()
         ])  # fmt: skip
         op = form.op if flat or form.strided is None else form.strided
-        problem = Problem(self.library, layout, parameters(spec, form.row, self.numbers, self.element, layout.values))
+        problem = Problem(self.library, meta, parameters(spec, form.row, self.numbers, self.element, meta.values))
         arguments = Call(problem, op).arguments(views, strides)  # type: ignore[arg-type]
-        return self._assembled(form, op, layout, arguments)
+        return self._assembled(form, op, meta, arguments)
 
-    def _of_rows(self, form: Form, layout: Layout) -> tuple[int, ...]:
-        return contiguous_stride(next(layout.extents[p.name] for p in form.row.pointers if " 1 along " in p.shape))
+    def _row_strides(self, form: Form, meta: CallMeta) -> tuple[int, ...]:
+        return contiguous_stride(next(meta.extents[p.name] for p in form.row.pointers if " 1 along " in p.shape))
 
-    # --- what it is about -------------------------------------------------------------------------------------------
+    # --- op and dtypes ----------------------------------------------------------------------------------------------
 
     def _wanted(self, needs: Any) -> list[bool]:
         outputs = self.spec.outputs
@@ -331,29 +333,29 @@ class _Preparation:
         return wanted
 
     def _backend(self) -> str | None:
-        """Whose memory the arrays are in; None where none of them says. Numbers alone become NumPy arrays."""
-        if not self.likes:
+        """The backend whose memory the arrays use, None if unknown. Numbers alone become NumPy arrays."""
+        if not self.like_at:
             return "cpu"
-        places = {name: view.device for name, view in self.views.items() if view is not None and view.device}
-        if len(set(places.values())) > 1:
-            raise InvalidProblemError(", ".join(f"{name} is in {place} memory" for name, place in places.items()))
-        return next(iter(places.values()), None)
+        devices = {name: view.device for name, view in self.views.items() if view is not None and view.device}
+        if len(set(devices.values())) > 1:
+            raise InvalidProblemError(", ".join(f"{name} is in {device} memory" for name, device in devices.items()))
+        return next(iter(devices.values()), None)
 
     def _element(self) -> ElementKind:
         typed = [a.name for a in self.spec.arrays if self.spec.slot_of(a) == "T"]
-        if not typed:  # of the results alone
+        if not typed:  # no argument has dtype T
             return as_element(self.numbers["dtype"], "dtype")
         if (view := self.views.get(self._typed())) is not None:
             return view.dtype
-        numerals = [self.numerals[name] for name in typed if name in self.numerals]
-        if not numerals:
+        literals = [self.literals[name] for name in typed if name in self.literals]
+        if not literals:
             raise InvalidProblemError(f"{' and '.join(typed)} {'are' if len(typed) > 1 else 'is'} None")
-        if self.kind is NUMPY:
-            return as_element(np.result_type(*numerals))
-        return ElementKind.F32 if any(type(n) is float for n in numerals) else as_element(np.result_type(*numerals))
+        if self.framework is NUMPY:
+            return as_element(np.result_type(*literals))
+        return ElementKind.F32 if any(type(n) is float for n in literals) else as_element(np.result_type(*literals))
 
     def _typed(self) -> str:
-        """The array that decides about the dtype: the first one, of those that are read if there is one. Or none."""
+        """The array whose dtype is T: the first that C reads, else the first that is given, else ""."""
         typed = [a.name for a in self.spec.arrays if self.spec.slot_of(a) == "T" and self.views.get(a.name) is not None]
         return min(typed, key=lambda name: not self._is_read(name), default="")
 
@@ -377,22 +379,22 @@ class _Preparation:
         raise UnsupportedError(f"{name} {symbol}, must be one of {', '.join(spec.dtypes)}")
 
     def _written(self) -> list[Argument]:
-        """What C writes: the results that are wanted, and what it must write besides."""
+        """The outputs that C writes: those that are wanted, and those that it requires."""
         required = {param.name for param in self.spec.row.params if param.is_output and param.is_required}
         named = [out for out, wanted in zip(self.spec.outputs, self.wanted) if wanted or out.pointer in required]
         return [*named, *self.spec.unnamed]
 
     def _field(self, argument: Argument) -> str:
-        """Name of an operand among those of a form."""
+        """Name of an operand in the forms."""
         return self.forms[0].names.get(argument.pointer, "") if argument.pointer else ""
 
     def _kinds(self, argument: Argument) -> tuple[ElementKind, ...]:
         field = self._field(argument)
-        found = dict.fromkeys(kind for form in self.forms for kind in form.kinds(field))
+        found = dict.fromkeys(element for form in self.forms for element in form.kinds(field))
         return tuple(found) or (self.element,)
 
     def _form(self) -> Form:
-        """The op that takes the dtypes of the arrays, all that it reads being there."""
+        """The first op that takes the dtypes of the arrays; InvalidProblemError if an array that it reads is None."""
         for argument in self.spec.arrays:
             view = self.views[argument.name]
             if argument.pointer and view is not None and view.dtype not in self._kinds(argument):
@@ -416,22 +418,22 @@ class _Preparation:
 
     # --- operands ---------------------------------------------------------------------------------------------------
 
-    def _targets(self, form: Form, layout: Layout) -> list[TensorRef | None]:
-        """Views of the results: of what the caller gave, checked, or of what will be allocated."""
+    def _targets(self, form: Form, meta: CallMeta) -> list[TensorRef | None]:
+        """Views of the results: of the caller's `out`, checked, or of results to be allocated."""
         found: list[TensorRef | None] = []
         written, scattered = self._written(), ""
         for output, wanted, out in zip(self.spec.outputs, self.wanted, self.outs):
-            field, shape = self._field(output), layout.shapes[output.pointer]
+            field, shape = self._field(output), meta.shapes[output.pointer]
             if output not in written:
                 found.append(None)
-            elif out is _SOME or not wanted:
+            elif out is _NEW or not wanted:
                 found.append(TensorRef(EMPTY_ADDRESS, shape, form.kinds(field)[0]))
             elif type(out) in SCALARS:
                 raise InvalidProblemError(f"out is {out!r}, must be an array")
             else:
-                view, name = _kind(out).view(out, "out"), "out" if len(self.spec.outputs) == 1 else output.name
-                if output.pointer in layout.larger:
-                    view = _beginning(view, shape, layout.larger[output.pointer])
+                view, name = _framework(out).view(out, "out"), "out" if len(self.spec.outputs) == 1 else output.name
+                if output.pointer in meta.exact_axis:
+                    view = _leading_part(view, shape, meta.exact_axis[output.pointer])
                 strided = form.is_strided(form.pointers[field])
                 operand = Operand(name, shape, "the result's", form.kinds(field), True, True, False, None, ())
                 check_view(operand, view, self.library.backend)
@@ -439,20 +441,20 @@ class _Preparation:
                     scattered = f"{name} has strides {view.strides} for shape {view.shape}, must be contiguous"
                 found.append(view)
         if self.has_out:
-            self._check_overlaps(form, layout, found)
+            self._check_overlaps(form, meta, found)
         if scattered:
             self._refuse_strides(form, scattered)
         return found
 
     def _refuse_strides(self, form: Form, text: str) -> None:
-        """Of a result; that of an op which adds to what is there, or leaves some of it, cannot be a copy."""
-        keeps = self.spec.fixed.get("beta") != "0" and any(p.direction == "inout" for p in form.pointers.values())
-        raise (UnsupportedError if keeps else Scattered)(text)
+        """Raise for strides of a result. Ops that read or keep elements of a result cannot write to a copy instead."""
+        is_inout = self.spec.fixed.get("beta") != "0" and any(p.direction == "inout" for p in form.pointers.values())
+        raise (UnsupportedError if is_inout else StridesError)(text)
 
-    def _check_overlaps(self, form: Form, layout: Layout, targets: Sequence[TensorRef | None]) -> None:
-        """Results share no memory with what is read, unless the op allows them to be it."""
+    def _check_overlaps(self, form: Form, meta: CallMeta, targets: Sequence[TensorRef | None]) -> None:
+        """Results must not overlap inputs, unless the op can work in place."""
         operands, views = [], {}
-        inputs = [a for a in self.spec.arrays if a.pointer and a.name not in self.numerals]
+        inputs = [a for a in self.spec.arrays if a.pointer and a.name not in self.literals]
         read = [(argument, self.views[argument.name], False) for argument in inputs]
         written = [(output, target, True) for output, target in zip(self.spec.outputs, targets)]
         for argument, view, output in [*read, *written]:
@@ -465,17 +467,17 @@ class _Preparation:
         def may_coincide(output: str, other: str, views: Mapping[str, TensorRef | None]) -> bool:
             first, second = views[output], views[other]
             argument = next(a for a in inputs if a.name == other)
-            whole = layout.extents[argument.pointer]
-            return first is not None and second is not None and identical(first, second) and first.shape == whole
+            full = meta.extents[argument.pointer]
+            return first is not None and second is not None and identical(first, second) and first.shape == full
 
         check_overlaps(operands, views, may_coincide)
 
-    def _operands(self, form: Form, layout: Layout, targets: Sequence[TensorRef | None]) -> dict[str, TensorRef | None]:
-        """Views of all operands by their names in the form, of the rank that the op sees."""
+    def _operands(self, form: Form, meta: CallMeta, targets: Sequence[TensorRef | None]) -> dict[str, TensorRef | None]:
+        """Views of all operands by their names in the form, in the shapes that the op takes."""
         given = {self._field(a): (a, self.views[a.name]) for a in self.spec.arrays if a.pointer}
         given |= {self._field(o): (o, target) for o, target in zip(self.spec.outputs, targets)}
         for extra in self.spec.unnamed:
-            fresh = TensorRef(EMPTY_ADDRESS, layout.shapes[extra.pointer], form.kinds(self._field(extra))[0])
+            fresh = TensorRef(EMPTY_ADDRESS, meta.shapes[extra.pointer], form.kinds(self._field(extra))[0])
             given[self._field(extra)] = (extra, fresh)
         self.copies: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         views: dict[str, TensorRef | None] = {}
@@ -484,46 +486,46 @@ class _Preparation:
             if view is None or argument is None:
                 views[name] = None
                 continue
-            view = settled(view)
-            extents, see = layout.extents[pointer.name], layout.seen.get(pointer.name)
+            view = with_nonzero_strides(view)
+            extents, view_as = meta.extents[pointer.name], meta.op_views.get(pointer.name)
             strided = form.is_strided(pointer)
-            if see is None:
-                padded = of_rank(view, len(extents))
-                seen = padded if strided or padded.is_dense else None
+            if view_as is None:
+                padded = prepend_axes(view, len(extents))
+                op_view = padded if strided or padded.is_dense else None
             else:
-                padded, seen = view, see(view)
-            if seen is None and pointer.is_output:
+                padded, op_view = view, view_as(view)
+            if op_view is None and pointer.is_output:
                 text = f"{argument.name} of shape {view.shape} cannot be written in row-major order"
                 self._refuse_strides(form, text)
-            if seen is None:
-                seen = self._seen_of_copy(argument, pointer, view, padded, layout)
-            padded = seen
+            if op_view is None:
+                op_view = self._view_of_copy(argument, pointer, view, padded, meta)
+            padded = op_view
             if not self._matches(padded, extents, strided):
                 raise InvalidProblemError(f"{argument.name} has shape {view.shape}, expected {extents}")
             views[name] = padded
         return views
 
-    def _seen_of_copy(
-        self, argument: Argument, pointer: Param, view: TensorRef, padded: TensorRef, layout: Layout
+    def _view_of_copy(
+        self, argument: Argument, pointer: Param, view: TensorRef, padded: TensorRef, meta: CallMeta
     ) -> TensorRef:
-        """What the op sees of a copy in row-major order, broadcast to more axes where it does not do without."""
-        see, extents = layout.seen.get(pointer.name), layout.extents[pointer.name]
+        """The op's view of a row-major copy of an input, broadcast first if the op cannot read it otherwise."""
+        view_as, extents = meta.op_views.get(pointer.name), meta.extents[pointer.name]
 
-        def seen_of(shape: tuple[int, ...]) -> TensorRef | None:
-            order = layout.orders.get(pointer.name, tuple(range(len(shape))))
+        def op_view_of(shape: tuple[int, ...]) -> TensorRef | None:
+            order = meta.copy_orders.get(pointer.name, tuple(range(len(shape))))
             self.copies[argument.name] = order, shape
-            if see is None:
+            if view_as is None:
                 return TensorRef(view.ptr, padded.shape, view.dtype, device=view.device)
-            ordered = extents if pointer.name in layout.orders else tuple([shape[a] for a in order])
-            dense = settled(TensorRef(view.ptr, ordered, view.dtype, device=view.device))
-            return dense if pointer.name in layout.orders else see(dense)
+            ordered = extents if pointer.name in meta.copy_orders else tuple([shape[a] for a in order])
+            dense = with_nonzero_strides(TensorRef(view.ptr, ordered, view.dtype, device=view.device))
+            return dense if pointer.name in meta.copy_orders else view_as(dense)
 
-        seen = seen_of(view.shape)
-        if seen is None and pointer.name in layout.spreads:
-            seen = seen_of(layout.spreads[pointer.name])
-        if seen is None:
+        op_view = op_view_of(view.shape)
+        if op_view is None and pointer.name in meta.copy_shapes:
+            op_view = op_view_of(meta.copy_shapes[pointer.name])
+        if op_view is None:
             raise UnsupportedError(f"{argument.name} of shape {view.shape} cannot be read in row-major order")
-        return seen
+        return op_view
 
     def _matches(self, view: TensorRef, extents: tuple[int, ...], may_broadcast: bool) -> bool:
         pairs = zip(view.shape, extents)
@@ -531,15 +533,16 @@ class _Preparation:
             [have == want or (have == 1 and may_broadcast) for have, want in pairs]
         )
 
-    def _assembled(self, form: Form, op: Op, layout: Layout, arguments: tuple[Any, ...]) -> Prepared:
+    def _assembled(self, form: Form, op: Op, meta: CallMeta, arguments: tuple[Any, ...]) -> Prepared:
         spec, call, params = self.spec, Prepared(), op.row.params
-        places = [k for k, param in enumerate(params) if param.is_pointer]
+        pointers_at = [k for k, param in enumerate(params) if param.is_pointer]
         written = self._written()
         names = [a.pointer for a in (*spec.arrays, *spec.outputs, *spec.unnamed)]
-        call.library, call.kind, call.like = self.library, self.kind, self.likes[0] if self.likes else 0
+        call.library, call.framework, call.like = self.library, self.framework, self.like_at[0] if self.like_at else 0
         like = None
         call.results = [
-            (layout.shapes[o.pointer], self.kind.native(form.kinds(self._field(o))[0], like)) if o in written else None
+            (meta.shapes[o.pointer], self.framework.native(form.kinds(self._field(o))[0], like))
+            if o in written else None
             for o in (*spec.outputs, *spec.unnamed)
         ]  # fmt: skip
         call.wanted = self.wanted
@@ -548,15 +551,15 @@ class _Preparation:
         call.copies = [(positions[name], *copy) for name, copy in self.copies.items()]
         call.trims = self._trims(op.row)
         pointers = [each.pointer for each in (*spec.outputs, *spec.unnamed)]
-        call.fills = [(pointers.index(name), positions.get(what, what)) for name, what in layout.fills.items()
+        call.fills = [(pointers.index(name), positions.get(what, what)) for name, what in meta.fills.items()
                       if name in pointers]  # fmt: skip
-        has_rest = bool(op.row.leaves) or any([param.direction == "inout" for param in op.row.params])
-        call.clears = not self.has_out and has_rest
-        call.slots = [names.index(params[k].name) if params[k].name in names else len(names) for k in places]
+        writes_in_part = bool(op.row.leaves) or any([param.direction == "inout" for param in op.row.params])
+        call.clears = not self.has_out and writes_in_part
+        call.slots = [names.index(params[k].name) if params[k].name in names else len(names) for k in pointers_at]
         call.row, call.names = op.row, spec.names
         call.function, call.symbol = self.library.function(op.name), symbol_name(op.name)
-        call.order = tuple([places.index(k) if k in places else -1 for k in range(len(params))])
-        call.constants = [argument for k, argument in enumerate(arguments) if k not in places]
+        call.order = tuple([pointers_at.index(k) if k in pointers_at else -1 for k in range(len(params))])
+        call.constants = [argument for k, argument in enumerate(arguments) if k not in pointers_at]
         call.workspace = 0
         if op.row.workspace:
             problem = op.row.problem_arguments(arguments)
@@ -564,32 +567,32 @@ class _Preparation:
         on_cpu = self.library.backend == "cpu"
         call.is_plain = (
             not (call.copies or call.trims or call.fills)
-            and bool(self.likes)
-            and (on_cpu or bool(self.kind.stream_now))
+            and bool(self.like_at)
+            and (on_cpu or bool(self.framework.stream_now))
         )
         return call
 
     def _trims(self, row: Row) -> list[tuple[int, int]]:
-        """NumPy's results are cut to the rows that there are, unless the caller said for how many there is room."""
-        has_room = any([value is not None for value in self.numbers.values()])
-        if self.has_out or has_room or self.kind is not NUMPY or not all(self.wanted):
+        """NumPy results to cut to the number of rows that C counted, unless the caller gave a capacity."""
+        has_capacity = any([value is not None for value in self.numbers.values()])
+        if self.has_out or has_capacity or self.framework is not NUMPY or not all(self.wanted):
             return []
-        places = {output.pointer: k for k, output in enumerate(self.spec.outputs)}
-        return [(places[name], places[counter]) for name, counter in row.leaves.items() if counter]
+        positions = {output.pointer: k for k, output in enumerate(self.spec.outputs)}
+        return [(positions[name], positions[counter]) for name, counter in row.leaves.items() if counter]
 
 
 def output_of(row: Row) -> ElementKind:
-    """What U is where the caller has no choice: i64 of places, f64 of the mean of integers."""
+    """U where the caller has no choice: i64 for indices, f64 for the mean of integers."""
     return ElementKind.F64 if "f64" in row.slots.get("U", ()) else ElementKind.I64
 
 
-def _beginning(view: TensorRef, shape: tuple[int, ...], axis: int) -> TensorRef:
-    """As much of a longer result as the op sees."""
+def _leading_part(view: TensorRef, shape: tuple[int, ...], axis: int) -> TensorRef:
+    """The leading part of a longer `out` that the op writes."""
     fits = len(view.shape) == len(shape) and all([have >= want for have, want in zip(view.shape, shape)])
-    return viewed(view, shape, view.strides) if fits and view.shape[axis] == shape[axis] else view
+    return as_strided(view, shape, view.strides) if fits and view.shape[axis] == shape[axis] else view
 
 
-def _kind(array: Any) -> Kind:
-    found = kind_of(array)
+def _framework(array: Any) -> Framework:
+    found = framework_of(array)
     assert found is not None
     return found

@@ -1,17 +1,16 @@
-"""Gradients as formulas of a framework's own functions, so that they can be differentiated again, in either mode.
+"""Gradients as formulas in a framework's own functions, so that they can be differentiated again, in either mode.
 
-A formula takes `m`, which has the functions of a framework under the names below, then the arrays of the gradient and
-its numbers, and gives its results, in order. 16-bit arrays arrive as f32. A result may still be broadcast to the shape
-of dy: whoever evaluates a formula sums it to the shape of its operand. Saved statistics depend on the input that they
-are of, although they arrive as arrays of their own.
+A formula takes `m`, the functions of a framework under the names below, then the arrays and numbers of the gradient,
+and returns its results in order. 16-bit arrays are given as f32. Results may have the broadcast shape of dy; the caller
+sums them to the shape of their operand. Saved statistics are differentiated as functions of the input.
 
 m  exp log sin cos tan sinh cosh tanh sqrt erf ndtr digamma trigamma abs sign sigmoid floor trunc isnan copysign where
-   stop        the value, without a derivative
+   stop        stop_gradient
    power       power(a, b)
-   sum mean    along a tuple of axes, which remain with extent 1
+   sum mean    along a tuple of axes, with keepdims
    halves      the two halves of an array along an axis
-   join        two arrays along an axis
-   classes     classes(index, count, axis): 1.0 where the position along a new axis is the index, else 0.0
+   concat      two arrays along an axis
+   one_hot     one_hot(index, count, axis), f32, along a new axis
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ _LN2, _LN10 = math.log(2), math.log(10)
 _SQRT_2_PI, _CUBIC = math.sqrt(2 / math.pi), 0.044715
 
 
-def _density(m: Any, x: Any) -> Any:
+def _normal_pdf(m: Any, x: Any) -> Any:
     return m.exp(-x * x / 2) / math.sqrt(2 * math.pi)
 
 
 def _gelu_slope(m: Any, x: Any) -> Any:
-    return m.ndtr(x) + x * _density(m, x)
+    return m.ndtr(x) + x * _normal_pdf(m, x)
 
 
 def _gelu_tanh_slope(m: Any, x: Any) -> Any:
@@ -83,20 +82,20 @@ def _hypot(m: Any, dy: Any, a: Any, b: Any) -> Any:
     return dy * a / r, dy * b / r
 
 
-def _shared(m: Any, dy: Any, takes_a: Any, is_equal: Any) -> Any:
-    """dy to the operand that was taken, half of it to each of equal ones."""
+def _split_ties(m: Any, dy: Any, takes_a: Any, is_equal: Any) -> Any:
+    """dy for the operand that was taken; equal operands get half each."""
     half = m.where(is_equal, dy / 2, 0 * dy)
     return m.where(takes_a, dy, half), m.where(takes_a | is_equal, half, dy)
 
 
-def _smaller(m: Any, dy: Any, a: Any, b: Any) -> Any:
+def _minimum(m: Any, dy: Any, a: Any, b: Any) -> Any:
     is_nan = m.isnan(a) | m.isnan(b)
-    da, db = _shared(m, dy, a < b, a == b)
+    da, db = _split_ties(m, dy, a < b, a == b)
     return m.where(is_nan, dy, da), m.where(is_nan, dy, db)
 
 
-def _smaller_number(m: Any, dy: Any, a: Any, b: Any) -> Any:
-    return _shared(m, dy, (a < b) | (m.isnan(b) & ~m.isnan(a)), (a == b) | (m.isnan(a) & m.isnan(b)))
+def _fmin(m: Any, dy: Any, a: Any, b: Any) -> Any:
+    return _split_ties(m, dy, (a < b) | (m.isnan(b) & ~m.isnan(a)), (a == b) | (m.isnan(a) & m.isnan(b)))
 
 
 def _clamp(m: Any, dy: Any, x: Any, low: Any, high: Any) -> Any:
@@ -172,10 +171,10 @@ _ELEMENTWISE: dict[str, Formula] = {
     "copysign": lambda m, dy, a, b: (dy * m.sign(a) * m.copysign(0 * b + 1, b), 0 * dy),
     "remainder": lambda m, dy, a, b: (dy, -dy * m.floor(a / b)),
     "fmod": lambda m, dy, a, b: (dy, -dy * m.trunc(a / b)),
-    "minimum": _smaller,
-    "maximum": lambda m, dy, a, b: _smaller(m, dy, -a, -b),
-    "fmin": _smaller_number,
-    "fmax": lambda m, dy, a, b: _smaller_number(m, dy, -a, -b),
+    "minimum": _minimum,
+    "maximum": lambda m, dy, a, b: _minimum(m, dy, -a, -b),
+    "fmin": _fmin,
+    "fmax": lambda m, dy, a, b: _fmin(m, dy, -a, -b),
     "ldexp": lambda m, dy, a, b: dy * m.power(0 * dy + 2, 0 * dy + b),
     "lerp": lambda m, dy, a, b, weight: (dy * (1 - weight), dy * weight),
     "where": lambda m, dy, cond, a, b: (m.where(cond, dy, 0 * dy), m.where(cond, 0 * dy, dy)),
@@ -191,11 +190,11 @@ _ELEMENTWISE: dict[str, Formula] = {
 
 
 def _gated(gate: Callable[[Any, Any], Any], slope: Callable[[Any, Any], Any]) -> Formula:
-    """Of a gate(b), a and b the halves of x."""
+    """Gradient of a gate(b), where a and b are the halves of x along axis."""
 
     def formula(m: Any, dy: Any, x: Any, axis: int) -> Any:
         a, b = m.halves(x, axis)
-        return m.join(dy * gate(m, b), dy * a * slope(m, b), axis)
+        return m.concat(dy * gate(m, b), dy * a * slope(m, b), axis)
 
     return formula
 
@@ -211,11 +210,11 @@ def _prelu(m: Any, dy: Any, x: Any, weight: Any, axis: int) -> Any:
     of_weight = m.where(x > 0, 0 * dy, dy * x)
     if not is_single:
         of_weight = m.sum(of_weight, tuple([a for a in range(rank) if a != axis % rank]))
-    return m.where(x > 0, dy, dy * weight.reshape(shape)), _shaped(m, of_weight, weight)
+    return m.where(x > 0, dy, dy * weight.reshape(shape)), _in_shape_of(m, of_weight, weight)
 
 
-def _shaped(m: Any, gradient: Any, like: Any) -> Any:
-    """The sum over all axes where `like` has one element, else as many elements in the shape of `like`."""
+def _in_shape_of(m: Any, gradient: Any, like: Any) -> Any:
+    """The gradient in the shape of `like`, summed over all axes if `like` has one element."""
     if math.prod(like.shape) == 1:
         gradient = m.sum(gradient, tuple(range(len(gradient.shape))))
     return gradient.reshape(tuple(like.shape))
@@ -232,13 +231,13 @@ def _log_softmax(m: Any, dy: Any, y: Any, axis: int, scale: float = 1.0) -> Any:
 
 
 def _axes(axis: Any, rank: int) -> tuple[int, ...]:
-    """None is all axes, and so is an empty sequence."""
+    """Sorted axes in [0, rank); None stands for all of them."""
     several = range(rank) if axis is None else [axis] if isinstance(axis, int) else axis
     return tuple(sorted({a % rank for a in several}))
 
 
 def _reduced(of: Callable[..., Any], has_result: bool) -> Formula:
-    """The gradient of a reduction, of dy and y with the reduced axes of extent 1."""
+    """Gradient of a reduction; `of` takes dy and y with reduced axes of extent 1."""
 
     def formula(m: Any, dy: Any, x: Any, *rest: Any, axis: Any, keepdims: bool, **numbers: Any) -> Any:
         rank = len(x.shape)
@@ -267,28 +266,28 @@ def _of_deviation(m: Any, dy: Any, x: Any, y: Any, axes: Any, count: Any, correc
 # --- norms ------------------------------------------------------------------------------------------------------------
 
 
-def _inverse(m: Any, square: Any, saved: Any) -> Any:
-    """1 / sqrt(square + eps), whose value is `saved`: eps follows from both and has no derivative."""
+def _inverse_std(m: Any, square: Any, saved: Any) -> Any:
+    """1 / sqrt(square + eps), equal to `saved`; eps is recovered from both as a constant."""
     return 1 / m.sqrt(square + m.stop(1 / (saved * saved) - square))
 
 
 def _centred(m: Any, dy: Any, x: Any, inverse: Any, weight: Any, axes: Sequence[int]) -> tuple[Any, Any]:
-    """dx, and the normalised x, of a norm with the mean and the variance along axes."""
+    """(dx, normalised x) of a norm by mean and variance along axes."""
     d = x - m.mean(x, axes)
-    s = _inverse(m, m.mean(d * d, axes), inverse)
+    s = _inverse_std(m, m.mean(d * d, axes), inverse)
     normed, g = d * s, dy if weight is None else dy * weight
     return s * (g - m.mean(g, axes) - normed * m.mean(g * normed, axes)), normed
 
 
-def _scaled(m: Any, dy: Any, x: Any, r: Any, weight: Any, axes: Sequence[int]) -> tuple[Any, Any]:
-    """dx, and the normalised x, of a norm by the root of the mean of squares."""
-    s = _inverse(m, m.mean(x * x, axes), 1 / r)
+def _rms_scaled(m: Any, dy: Any, x: Any, r: Any, weight: Any, axes: Sequence[int]) -> tuple[Any, Any]:
+    """(dx, normalised x) of a norm by the root mean square along axes."""
+    s = _inverse_std(m, m.mean(x * x, axes), 1 / r)
     normed, g = x * s, dy if weight is None else dy * weight
     return s * (g - normed * m.mean(g * normed, axes)), normed
 
 
-def _of_rows(has_mean: bool, has_sum: bool = False) -> Formula:
-    """layer_norm and rms_norm, and those of a sum with a residual, whose own gradient arrives as well."""
+def _row_norm(has_mean: bool, has_sum: bool = False) -> Formula:
+    """layer_norm and rms_norm; with has_sum those of x + residual, where the gradient of the sum comes in too."""
 
     def formula(m: Any, dy: Any, x: Any, *rest: Any, axis: Any, gamma_offset: float = 0.0) -> Any:
         saved, gamma, dsum = rest[has_mean], rest[1 + has_mean], rest[-1] if has_sum else None
@@ -297,7 +296,7 @@ def _of_rows(has_mean: bool, has_sum: bool = False) -> Formula:
         others = tuple([a for a in range(rank) if a not in axes])
         shape = [x.shape[a] if a in axes else 1 for a in range(rank)]
         weight = None if gamma is None else gamma.reshape(shape) + gamma_offset
-        dx, normed = (_centred if has_mean else _scaled)(m, dy, x, saved, weight, axes)
+        dx, normed = (_centred if has_mean else _rms_scaled)(m, dy, x, saved, weight, axes)
         row = tuple([x.shape[a] for a in axes])
         of_row = [m.sum(each, others).reshape(row) for each in ((dy * normed, dy) if has_mean else (dy * normed,))]
         return (dx if dsum is None else dx + dsum, *of_row)
@@ -305,8 +304,8 @@ def _of_rows(has_mean: bool, has_sum: bool = False) -> Formula:
     return formula
 
 
-def _of_channels(by_group: bool, is_last: bool = False) -> Formula:
-    """Statistics of each group of channels of an item, or of each channel over all items."""
+def _channel_norm(by_group: bool, is_last: bool = False) -> Formula:
+    """Group norm (statistics of channel groups of an item), or batch norm (statistics of channels over all items)."""
 
     def formula(
         m: Any, dy: Any, x: Any, mean: Any, inverse: Any, gamma: Any, num_groups: int = 0, channels_last: bool = False
@@ -320,7 +319,7 @@ def _of_channels(by_group: bool, is_last: bool = False) -> Formula:
         if not by_group:
             shape = [count if a == channel else 1 for a in range(rank)]
             dx, normed = _centred(m, dy, x, inverse.reshape(shape), weight, others)
-        else:  # seen as items, groups, channels of a group and places, the channels behind those where they are last
+        else:  # shape (N, groups, channels / group, spatial), or with the channels last
             groups = num_groups or count
             split = [groups, count // groups]
             whole = [x.shape[0], *([*inner, *split] if last else [*split, *inner])]
@@ -347,14 +346,14 @@ def _l2_normalize(m: Any, dy: Any, x: Any, axis: Any, eps: float) -> Any:
 # --- losses -----------------------------------------------------------------------------------------------------------
 
 
-def _share(dy: Any, reduction: Any, count: Any) -> Any:
+def _per_summand(dy: Any, reduction: Any, count: Any) -> Any:
     """dy of each summand."""
     return dy / count if str(reduction).rpartition(".")[2].lower() == "mean" else dy
 
 
 def _of_difference(slope: Callable[..., Any]) -> Formula:
     def formula(m: Any, dy: Any, x: Any, target: Any, reduction: Any, **numbers: Any) -> Any:
-        return _share(dy, reduction, max(math.prod(x.shape), 1)) * slope(m, x - target, **numbers)
+        return _per_summand(dy, reduction, max(math.prod(x.shape), 1)) * slope(m, x - target, **numbers)
 
     return formula
 
@@ -366,7 +365,7 @@ def _smooth_l1(m: Any, d: Any, beta: float) -> Any:
 def _logits(m: Any, dy: Any, x: Any, target: Any, weight: Any, pos_weight: Any, reduction: Any) -> Any:
     positive = 1 if pos_weight is None else pos_weight
     found = (1 + (positive - 1) * target) * m.sigmoid(x) - positive * target
-    return _share(dy, reduction, max(math.prod(x.shape), 1)) * found * (1 if weight is None else weight)
+    return _per_summand(dy, reduction, max(math.prod(x.shape), 1)) * found * (1 if weight is None else weight)
 
 
 def _cross_entropy(
@@ -375,7 +374,7 @@ def _cross_entropy(
 ) -> Any:  # fmt: skip
     count, rank = x.shape[1], len(x.shape)
     counts = (target != ignore_index) & (target >= 0) & (target < count)
-    chosen = m.classes(target, count, 1)
+    chosen = m.one_hot(target, count, 1)
     w = 1 if weight is None else weight.reshape([count if a == 1 else 1 for a in range(rank)])
     top = m.stop(m.max(x, 1))
     e = m.exp(x - top)
@@ -392,9 +391,9 @@ def _cross_entropy(
     return m.where(counts[:, None], found * s, 0 * found)
 
 
-# --- products ---------------------------------------------------------------------------------------------------------
+# --- the table --------------------------------------------------------------------------------------------------------
 
-_OTHERS: dict[str, Formula] = {
+_NOT_ELEMENTWISE: dict[str, Formula] = {
     "glu": _gated(lambda m, b: m.sigmoid(b), _sigmoid_slope),
     "reglu": _gated(lambda m, b: m.where(b > 0, b, 0 * b), lambda m, b: m.where(b > 0, 0 * b + 1, 0 * b)),
     "swiglu": _gated(lambda m, b: b * m.sigmoid(b), _silu_slope),
@@ -411,15 +410,15 @@ _OTHERS: dict[str, Formula] = {
     "norm2": _reduced(_of_norm2, True),
     "var": _reduced(_of_variance, False),
     "std": _reduced(_of_deviation, False),
-    "layer_norm": _of_rows(True),
-    "rms_norm": _of_rows(False),
-    "add_layer_norm": _of_rows(True, True),
-    "add_rms_norm": _of_rows(False, True),
+    "layer_norm": _row_norm(True),
+    "rms_norm": _row_norm(False),
+    "add_layer_norm": _row_norm(True, True),
+    "add_rms_norm": _row_norm(False, True),
     "l2_normalize": _l2_normalize,
-    "batch_norm": _of_channels(False),
-    "batch_norm_training": _of_channels(False),
-    **dict.fromkeys(("group_norm", "group_norm_wide", "instance_norm", "instance_norm_wide"), _of_channels(True)),
-    **dict.fromkeys(("group_norm_channels_last", "instance_norm_channels_last"), _of_channels(True, True)),
+    "batch_norm": _channel_norm(False),
+    "batch_norm_training": _channel_norm(False),
+    **dict.fromkeys(("group_norm", "group_norm_wide", "instance_norm", "instance_norm_wide"), _channel_norm(True)),
+    **dict.fromkeys(("group_norm_channels_last", "instance_norm_channels_last"), _channel_norm(True, True)),
     "mse_loss": _of_difference(lambda m, d: 2 * d),
     "l1_loss": _of_difference(lambda m, d: m.sign(d)),
     "huber_loss": _of_difference(lambda m, d, delta: m.where(m.abs(d) < delta, d, delta * m.sign(d))),
@@ -428,5 +427,5 @@ _OTHERS: dict[str, Formula] = {
     "cross_entropy": _cross_entropy,
 }
 
-# Names of gradients -> their formulas.
-FORMULAS: dict[str, Formula] = {f"{name}_backward": each for name, each in {**_ELEMENTWISE, **_OTHERS}.items()}
+# Name of a gradient -> its formula.
+FORMULAS: dict[str, Formula] = {f"{name}_backward": each for name, each in {**_ELEMENTWISE, **_NOT_ELEMENTWISE}.items()}

@@ -1,4 +1,4 @@
-"""Layouts of indexing: what an index or a mask chooses. What C numbers in row-major order is seen as one axis."""
+"""Shape rules of gather, scatter and masked ops. Operands that C indexes in row-major order become one axis."""
 
 from __future__ import annotations
 
@@ -6,30 +6,32 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import Layout, Shape, axis_of, check_shape, viewed
+from baracuda._functions.layout import CallMeta, Shape, as_strided, axis_of, check_shape
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT64_MAX, as_integer
 from baracuda.errors import InvalidProblemError
 from baracuda.tensor import TensorRef
 
 
-def gather(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """Other axes of x may be longer than those of the index, which is where they begin."""
+def gather(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """Along other axes than `axis`, x may be longer than the index: the op reads its leading part."""
     x, index = shapes["x"], shapes["index"]
     axis = axis_of("axis", numbers["axis"], index)
     if len(x) != len(index) or any([have < want for d, (have, want) in enumerate(zip(x, index)) if d != axis]):
         raise InvalidProblemError(f"index has shape {index}, which does not fit x, of shape {x}, along axis {axis}")
-    own = _replaced(index, axis, x[axis])
+    taken = _replaced(index, axis, x[axis])
     values = {"out_numel": math.prod(index), "rank": len(index), "gather_dim": axis, "out_shape": index}
     values["src_dim_size"] = as_integer(f"x has shape {x}: an extent", x[axis], 0, INT32_MAX)
 
-    def begin(view: TensorRef) -> TensorRef:
-        return viewed(view, own, view.strides)
+    def leading_part(view: TensorRef) -> TensorRef:
+        return as_strided(view, taken, view.strides)
 
-    return Layout(values, {"src": own, "index": index, "out": index}, {"out": index}, seen={"src": begin})
+    return CallMeta(
+        values, {"src": taken, "index": index, "out": index}, {"out": index}, op_views={"src": leading_part}
+    )
 
 
-def select(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def select(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     x, index = shapes["x"], shapes["index"]
     axis = axis_of("axis", numbers["axis"], x)
     if len(index) != 1:
@@ -37,11 +39,11 @@ def select(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     out = _replaced(x, axis, index[0])
     values = {"out_numel": math.prod(out), "rank": len(out), "select_dim": axis, "out_shape": out}
     values["src_dim_size"] = as_integer(f"x has shape {x}: an extent", x[axis], 0, INT32_MAX)
-    return Layout(values, {"src": x, "idx": index, "out": out}, {"out": out}, seen={"idx": _flat})
+    return CallMeta(values, {"src": x, "idx": index, "out": out}, {"out": out}, op_views={"idx": _flat})
 
 
-def scatter(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """Into cells of 0, or into those that `out` has."""
+def scatter(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """The op writes into zeros, or into the elements of `out`."""
     updates = shapes["updates"]
     check_shape("index", shapes["index"], updates)
     axis, size = axis_of("axis", numbers["axis"], updates), as_integer("size", numbers["size"], 0, INT32_MAX)
@@ -51,25 +53,33 @@ def scatter(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
         "upd_shape": updates,
     }  # fmt: skip
     extents = {"updates": updates, "index": updates, "out": out}
-    return Layout(values, extents, {"out": out}, larger={"out": axis})
+    return CallMeta(values, extents, {"out": out}, exact_axis={"out": axis})
 
 
-def scatter_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def scatter_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     updates, x = shapes["updates"], shapes["x"]
     axis = axis_of("axis", numbers["axis"], updates)
     size = as_integer(f"x has shape {x}: an extent", x[axis] if axis < len(x) else 0, 0, INT32_MAX)
-    own = _replaced(updates, axis, size)
-    for name, want in (("index", updates), ("x", own), ("dy", own), ("y", own)):
+    taken = _replaced(updates, axis, size)
+    for name, want in (("index", updates), ("x", taken), ("dy", taken), ("y", taken)):
         check_shape(name, shapes[name], want)
     values = {
         "upd_numel": math.prod(updates), "rank": len(updates), "scatter_dim": axis, "out_dim_size": size,
         "upd_shape": updates,
     }  # fmt: skip
-    extents = {"dout": own, "x": own, "updates": updates, "index": updates, "out": own, "dx": own, "dupdates": updates}
-    return Layout(values, extents, {"dx": own, "dupdates": updates})
+    extents = {
+        "dout": taken,
+        "x": taken,
+        "updates": updates,
+        "index": updates,
+        "out": taken,
+        "dx": taken,
+        "dupdates": updates,
+    }
+    return CallMeta(values, extents, {"dx": taken, "dupdates": updates})
 
 
-def numbered(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def numbered(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     """take, put and put_add."""
     index = shapes["index"]
     if spec.name != "take":
@@ -81,53 +91,53 @@ def numbered(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
         values = {"src_numel": math.prod(shapes["x"])}
     values["numel"] = math.prod(index)
     extents = {source[0]: (math.prod(source[1]),), "index": (values["numel"],), "out": (math.prod(result),)}
-    return Layout(values, extents, {"out": result}, seen=dict.fromkeys(extents, _flat))
+    return CallMeta(values, extents, {"out": result}, op_views=dict.fromkeys(extents, _flat))
 
 
-def rows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def rows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     table, index = shapes["table"], shapes["index"]
     if len(table) != 2 or len(index) != 1 or not math.prod(table):
         raise InvalidProblemError(f"table has shape {table} and index {index}, expected (rows, columns) and (n,)")
     out = (index[0], table[1])
     values = {"v": table[0], "h": table[1], "n": index[0]}
-    return Layout(values, {"table": table, "idx": index, "dest": out}, {"dest": out})
+    return CallMeta(values, {"table": table, "idx": index, "dest": out}, {"dest": out})
 
 
-def selection(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """masked_select, its gradient and masked_scatter: elements of a whole that a mask chooses, in one axis."""
+def selection(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """masked_select, its gradient and masked_scatter, all on flattened arrays."""
     mask = shapes["mask"]
-    whole, numel = (math.prod(mask),), math.prod(mask)
+    flat, numel = (math.prod(mask),), math.prod(mask)
     if spec.name == "masked_select":
         check_shape("mask", mask, shapes["x"])
         given = numbers["max_selected"]
-        most = numel if given is None else as_integer("max_selected", given, 0, INT64_MAX)
-        extents = {"src": whole, "mask": whole, "out": (most,), "counter": (1,)}
-        values, results = {"max_selected": most}, {"out": (most,), "counter": ()}
+        capacity = numel if given is None else as_integer("max_selected", given, 0, INT64_MAX)
+        extents = {"src": flat, "mask": flat, "out": (capacity,), "counter": (1,)}
+        values, results = {"max_selected": capacity}, {"out": (capacity,), "counter": ()}
     else:
-        few, name = ("dy", "dout") if spec.name == "masked_select_backward" else ("source", "source")
-        most, output = math.prod(shapes[few]), spec.outputs[0].pointer
-        extents = {name: (most,), "mask": whole, output: whole}
-        values = {"max_selected" if few == "dy" else "source_numel": most}
+        packed, name = ("dy", "dout") if spec.name == "masked_select_backward" else ("source", "source")
+        capacity, output = math.prod(shapes[packed]), spec.outputs[0].pointer
+        extents = {name: (capacity,), "mask": flat, output: flat}
+        values = {"max_selected" if packed == "dy" else "source_numel": capacity}
         results = {output: mask}
-    return Layout(values | {"numel": numel}, extents, results, seen=dict.fromkeys(extents, _flat))
+    return CallMeta(values | {"numel": numel}, extents, results, op_views=dict.fromkeys(extents, _flat))
 
 
-def nonzero(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def nonzero(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     x, given = shapes["x"], numbers["max_nz"]
-    most = as_integer("max_nz", math.prod(x) if given is None else given, 0, INT32_MAX)
-    table = (most, len(x))
-    values = {"numel": math.prod(x), "rank": len(x), "shape": x, "max_nz": most}
+    capacity = as_integer("max_nz", math.prod(x) if given is None else given, 0, INT32_MAX)
+    table = (capacity, len(x))
+    values = {"numel": math.prod(x), "rank": len(x), "shape": x, "max_nz": capacity}
     extents: dict[str, Shape] = {"x": x, "out_coords": table, "counter": (1,)}
-    seen = {"out_coords": lambda view: view if view.is_dense else None, "counter": _flat}
-    return Layout(values, extents, {"out_coords": table, "counter": ()}, seen=seen)
+    op_views = {"out_coords": lambda view: view if view.is_dense else None, "counter": _flat}
+    return CallMeta(values, extents, {"out_coords": table, "counter": ()}, op_views=op_views)
 
 
-def one_hot(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def one_hot(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     index, classes = shapes["index"], as_integer("num_classes", numbers["num_classes"], 1, INT32_MAX)
     out = (*index, classes)
     extents = {"src": (math.prod(index),), "out": (math.prod(out),)}
     values = {"out_numel": math.prod(out), "num_classes": classes}
-    return Layout(values, extents, {"out": out}, seen=dict.fromkeys(extents, _flat))
+    return CallMeta(values, extents, {"out": out}, op_views=dict.fromkeys(extents, _flat))
 
 
 def _replaced(shape: Shape, axis: int, extent: int) -> Shape:
@@ -135,4 +145,4 @@ def _replaced(shape: Shape, axis: int, extent: int) -> Shape:
 
 
 def _flat(view: TensorRef) -> TensorRef | None:
-    return viewed(view, (math.prod(view.shape),), (1,)) if view.is_dense else None
+    return as_strided(view, (math.prod(view.shape),), (1,)) if view.is_dense else None

@@ -1,4 +1,4 @@
-"""What is known of a call's operands once their shapes are: the shapes of results, and what C is told."""
+"""The result of shape inference for a call (CallMeta), and helpers on axes, shapes and views."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef, contiguous_stride
 
 Shape = tuple[int, ...]
-See = Callable[[TensorRef], "TensorRef | None"]
+ViewAs = Callable[[TensorRef], "TensorRef | None"]
 
 
-class Scattered(UnsupportedError):
-    """A result whose strides the op cannot write."""
+class StridesError(UnsupportedError):
+    """The op cannot write a result with the strides of `out`."""
 
 
 @dataclasses.dataclass
-class Layout:
-    """The operands of a function are those of its row, by their C names.
+class CallMeta:
+    """Shapes and C scalars of one call. Keys are the C names of operands and parameters.
 
-    values   C's scalars and host arrays
-    extents  the shape that the op sees of each operand, to which an input may broadcast
-    shapes   the shape that each result has, over which a gradient is summed to that of its operand
-    seen     what the op sees of an operand that has another shape for callers; None where it must be copied before
-    orders   of the axes of such a copy, where they are not those of the operand
-    steps    the axis whose stride a scalar is
-    place    scalars that follow from where the operands lie
-    spreads  shapes to which inputs are broadcast before such a copy
-    larger   results that the caller gives may be longer, but along this axis
-    fills    results of a call that has nothing to read: a number, or the argument of which they are a copy
+    values        C's scalars and host arrays
+    extents       the shape that the op takes for each operand; an input may broadcast to it
+    shapes        the shape of each result
+    op_views      operand -> function from the caller's view to the op's view, None if it must be copied first
+    copy_orders   axis order of such a copy, if it is not the operand's own
+    stride_axes   scalar -> the axis whose stride it is
+    view_scalars  function from the operands' views to the scalars that depend on them: pitches, flags
+    copy_shapes   the shape to which an input is broadcast before such a copy
+    exact_axis    result -> the one axis along which `out` must not be longer than the result
+    fills         results of a call without elements: a number, or the argument that they copy
     """
 
     values: dict[str, Any]
     extents: dict[str, Shape]
     shapes: dict[str, Shape]
-    offset_axis: int | None = None  # of gated operands, scans and softmax
-    channel_axis: int | None = None  # of weights
-    seen: Mapping[str, See] = dataclasses.field(default_factory=dict)
-    orders: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
-    steps: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    place: Callable[[dict[str, TensorRef | None]], dict[str, Any]] | None = None
-    spreads: Mapping[str, Shape] = dataclasses.field(default_factory=dict)
-    larger: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    offset_axis: int | None = None  # the axis of gated units, scans and softmax
+    channel_axis: int | None = None  # the axis of weights
+    op_views: Mapping[str, ViewAs] = dataclasses.field(default_factory=dict)
+    copy_orders: Mapping[str, tuple[int, ...]] = dataclasses.field(default_factory=dict)
+    stride_axes: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    view_scalars: Callable[[dict[str, TensorRef | None]], dict[str, Any]] | None = None
+    copy_shapes: Mapping[str, Shape] = dataclasses.field(default_factory=dict)
+    exact_axis: Mapping[str, int] = dataclasses.field(default_factory=dict)
     fills: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
 
 
 def axis_of(name: str, axis: object, shape: Shape) -> int:
-    """An axis of `shape`; negative ones count from the last."""
+    """An axis of `shape` in [0, rank); negative ones count from the last."""
     rank = len(shape)
     if not rank:
         raise InvalidProblemError(f"{name} is {axis!r}, but there is no axis: the shape is ()")
@@ -60,7 +60,7 @@ def axis_of(name: str, axis: object, shape: Shape) -> int:
 
 
 def axes_of(name: str, given: object, shape: Shape) -> tuple[int, ...]:
-    """Axes of `shape` in order: one, several in a tuple or list, or all for None."""
+    """Sorted axes of `shape`: of one number, of a tuple or list, or all of them for None."""
     if given is None:
         return tuple(range(len(shape)))
     several = given if isinstance(given, (tuple, list)) else (given,)
@@ -70,34 +70,34 @@ def axes_of(name: str, given: object, shape: Shape) -> tuple[int, ...]:
     return tuple(sorted(axes))
 
 
-def viewed(view: TensorRef, shape: Shape, strides: tuple[int, ...]) -> TensorRef:
-    """The memory of a view in another shape."""
+def as_strided(view: TensorRef, shape: Shape, strides: tuple[int, ...]) -> TensorRef:
+    """The memory of a view with another shape and other strides."""
     return TensorRef(view.ptr, shape, view.dtype, strides, device=view.device, readonly=view.readonly)
 
 
-def settled(view: TensorRef) -> TensorRef:
-    """A view without elements has the strides of one in row-major order, which never are 0; others stay as they are."""
+def with_nonzero_strides(view: TensorRef) -> TensorRef:
+    """The view; if it has no elements, with row-major strides that are never 0, since 0 means broadcast."""
     if view.numel:
         return view
-    return viewed(view, view.shape, contiguous_stride(tuple([max(extent, 1) for extent in view.shape])))
+    return as_strided(view, view.shape, contiguous_stride(tuple([max(extent, 1) for extent in view.shape])))
 
 
-def of_rank(view: TensorRef, rank: int) -> TensorRef:
-    """A view with axes of extent 1 in front, where it has less."""
+def prepend_axes(view: TensorRef, rank: int) -> TensorRef:
+    """The view with leading axes of extent 1 up to `rank`."""
     more = rank - len(view.shape)
     if more <= 0:
         return view
-    return viewed(view, (1,) * more + view.shape, (0,) * more + view.strides)
+    return as_strided(view, (1,) * more + view.shape, (0,) * more + view.strides)
 
 
-def contiguous(view: TensorRef) -> TensorRef | None:
-    """What an op sees that takes an operand in row-major order alone."""
+def if_contiguous(view: TensorRef) -> TensorRef | None:
+    """The view, for ops that take only row-major operands; None if it must be copied."""
     return view if view.is_dense else None
 
 
 def dense_as(shape: Shape, view: TensorRef) -> TensorRef | None:
-    """The elements of a view in row-major order, in another shape; None of one that is not so."""
-    return viewed(view, shape, contiguous_stride(shape)) if view.is_dense else None
+    """A row-major view in another shape; None if the view is not row-major."""
+    return as_strided(view, shape, contiguous_stride(shape)) if view.is_dense else None
 
 
 def check_shape(name: str, have: Shape, expected: Shape) -> None:

@@ -1,7 +1,7 @@
-"""How the shapes of a function's operands follow from one another, and the numbers that C is told of them.
+"""Shape inference: the shapes of results, and the C scalars of a call.
 
-Each kind of layout is a function here, in reductions.py, normalization.py, losses.py or products.py, which makes a
-Layout of the shapes of the arrays and the numbers of a call.
+Each shape rule, named by `Spec.layout`, is a function here or in a module beside this one. It makes a CallMeta from the
+shapes of the arrays and the numbers of a call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from baracuda._functions import (
     reductions,
     rotary,
 )
-from baracuda._functions.layout import Layout, Shape, axis_of, contiguous, dense_as
+from baracuda._functions.layout import CallMeta, Shape, axis_of, dense_as, if_contiguous
 from baracuda._functions.spec import REQUIRED, Spec
 from baracuda._optable import Row
 from baracuda._scalars import (
@@ -50,33 +50,33 @@ from baracuda.indexing.masked import bits_high_of, bits_of
 from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction
 
 
-def solve(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """`shapes` has those of the arrays that are there, by their Python names."""
+def infer_shapes(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """The shapes and scalars of a call. `shapes` has the arrays that are not None, by their Python names."""
     if spec.layout != "pointwise":
         for each in spec.arrays:
             if each.name not in shapes and not each.pointer and each.default is REQUIRED:
                 raise InvalidProblemError(f"{each.name} is None, but is needed for its shape")
-    layout = _LAYOUTS[spec.layout](spec, shapes, numbers)
-    for name, extents in layout.extents.items():
+    meta = _SHAPE_RULES[spec.layout](spec, shapes, numbers)
+    for name, extents in meta.extents.items():
         if len(extents) > MAX_RANK:
             named = spec.names.get(name, name)
             raise UnsupportedError(f"{named} has rank {len(extents)}; at most {MAX_RANK} is supported")
-    return layout
+    return meta
 
 
-def solve_served(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> tuple[Spec, Layout]:
-    """The first of the rows of a function that serves such a call, and its layout."""
+def infer_served(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> tuple[Spec, CallMeta]:
+    """The first row of a function that serves the call, and its shapes."""
     wrong: Exception | None = None
     for each in spec.serving({**shapes, **numbers}):
         try:
-            return each, solve(each, shapes, numbers)
+            return each, infer_shapes(each, shapes, numbers)
         except (InvalidProblemError, UnsupportedError) as error:
             wrong = error if wrong is None or each is spec else wrong
     assert wrong is not None
     raise wrong
 
 
-def _pointwise(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def _pointwise(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     shape = broadcast(shapes)
     pointers = [param.name for param in spec.row.params if param.is_pointer]
     own = {out.pointer: spec.names.get(out.pointer[1:], out.pointer[1:]) for out in spec.outputs}
@@ -85,11 +85,11 @@ def _pointwise(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, An
     }
     if spec.name.endswith("_backward") and len(own) == 1 and not spec.is_partial and len(spec.arrays) < 3:
         results = dict.fromkeys(own, shape)
-    return Layout(_whole(shape), dict.fromkeys(pointers, shape), results)
+    return CallMeta(_same_shape(shape), dict.fromkeys(pointers, shape), results)
 
 
 def broadcast(shapes: Mapping[str, Shape]) -> Shape:
-    """The shape to which arrays broadcast. Extents are compared alone, as they may be symbols of torch.compile."""
+    """The shape to which arrays broadcast. Extents are only compared, since they may be symbols of torch.compile."""
     found: list[int] = []
     for shape in shapes.values():
         found[:0] = [1] * (len(shape) - len(found))
@@ -103,11 +103,11 @@ def broadcast(shapes: Mapping[str, Shape]) -> Shape:
     return tuple(found)
 
 
-def _whole(shape: Shape) -> dict[str, Any]:
+def _same_shape(shape: Shape) -> dict[str, Any]:
     return {"numel": math.prod(shape), "rank": len(shape), "shape": shape}
 
 
-def _named(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def _named(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     row, values = spec.row, {}
     for number in spec.numbers:
         if any(param.name == number.number and param.role == "extent" for param in row.params):
@@ -127,11 +127,11 @@ def _named(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     for name, value in values.items():
         if exceeds(INT32_MAX, value):
             raise InvalidProblemError(f"{name} is {value}, must be <= {INT32_MAX}")
-    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+    return CallMeta(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
-def _rows_of_indices(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """Indices of any shape, each with a row, which C sees along one axis."""
+def _embedding(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """Embeddings: indices of any shape, which C takes flattened."""
     index = shapes["indices"]
     if len(index) == 1:
         return _named(spec, shapes, numbers)
@@ -142,18 +142,18 @@ def _rows_of_indices(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[s
                 f"dout has shape {shapes['dout']}, expected that of indices, {index}, and embedding_dim"
             )
         flat["dout"] = (math.prod(index), shapes["dout"][-1])
-    layout = _named(spec, flat, numbers)
+    meta = _named(spec, flat, numbers)
     if spec.name == "embedding":
-        layout.shapes["out"] = (*index, layout.values["embedding_dim"])
-    layout.seen = {
-        name: functools.partial(dense_as, layout.extents[name])
+        meta.shapes["out"] = (*index, meta.values["embedding_dim"])
+    meta.op_views = {
+        name: functools.partial(dense_as, meta.extents[name])
         for name in ("indices", "dout", "out")
-        if name in layout.extents
+        if name in meta.extents
     }
-    return layout
+    return meta
 
 
-def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     whole = shapes["x"]
     axis = axis_of("axis", numbers["axis"], whole)
     if whole[axis] % 2:
@@ -163,41 +163,41 @@ def _gated(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) 
     extents = {
         param.name: whole if param.name in ("x", "dx") else half for param in spec.row.params if param.is_pointer
     }
-    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs}, offset_axis=axis)
+    return CallMeta(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs}, offset_axis=axis)
 
 
-def _along_axis(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def _along_axis(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     (first, shape), *_ = shapes.items()
-    spread = {a.name for a in spec.arrays if a.default is None}
+    may_broadcast = {a.name for a in spec.arrays if a.default is None}
     axis = axis_of("axis", numbers["axis"], shape)
     kind = next(param.name for param in spec.row.params if param.role == "axis").removesuffix("_axis")
     for name, have in shapes.items():
-        if have != shape and (name not in spread or broadcast({first: shape, name: have}) != shape):
+        if have != shape and (name not in may_broadcast or broadcast({first: shape, name: have}) != shape):
             raise InvalidProblemError(f"{name} has shape {have}, expected that of {first}, {shape}")
-    values = _whole(shape) | {f"{kind}_axis": axis, f"{kind}_extent": shape[axis]}
+    values = _same_shape(shape) | {f"{kind}_axis": axis, f"{kind}_extent": shape[axis]}
     pointers = [param.name for param in spec.row.params if param.is_pointer]
-    seen = {param.name: contiguous for param in spec.row.pointers if param.shape == "numel"}
+    op_views = {param.name: if_contiguous for param in spec.row.pointers if param.shape == "numel"}
     shapes_of = {out.pointer: shape for out in spec.outputs}
-    return Layout(values, dict.fromkeys(pointers, shape), shapes_of, offset_axis=axis, seen=seen)
+    return CallMeta(values, dict.fromkeys(pointers, shape), shapes_of, offset_axis=axis, op_views=op_views)
 
 
-def _prelu(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def _prelu(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     shape, weight = shapes["x"], shapes["weight"]
     single = math.prod(weight) == 1 and len(weight) < 2
     axis = -1 if single else axis_of("axis", numbers["axis"], shape)
     if not single and weight != (shape[axis],):
         raise InvalidProblemError(f"weight has shape {weight}, expected one element or ({shape[axis]},)")
     inner = shape[axis + 1 :] if axis >= 0 else ()
-    values = _whole(shape) | {
+    values = _same_shape(shape) | {
         "channel_stride": at_least(1, math.prod(inner)), "channel_extent": at_least(1, math.prod(weight)),
         "scalar_weight": int(single),
     }  # fmt: skip
     pointers = [param.name for param in spec.row.params if param.is_pointer]
     extents = {name: weight if name in ("weight", "dweight") else shape for name in pointers}
-    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs}, channel_axis=axis)
+    return CallMeta(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs}, channel_axis=axis)
 
 
-def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     given = numbers["repeats"]
     times = as_integers("repeats", (given,) if isinstance(given, (int, np.integer)) else given, 1, INT32_MAX)
     ((name, shape),) = shapes.items()
@@ -212,20 +212,20 @@ def _repeat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
         "input_numel": math.prod(small), "output_numel": math.prod(large),
     }  # fmt: skip
     extents = {"x": small, "dx": small, "y": large, "dy": large}
-    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+    return CallMeta(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
-def _loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def _loss(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     given = numbers["reduction"]
     if not (isinstance(given, str) and given == "batchmean") or not any(
         param.name == "batch" for param in spec.row.params
     ):
-        given = LossReduction(_member(LossReduction, "reduction", given)).name.lower()
+        given = LossReduction(_enum_value(LossReduction, "reduction", given)).name.lower()
     return losses.loss(spec, shapes, numbers, given)
 
 
-_LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Layout]] = {
-    "pointwise": _pointwise, "named": _named, "rows_of_indices": _rows_of_indices, "gated": _gated, "prelu": _prelu,
+_SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], CallMeta]] = {
+    "pointwise": _pointwise, "named": _named, "rows_of_indices": _embedding, "gated": _gated, "prelu": _prelu,
     "repeat": _repeat,
     "scan": _along_axis, "softmax": _along_axis, "norm": normalization.rows, "channels": normalization.channels,
     "reduce": reductions.along_axes, "reduce_axes": reductions.over_axes,
@@ -249,7 +249,7 @@ _LAYOUTS: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]], Lay
 }  # fmt: skip
 
 
-# Second halves of values of 16 bytes: C's parameter -> that of the first half, and how it is made.
+# High halves of 16-byte values: C's parameter -> that of the low half, and the function that makes it.
 _LOW = {"fill_bits_high": "fill_bits", "value_high": "value"}
 _HIGH = {"fill_bits_high": bits_high_of, "value_high": stored_high}
 
@@ -257,7 +257,7 @@ _HIGH = {"fill_bits_high": bits_high_of, "value_high": stored_high}
 def parameters(
     spec: Spec, row: Row, numbers: Mapping[str, Any], element: ElementKind, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The numbers of the function itself, as the row's op takes them."""
+    """The numbers of the function, converted and checked for the row's op."""
     found: dict[str, Any] = {}
     given = {number.number: (number.name, numbers[number.name]) for number in spec.numbers}
     for param in row.params:
@@ -267,8 +267,8 @@ def parameters(
         if param.name not in given or param.name in values or param.role not in ("parameter", "mode"):
             continue
         name, value = given[param.name]
-        if param.name in _CHOICES:
-            found[param.name] = _CHOICES[param.name](name, value)
+        if param.name in _CONVERSIONS:
+            found[param.name] = _CONVERSIONS[param.name](name, value)
         elif param.name == "padding_idx":
             found["padding_idx"] = _padding(name, value, values["num_embeddings"])
         elif param.name == "fill_bits":
@@ -290,8 +290,8 @@ def parameters(
     return found
 
 
-def _member(kind: type[IntEnum], name: str, value: object) -> int:
-    """One of an enumeration's members, or its name in lower case."""
+def _enum_value(kind: type[IntEnum], name: str, value: object) -> int:
+    """The number of an enumeration's member, given as such or by its name in lower case."""
     members = {member.name.lower(): member for member in kind}
     if isinstance(value, kind):
         return int(value)
@@ -307,10 +307,11 @@ def _inverse(name: str, value: object) -> float:
     return 1 / number
 
 
-# Numbers that C takes otherwise than a caller gives them, by C's names.
-_CHOICES: dict[str, Callable[[str, object], int | float]] = {
-    "mode": functools.partial(_member, EmbeddingBagMode), "reduction_mode": functools.partial(_member, LossReduction),
-    "reduce": functools.partial(_member, ScatterReduction), "include_self": as_flag, "include_last_offset": as_flag,
+# Conversions of numbers from the caller's form to C's, by C's names.
+_CONVERSIONS: dict[str, Callable[[str, object], int | float]] = {
+    "mode": functools.partial(_enum_value, EmbeddingBagMode),
+    "reduction_mode": functools.partial(_enum_value, LossReduction),
+    "reduce": functools.partial(_enum_value, ScatterReduction), "include_self": as_flag, "include_last_offset": as_flag,
     "scale_grad_by_freq": as_flag,
     "reverse": as_flag, "hard": as_flag, "zero_infinity": as_flag, "log_input_flag": as_flag, "is_half": as_flag,
     "log_target_flag": as_flag, "full_flag": as_flag, "swap_flag": as_flag, "is_causal": as_flag, "inv_tau": _inverse,
@@ -318,7 +319,7 @@ _CHOICES: dict[str, Callable[[str, object], int | float]] = {
 
 
 def _padding(name: str, value: object, embeddings: int) -> int:
-    """A negative one counts from the last embedding, as PyTorch has it."""
+    """padding_idx as C takes it; a negative one counts from the last embedding, as in PyTorch."""
     index = None if value is None else as_integer(name, value, -embeddings, embeddings - 1)
     wrapped = index if index is None or index >= 0 else index + embeddings
     return EmbeddingBagDescriptor(embeddings, 0, 0, 0, 0, wrapped, element=ElementKind.F32).padding

@@ -1,4 +1,4 @@
-"""Layouts of movers: of what an element of the result is, its place says. And gradients of pads that crop."""
+"""Shape rules of ops that copy elements (flip, roll, permute, pad ...), and the gradient of negative pads."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions.layout import Layout, Shape, axes_of, axis_of, check_shape, viewed
+from baracuda._functions.layout import CallMeta, Shape, as_strided, axes_of, axis_of, check_shape
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, at_least
 from baracuda.errors import InvalidProblemError, naming
 from baracuda.tensor import TensorRef
 
 
-def flip(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def flip(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     shape = shapes["x"]
     axes = axes_of("axis", numbers["axis"], shape)
-    return _whole(shape, {"flip_axes": tuple([int(d in axes) for d in range(len(shape))])})
+    return _same_shape(shape, {"flip_axes": tuple([int(d in axes) for d in range(len(shape))])})
 
 
-def roll(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """Without an axis along the elements in row-major order."""
+def roll(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """axis of None rolls the flattened array."""
     shape = shapes["x"]
-    shifts = several("shifts", numbers["shifts"], INT32_MIN)
+    shifts = as_tuple("shifts", numbers["shifts"], INT32_MIN)
     if numbers["axis"] is None:
         if len(shifts) != 1:
             raise InvalidProblemError(f"shifts is {numbers['shifts']!r}, must be one number where axis is None")
-        layout = _whole((math.prod(shape),), {"shifts": shifts})
+        layout = _same_shape((math.prod(shape),), {"shifts": shifts})
         layout.shapes = {"y": shape}
-        layout.seen = {"x": _flat, "y": _flat}
+        layout.op_views = {"x": _flat, "y": _flat}
         return layout
     given = numbers["axis"]
     axes = [axis_of("axis", axis, shape) for axis in (given if isinstance(given, (tuple, list)) else (given,))]
@@ -42,32 +42,32 @@ def roll(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) ->
     by = [0] * len(shape)
     for axis, shift in zip(axes, shifts * len(axes) if len(shifts) == 1 else shifts):
         by[axis] = (by[axis] + shift) % at_least(1, shape[axis])
-    return _whole(shape, {"shifts": tuple(by)})
+    return _same_shape(shape, {"shifts": tuple(by)})
 
 
-def permute(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def permute(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     shape, given = shapes["x"], numbers["dims"]
     dims = tuple([axis_of("dims", d, shape) for d in given]) if _is_sequence(given) else ()
     if len(set(dims)) != len(shape) or len(dims) != len(shape):
         raise InvalidProblemError(f"dims is {given!r}, must be a permutation of the axes of shape {shape}")
-    moved = tuple([shape[d] for d in dims])
+    permuted = tuple([shape[d] for d in dims])
     values = {"input_numel": math.prod(shape), "rank": len(shape), "input_shape": shape, "dims": dims}
-    return Layout(values, {"x": shape, "y": moved}, {"y": moved})
+    return CallMeta(values, {"x": shape, "y": permuted}, {"y": permuted})
 
 
-def triangle(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def triangle(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     shape = shapes["x"]
     if len(shape) < 2:
         raise InvalidProblemError(f"x has shape {shape}, must have at least two axes")
-    return Layout({"rank": len(shape), "shape": shape}, {"input": shape, "output": shape}, {"output": shape})
+    return CallMeta({"rank": len(shape), "shape": shape}, {"input": shape, "output": shape}, {"output": shape})
 
 
-def pad(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """Elements before and behind, for each axis or one number for all; negative ones crop."""
+def pad(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """pad_low and pad_high: a number for each axis, or one for all; negative ones crop."""
     ((name, shape),) = shapes.items()
     widths = []
     for side in ("pad_low", "pad_high"):
-        each = several(side, numbers[side], INT32_MIN)
+        each = as_tuple(side, numbers[side], INT32_MIN)
         if len(each) not in (1, len(shape)):
             raise InvalidProblemError(
                 f"{side} is {numbers[side]!r}, must be one number or one for each axis of {shape}"
@@ -87,53 +87,53 @@ def pad(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> 
         "input_numel": math.prod(small), "output_numel": math.prod(large),
     }  # fmt: skip
     extents = {"x": small, "dx": small, "y": large, "dy": large}
-    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+    return CallMeta(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
-def concat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def concat(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     if "dy" in shapes:
         whole = shapes["dy"]
         axis = axis_of("axis", numbers["axis"], whole)
         split = as_integer("split_offset", numbers["split_offset"], 0, whole[axis])
-        parts = _along(whole, axis, split), _along(whole, axis, whole[axis] - split)
-        extents = {"dy": whole, "da": parts[0], "db": parts[1]}
+        halves = _replaced(whole, axis, split), _replaced(whole, axis, whole[axis] - split)
+        extents = {"dy": whole, "da": halves[0], "db": halves[1]}
     else:
         first, second = shapes["a"], shapes["b"]
         axis = axis_of("axis", numbers["axis"], first)
-        if len(first) != len(second) or _along(first, axis, 0) != _along(second, axis, 0):
+        if len(first) != len(second) or _replaced(first, axis, 0) != _replaced(second, axis, 0):
             raise InvalidProblemError(f"b has shape {second}, must be that of a, {first}, but along axis {axis}")
-        split, whole = first[axis], _along(first, axis, first[axis] + second[axis])
+        split, whole = first[axis], _replaced(first, axis, first[axis] + second[axis])
         extents = {"a": first, "b": second, "y": whole}
     values = {
         "output_numel": math.prod(whole), "rank": len(whole), "output_shape": whole, "concat_dim": axis,
         "split_offset": split,
     }  # fmt: skip
-    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+    return CallMeta(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
-def unfold(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
+def unfold(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
     shape = shapes["x"]
     axis = axis_of("axis", numbers["axis"], shape)
     size = as_integer("size", numbers["size"], 1, INT32_MAX)
     step = as_integer("step", numbers["step"], 1, INT32_MAX)
     if size > shape[axis]:
         raise InvalidProblemError(f"size is {size}, must be at most {shape[axis]}, the extent of x along axis {axis}")
-    windowed = (*_along(shape, axis, (shape[axis] - size) // step + 1), size)
+    windowed = (*_replaced(shape, axis, (shape[axis] - size) // step + 1), size)
     values = {
         "rank": len(shape), "input_shape": shape, "unfold_dim": axis, "window_size": size, "window_step": step,
         "input_numel": math.prod(shape), "output_numel": math.prod(windowed),
     }  # fmt: skip
     check_shape("dy", shapes.get("dy", windowed), windowed)
     extents = {"x": shape, "dx": shape, "y": windowed, "dy": windowed}
-    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+    return CallMeta(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
-def image_windows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """Images [N, C, spatial], and their windows as columns [N, C * kernel elements, windows]."""
-    folds = "output_size" in numbers
+def image_windows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """im2col and col2im: images [N, C, spatial] and columns [N, C * kernel elements, windows]."""
+    is_col2im = "output_size" in numbers
     given = shapes["x"]
-    if folds:
-        spatial = several("output_size", numbers["output_size"], 0)
+    if is_col2im:
+        spatial = as_tuple("output_size", numbers["output_size"], 0)
         if len(given) != 3 or not 1 <= len(spatial) <= 3:
             raise InvalidProblemError(
                 f"x has shape {given}, output_size is {spatial}: must be columns of three axes and one to three extents"
@@ -148,37 +148,37 @@ def image_windows(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str,
         name: _each(name, numbers[name], low, len(spatial))
         for name, low in (("kernel_size", 1), ("dilation", 1), ("padding", 0), ("stride", 1))
     }
-    places = math.prod(of["kernel_size"])
-    channels = given[1] // places if folds else given[1]
-    if folds and channels * places != given[1]:
+    kernel_elements = math.prod(of["kernel_size"])
+    channels = given[1] // kernel_elements if is_col2im else given[1]
+    if is_col2im and channels * kernel_elements != given[1]:
         raise InvalidProblemError(
-            f"x has shape {given}, its second axis must be a multiple of the {places} elements of kernel_size"
+            f"x has shape {given}, its second axis must be a multiple of the {kernel_elements} elements of kernel_size"
         )
     windows = math.prod(
         [at_least(0, (e + 2 * p - d * (k - 1) - 1) // s + 1) for e, k, d, p, s in zip(spatial, *of.values())]
     )
-    image, columns = (given[0], channels, *spatial), (given[0], channels * places, windows)
-    check_shape("x" if folds else "dy", given if folds else shapes.get("dy", columns), columns)
+    image, columns = (given[0], channels, *spatial), (given[0], channels * kernel_elements, windows)
+    check_shape("x" if is_col2im else "dy", given if is_col2im else shapes.get("dy", columns), columns)
     values = {
         "rank": len(image), "input_shape": image, "kernel_size": of["kernel_size"], "dilation": of["dilation"],
         "padding": of["padding"], "steps": of["stride"], "input_numel": math.prod(image),
         "output_numel": math.prod(columns),
     }  # fmt: skip
     extents = {"x": image, "dx": image, "y": columns, "dy": columns}
-    return Layout(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
+    return CallMeta(values, extents, {out.pointer: extents[out.pointer] for out in spec.outputs})
 
 
-def repeat_interleave(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> Layout:
-    """Without an axis of the elements in row-major order."""
-    given, seen = shapes["x"], {}
+def repeat_interleave(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]) -> CallMeta:
+    """axis of None repeats the elements of the flattened array."""
+    given, op_views = shapes["x"], {}
     times = as_integer("repeats", numbers["repeats"], 0, INT32_MAX)
     shape, axis = given, 0
     if numbers["axis"] is None:
         shape = (math.prod(given),)
-        seen = {"x": _flat, "dx": _flat}
+        op_views = {"x": _flat, "dx": _flat}
     else:
         axis = axis_of("axis", numbers["axis"], shape)
-    whole = _along(shape, axis, shape[axis] * times)
+    whole = _replaced(shape, axis, shape[axis] * times)
     values = {
         "rank": len(shape), "input_shape": shape, "repeat_dim": axis, "repeats": times,
         "input_numel": math.prod(shape), "output_numel": math.prod(whole),
@@ -186,55 +186,55 @@ def repeat_interleave(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[
     check_shape("dy", shapes.get("dy", whole), whole)
     extents = {"x": shape, "dx": shape, "y": whole, "dy": whole}
     results = {"y": whole, "dx": given}
-    return Layout(values, extents, {out.pointer: results[out.pointer] for out in spec.outputs}, seen=seen)
+    return CallMeta(values, extents, {out.pointer: results[out.pointer] for out in spec.outputs}, op_views=op_views)
 
 
-def _whole(shape: Shape, values: dict[str, Any]) -> Layout:
+def _same_shape(shape: Shape, values: dict[str, Any]) -> CallMeta:
     known = {"numel": math.prod(shape), "rank": len(shape), "shape": shape}
-    return Layout(known | values, {"x": shape, "y": shape}, {"y": shape})
+    return CallMeta(known | values, {"x": shape, "y": shape}, {"y": shape})
 
 
 def _is_sequence(given: object) -> bool:
     return isinstance(given, (tuple, list)) or (isinstance(given, np.ndarray) and given.ndim == 1)
 
 
-def several(name: str, given: object, low: int) -> tuple[int, ...]:
-    """A number, or a sequence of them."""
+def as_tuple(name: str, given: object, low: int) -> tuple[int, ...]:
+    """A tuple of integers, from one number or a sequence."""
     if _is_sequence(given):
         return as_integers(name, given, low, INT32_MAX)
     return (as_integer(name, given, low, INT32_MAX),)
 
 
 def _each(name: str, given: object, low: int, count: int) -> tuple[int, ...]:
-    """A number for each of `count` axes, or one for all."""
-    each = several(name, given, low)
+    """`count` integers, from a number for each axis or one for all."""
+    each = as_tuple(name, given, low)
     if len(each) not in (1, count):
         raise InvalidProblemError(f"{name} is {given!r}, must be one number or one for each of {count} axes")
     return each * count if len(each) == 1 else each
 
 
-def _along(shape: Shape, axis: int, extent: int) -> Shape:
+def _replaced(shape: Shape, axis: int, extent: int) -> Shape:
     return (*shape[:axis], extent, *shape[axis + 1 :])
 
 
 def _flat(view: TensorRef) -> TensorRef | None:
-    return viewed(view, (math.prod(view.shape),), (1,)) if view.is_dense else None
+    return as_strided(view, (math.prod(view.shape),), (1,)) if view.is_dense else None
 
 
-def cropping(slicing: Callable[..., Any]) -> Callable[..., Any]:
-    """pad_constant_backward of any pads, by the one that takes a slice of dy. What was cropped has a gradient of 0: it
-    is a pad of dy by the opposite widths.
+def with_negative_pads(backward_op: Callable[..., Any]) -> Callable[..., Any]:
+    """pad_constant_backward for negative pads too, on top of the op, which slices dy. The gradient of cropped elements
+    is 0: it is dy padded by the negated widths.
     """
 
-    @functools.wraps(slicing)
+    @functools.wraps(backward_op)
     def pad_constant_backward(dy: Any, pad_low: Any, pad_high: Any, *, out: Any = None) -> Any:
         from baracuda import functions
 
         with naming("pad_constant_backward"):
-            low, high = several("pad_low", pad_low, INT32_MIN), several("pad_high", pad_high, INT32_MIN)
+            low, high = as_tuple("pad_low", pad_low, INT32_MIN), as_tuple("pad_high", pad_high, INT32_MIN)
         if min((*low, *high), default=0) >= 0:
-            return slicing(dy, pad_low=pad_low, pad_high=pad_high, out=out)
-        opposite = {"pad_low": [-width for width in low], "pad_high": [-width for width in high]}
-        return functions.pad_constant(dy, **opposite, out=out)
+            return backward_op(dy, pad_low=pad_low, pad_high=pad_high, out=out)
+        negated = {"pad_low": [-width for width in low], "pad_high": [-width for width in high]}
+        return functions.pad_constant(dy, **negated, out=out)
 
     return pad_constant_backward

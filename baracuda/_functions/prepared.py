@@ -1,4 +1,4 @@
-"""What is known of a call once it has been checked."""
+"""A checked call (Prepared), and the parts of cache keys."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions.arrays import KEYS, Kind
+from baracuda._functions.arrays import KEYS, Framework
 from baracuda._lib import Library
 from baracuda._optable import Row
 from baracuda.dtypes import ElementKind
 
 
 class Prepared:
-    """A checked call: its C function and arguments but for the addresses, and how results are made."""
+    """A checked call: its C function, all arguments except addresses, and how to allocate results."""
 
     __slots__ = (
-        "clears", "constants", "copies", "fills", "function", "is_plain", "kind", "library", "like", "names", "order",
-        "results", "row", "scalars", "slots", "symbol", "trims", "wanted", "workspace",
+        "clears", "constants", "copies", "fills", "framework", "function", "is_plain", "library", "like", "names",
+        "order", "results", "row", "scalars", "slots", "symbol", "trims", "wanted", "workspace",
     )  # fmt: skip
 
     library: Library
     row: Row
     names: Mapping[str, str]  # C's -> Python's
-    kind: Kind  # of the results
-    like: int  # the array beside which they are made
-    results: list[tuple[tuple[int, ...], Any] | None]  # shape and native dtype; None for one that is not wanted
-    scalars: list[tuple[int, ElementKind]]  # positions of Python numbers among the arrays, and what they become
-    # positions of arrays that C wants in row-major order, of axes in an order, broadcast to a shape before
+    framework: Framework  # framework of the results
+    like: int  # position of the array on whose device results are allocated
+    results: list[tuple[tuple[int, ...], Any] | None]  # shape and native dtype; None for one that C does not write
+    scalars: list[tuple[int, ElementKind]]  # positions of Python numbers among the arrays, and their dtypes
+    # arrays that C takes as row-major copies: position, axis order, shape to which they are broadcast first
     copies: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
-    wanted: list[bool]  # whether the caller gets each result; C writes some all the same
-    clears: bool  # whether results are cleared first, since C adds to them or writes them in part
-    fills: list[tuple[int, int | float]]  # results that C does not write: a number, or the position of an array
-    trims: list[tuple[int, int]]  # results that are cut to as many rows as another result says
-    slots: list[int]  # of each C pointer, its position among arrays, results, and None
-    order: tuple[int, ...]  # of each C argument before the workspace: which of the slots, or -1 for the next constant
+    wanted: list[bool]  # whether the caller gets each result; C may require others
+    clears: bool  # whether results are zeroed first, since C adds to them or writes them in part
+    fills: list[tuple[int, int | float]]  # results that C does not write: (position, number or array to copy)
+    trims: list[tuple[int, int]]  # (result to cut, result that counts its rows)
+    slots: list[int]  # for each C pointer, its position among arrays, results, and None
+    order: tuple[int, ...]  # for each C argument before the workspace, its slot, or -1 for the next constant
     constants: list[Any]
-    is_plain: bool  # nothing but addresses is left for a launch, and memory for what it writes
+    is_plain: bool  # a generated launch function can serve it
     workspace: int
 
 
 def ordered(call: Prepared, pointers: Sequence[Any]) -> list[Any]:
     """C's arguments before the workspace."""
     constants = iter(call.constants)
-    return [pointers[place] if place >= 0 else next(constants) for place in call.order]
+    return [pointers[slot] if slot >= 0 else next(constants) for slot in call.order]
 
 
 def canonical(number: Any) -> Any:
-    """A number as a part of a key: -0.0 is not 0.0, 1.0 and True are not 1, and NaN is itself."""
+    """A number as part of a cache key: -0.0 differs from 0.0, 1.0 and True from 1, and NaN equals itself."""
     if type(number) is int:
         return number
     if type(number) is float and (not number or number != number):
@@ -57,6 +57,6 @@ def canonical(number: Any) -> Any:
 
 
 def outer_key(array: Any) -> Any:
-    """What of an array a call depends on, also where it is written."""
+    """An array's part of a cache key, including whether it is writable."""
     key = KEYS[type(array)](array)
     return (key, array.flags.writeable) if type(array) is np.ndarray else key

@@ -1,5 +1,5 @@
-"""Gradients of products of matrices, as calls of functions: the same for every framework, and such that they can be
-differentiated again where the gradients of their activations can.
+"""Gradients of linear layers and matmul as calls of functions, shared by PyTorch and JAX. They are differentiable again
+if the gradients of their activations are.
 """
 
 from __future__ import annotations
@@ -8,67 +8,67 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-Call = Callable[..., Any]  # of a function by its name
-Given = Mapping[str, Any]  # what is read, by name, and "needs": which arguments want a gradient
+Call = Callable[..., Any]  # calls a function by its name
+Given = Mapping[str, Any]  # saved arrays by name, and "needs": which arguments require a gradient
 Gradients = dict[str, Any]
-Own = Callable[[Call, Any, Given], Gradients]
+GradientRule = Callable[[Call, Any, Given], Gradients]
 
 _ACTIVATIONS = ("relu", "gelu", "silu", "gelu_tanh")
 _GATES = {"swiglu": "silu", "geglu": "gelu"}
 
 
 def _linear(call: Call, dy: Any, given: Given, names: Sequence[str] = ("x", "weight", "bias")) -> Gradients:
-    """`names` are those of the arguments in the place of x, weight and bias; of a dy of None there is no gradient."""
+    """`names` are the arguments for x, weight and bias. A dy of None gives no gradients."""
     needs = [given["needs"].get(name, False) for name in names]
     if dy is None or True not in needs:
         return dict.fromkeys(names)
     return dict(zip(names, call("linear_backward", dy, given[names[0]], given[names[1]], needs=needs)))
 
 
-def _total(*parts: Any) -> Any:
-    """Of those that there are; None of none."""
+def _sum_of(*parts: Any) -> Any:
+    """The sum of the parts that are not None; None if all are."""
     return functools.reduce(lambda sum, part: sum if part is None else part if sum is None else sum + part, parts)
 
 
-def _activated(name: str) -> Own:
-    """The gradients that arrive are those of the result and of z, which second gradients read; None is no gradient."""
+def _activated(name: str) -> GradientRule:
+    """Gradient of y = act(z). Incoming gradients are those of y and z (from second derivatives), or None."""
 
-    def own(call: Call, grads: Sequence[Any], given: Given) -> Gradients:
+    def rule(call: Call, grads: Sequence[Any], given: Given) -> Gradients:
         dy, dz = grads
-        dz = _total(dz, None if dy is None else call(f"{name}_backward", dy, given["z"]))
+        dz = _sum_of(dz, None if dy is None else call(f"{name}_backward", dy, given["z"]))
         return _linear(call, dz, given)
 
-    return own
+    return rule
 
 
-def _gated(name: str) -> Own:
-    """Of act(z) up_z; what arrives are the gradients of the result, of z and of up_z."""
+def _gated(name: str) -> GradientRule:
+    """Gradient of y = act(z) up_z; incoming gradients are those of y, z and up_z."""
 
-    def own(call: Call, grads: Sequence[Any], given: Given) -> Gradients:
+    def rule(call: Call, grads: Sequence[Any], given: Given) -> Gradients:
         dy, dz, dup = grads
         if dy is not None:
-            dz = _total(dz, call(f"{name}_backward", call("mul", dy, given["up_z"]), given["z"]))
-            dup = _total(dup, call("mul", dy, call(name, given["z"])))
+            dz = _sum_of(dz, call(f"{name}_backward", call("mul", dy, given["up_z"]), given["z"]))
+            dup = _sum_of(dup, call("mul", dy, call(name, given["z"])))
         first, second = _linear(call, dz, given), _linear(call, dup, given, ("x", "up_weight", "up_bias"))
-        return {**first, **second, "x": _total(first["x"], second["x"])}
+        return {**first, **second, "x": _sum_of(first["x"], second["x"])}
 
-    return own
+    return rule
 
 
-def _again(name: str, own: Own) -> Own:
-    """By sums that are computed again."""
+def _recomputed(name: str, rule: GradientRule) -> GradientRule:
+    """The gradient with z and up_z recomputed from the arguments."""
 
-    def again(call: Call, dy: Any, given: Given) -> Gradients:
+    def recomputed(call: Call, dy: Any, given: Given) -> Gradients:
         sums = {"z": call("linear", given["x"], given["weight"], given.get("bias"))}
         if name in _GATES:
             sums["up_z"] = call("linear", given["x"], given["up_weight"], given.get("up_bias"))
-        return own(call, (dy, *[None] * len(sums)), {**given, **sums})
+        return rule(call, (dy, *[None] * len(sums)), {**given, **sums})
 
-    return again
+    return recomputed
 
 
 def _linear_backward(call: Call, grads: Sequence[Any], given: Given) -> Gradients:
-    """dx = dy weight, dweight = dy^T x, dbias the sum of dy; those that were not wanted are empty."""
+    """Second derivative: dx = dy weight, dweight = dy^T x, dbias = sum of dy; unwanted results are empty."""
     dy, x, weight = (given[name] for name in ("dy", "x", "weight"))
     dx, dweight, dbias = grads
     rows, found = dy.reshape(-1, dy.shape[-1]), {"dy": dy * 0, "x": x * 0, "weight": weight * 0}
@@ -84,7 +84,7 @@ def _linear_backward(call: Call, grads: Sequence[Any], given: Given) -> Gradient
 
 
 def _matmul_backward(call: Call, grads: Sequence[Any], given: Given) -> Gradients:
-    """da = dy b^T, db = a^T dy; one that was not wanted is empty."""
+    """Second derivative: da = dy b^T, db = a^T dy; an unwanted result is empty."""
     dy, a, b = (given[name] for name in ("dy", "a", "b"))
     (da, db), found = grads, {"dy": dy * 0, "a": a * 0, "b": b * 0}
     if da.shape == a.shape:
@@ -94,24 +94,24 @@ def _matmul_backward(call: Call, grads: Sequence[Any], given: Given) -> Gradient
     return found
 
 
-def matmul_at_once(call: Call, dy: Any, given: Given) -> Gradients | None:
-    """Of as many matrices a as b; None for other products."""
+def matmul_same_batch(call: Call, dy: Any, given: Given) -> Gradients | None:
+    """Gradients of a matmul with equal batch axes; None for other shapes."""
     a, b, needs = given["a"], given["b"], given["needs"]
     if len(a.shape) < 2 or len(b.shape) < 2 or a.shape[:-2] != b.shape[:-2]:
         return None
     return dict(zip("ab", call("matmul_backward", dy, a, b, needs=[needs["a"], needs["b"]])))
 
 
-# name -> its gradients by argument, and what they read of its arguments and results
-OF_PRODUCTS: dict[str, tuple[Own, tuple[str, ...]]] = {
+# Name -> its gradients by argument, and the arguments and results that they read.
+OF_PRODUCTS: dict[str, tuple[GradientRule, tuple[str, ...]]] = {
     "linear": (_linear, ("x", "weight")),
     "linear_backward": (_linear_backward, ("dy", "x", "weight")),
     "matmul_backward": (_matmul_backward, ("dy", "a", "b")),
 }
 for _name in _ACTIVATIONS:
     OF_PRODUCTS[f"linear_{_name}_forward"] = _activated(_name), ("x", "weight", "z")
-    OF_PRODUCTS[f"linear_{_name}"] = _again(_name, _activated(_name)), ("x", "weight", "bias")
+    OF_PRODUCTS[f"linear_{_name}"] = _recomputed(_name, _activated(_name)), ("x", "weight", "bias")
 for _name, _function in _GATES.items():
     _reads = ("x", "weight", "up_weight")
     OF_PRODUCTS[f"linear_{_name}_forward"] = _gated(_function), (*_reads, "z", "up_z")
-    OF_PRODUCTS[f"linear_{_name}"] = _again(_name, _gated(_function)), (*_reads, "bias", "up_bias")
+    OF_PRODUCTS[f"linear_{_name}"] = _recomputed(_name, _gated(_function)), (*_reads, "bias", "up_bias")

@@ -1,8 +1,9 @@
-"""Which functions there are, and what they are called with. All of it follows from the rows of the op table.
+"""Specs of the functions on arrays: names, arguments and results, all derived from the rows of the op table.
 
-Rows of some families name their functions (called.py). Of others a function stands for the ops of one name and all
-dtypes. Its arguments are the operands that C reads, in its order, then the numbers that C takes and that do not follow
-from the shapes of the operands. RENAMED is the one list of what NumPy and PyTorch call otherwise.
+Rows of some families declare their functions (called.py). In the others a function stands for the ops of one name
+and all dtypes. Its arguments are the operands that C reads, in C's order, then the numbers that do not follow from
+shapes.
+RENAMED lists the names that NumPy and PyTorch have for functions and arguments.
 """
 
 from __future__ import annotations
@@ -17,35 +18,34 @@ from typing import Any
 from baracuda._optable import Param, Row, rows
 
 REQUIRED = object()  # the default of an argument that has none
-# Families whose rows name their functions by `call`.
-_CALLED = ("gemm", "indexing", "loss", "norm", "reduce", "softmax")
-# What the names of ops without functions of arrays begin with.
+# Families whose rows declare their functions by `call`.
+_DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "reduce", "softmax")
+# Prefixes of ops that have plans only, no function on arrays.
 PLANS_ALONE = (
     "gemm",
     "gemv",
     "grouped_gemm",
     "int4_",
     "loss_flce",
-    "loss_ctc_{T}",  # whose mean is another one; of functions are the ragged rows
+    "loss_ctc_{T}",  # the functions use the ragged rows, whose mean differs
     "loss_ctc_backward_{T}",
     "loss_cross_entropy_soft_backward",
     "contiguize",
     "write_slice",
     "kv_cache",
     "check_indices",
-    "concat_",  # of any number of arrays: baracuda.joins
-    "reduce_{F}_backward_{T} moments",  # along one axis, of a result that was kept
+    "concat_",  # any number of arrays: baracuda.joins
+    "reduce_{F}_backward_{T} moments",  # one axis only
 )
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
 _SLOT = re.compile(r"\{[TUIO]\}")
 _VARIANT = re.compile(r"_(param|inplace|\w\d+cond)(?=_|$)")
 
-# What a function, and what each of its arguments, is called where that is not as in the table. A gradient has the names
-# of its forward function, a number in `DEFAULTS` the default that the row has not.
+# Names of functions and arguments that differ from the table's. A gradient has the names of its forward function.
 RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "mod": ("remainder", {}),  # NumPy and PyTorch give it the sign of the divisor
     "remainder": ("fmod", {}),
-    "reduce_fmax": ("nanmax", {}),  # fmax is that of two arrays
+    "reduce_fmax": ("nanmax", {}),  # fmax is the elementwise function
     "reduce_fmin": ("nanmin", {}),
     "reduce_fmax_to_size": ("nanmax_to_size", {}),
     "reduce_fmin_to_size": ("nanmin_to_size", {}),
@@ -70,8 +70,8 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     "alibi": ("alibi", {"da": "dscores", "dslope": "dslopes"}),
     **{
         name: (name, {"input": "x", "d_output": "dy", "d_input": "dx", **({"output": "y"} if "prod" in name else {})})
-        for fold in ("sum", "mean", "max", "min", "prod", "max_or_zero", "min_or_zero")
-        for name in (f"segment_{fold}", f"unsorted_segment_{fold}")
+        for op in ("sum", "mean", "max", "min", "prod", "max_or_zero", "min_or_zero")
+        for name in (f"segment_{op}", f"unsorted_segment_{op}")
     },
     **{
         f"{form}{name}{indices}": (
@@ -83,11 +83,11 @@ RENAMED: dict[str, tuple[str, dict[str, str]]] = {
     },
     **{name: (name, {"split_dim": "axis"}) for name in ("glu", "reglu", "swiglu", "geglu")},
 }
-ORDER = {
+ARGUMENT_ORDER = {
     "embedding": ("indices", "weight"), "embedding_bag": ("indices", "weight", "offsets"),
     "embedding_renorm": ("indices", "weight"),
 }  # fmt: skip
-BY_POSITION = ("axis", "diagonal")
+POSITIONAL_NUMBERS = ("axis", "diagonal")
 DEFAULTS: dict[str, Any] = {
     "axis": -1, "mode": "mean", "padding_idx": None, "reverse": False, "scale_grad_by_freq": False
 }  # fmt: skip
@@ -95,7 +95,7 @@ DEFAULTS: dict[str, Any] = {
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """name is Python's, pointer or number C's; an operand of which the shape alone matters has neither."""
+    """name is Python's; pointer or number is C's. An operand of which only the shape matters has neither."""
 
     name: str
     pointer: str = ""
@@ -105,28 +105,28 @@ class Argument:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Spec:
-    """One function. `patterns` are names of ops, "binary_add_{T}"; `row` is that of the first of them."""
+    """One function. `patterns` are names of ops, "binary_add_{T}"; `row` is that of the first pattern."""
 
     name: str
     patterns: tuple[str, ...]
     rows: tuple[Row, ...]
-    function: str  # choice of {F}
+    function: str  # value of {F}
     arrays: tuple[Argument, ...]
     numbers: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    layout: str  # how shapes follow from one another: a name in layouts.LAYOUTS
-    fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # C's numbers: digits, or the name of another
-    extents: Mapping[str, str] = dataclasses.field(default_factory=dict)  # of arrays that C does not read
-    others: tuple[Spec, ...] = ()  # the same by other rows, each with these arguments in this order
-    absent: tuple[str, ...] = ()  # arguments that the row has not: it serves calls that leave them at their defaults
+    layout: str  # name of the shape rule (layouts.py)
+    fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # C's number -> digits, or the name of another
+    extents: Mapping[str, str] = dataclasses.field(default_factory=dict)  # extents of arrays that C does not read
+    others: tuple[Spec, ...] = ()  # specs of other rows for the same function and arguments
+    absent: tuple[str, ...] = ()  # arguments that the row lacks; it serves calls with their defaults
 
     @property
     def row(self) -> Row:
         return self.rows[0]
 
     def serving(self, values: Mapping[str, Any]) -> list[Spec]:
-        """Itself and others, in the order in which they are tried on a call. A row that takes less comes first, and of
-        rows of the same arguments one that is for some of the dtypes alone."""
+        """The specs to try on a call, in order: rows with fewer arguments first, then rows of the same arguments with
+        fewer dtypes."""
         given = {a.name for a in self.arrays if values.get(a.name) is not None}
         given |= {n.name for n in self.numbers if not _is_default(values[n.name], n.default)}
         less = [other for other in self.others if other.absent and not given.intersection(other.absent)]
@@ -137,7 +137,7 @@ class Spec:
 
     @functools.cached_property
     def dtypes(self) -> tuple[str, ...]:
-        """What T stands for in its rows and in those of others, in their order, as C symbols have it."""
+        """The values of T in all rows of the function, spelled as in C symbols."""
         return tuple(dict.fromkeys([*self.own_dtypes, *[d for other in self.others for d in other.own_dtypes]]))
 
     @functools.cached_property
@@ -146,33 +146,33 @@ class Spec:
 
     @property
     def is_partial(self) -> bool:
-        """Whether a caller may choose which outputs there are."""
+        """Whether a caller may choose the outputs (`needs`)."""
         named = {output.pointer for output in self.outputs}
         return any(param.direction == "out?" and param.name in named for param in self.row.params)
 
     @functools.cached_property
     def positional(self) -> tuple[Argument, ...]:
-        """Arguments that need no keyword, in order: numbers without a default stand before optional arrays."""
+        """Arguments that need no keyword, in order; numbers without a default come before optional arrays."""
         optional = [array for array in self.arrays if array.default is not REQUIRED]
         required = [array for array in self.arrays if array.default is REQUIRED]
         return (*required, *[n for n in self.numbers if n.default is REQUIRED], *optional)
 
     @functools.cached_property
     def by_position(self) -> tuple[Argument, ...]:
-        """Numbers with a default that need no keyword either: those that NumPy and PyTorch take so."""
+        """Numbers with a default that need no keyword either, as in NumPy and PyTorch."""
         if any(array.default is not REQUIRED for array in self.arrays):
             return ()
-        return tuple([n for n in self.numbers if n.name in BY_POSITION and n.default is not REQUIRED])
+        return tuple([n for n in self.numbers if n.name in POSITIONAL_NUMBERS and n.default is not REQUIRED])
 
     @functools.cached_property
     def unnamed(self) -> tuple[Argument, ...]:
-        """What C writes and the function does not give: it is computed for what it does give."""
+        """Outputs that C requires and the function does not return."""
         named = {output.pointer for output in self.outputs}
         required = [p.name for p in self.row.params if p.is_output and p.is_required and p.name not in named]
         return tuple([Argument(name, name) for name in required])
 
     def slot_of(self, argument: Argument) -> str:
-        """What the row says of an operand's dtype: "T", "i32"."""
+        """An operand's dtype in the row: "T", "i32"."""
         found = [p.dtype for p in self.row.params if argument.pointer and p.name == argument.pointer]
         return found[0] if found else "T"
 
@@ -183,7 +183,7 @@ class Spec:
 
 
 def _is_default(value: object, default: object) -> bool:
-    """Arrays and others whose comparison is no bool are none."""
+    """Whether a value is the default; only numbers and strings are compared by ==."""
     return value is default or (isinstance(value, (numbers.Number, str)) and value == default)
 
 
@@ -192,16 +192,16 @@ def specs() -> dict[str, Spec]:
     """All functions by name."""
     found: dict[str, list[tuple[str, Row, str]]] = {}
     for row in rows():
-        by_name = row.family in _CALLED or row.calls or row.pattern.startswith(PLANS_ALONE)
+        by_name = row.family in _DECLARED_FAMILIES or row.calls or row.pattern.startswith(PLANS_ALONE)
         if row.pattern.endswith("_strided") or by_name:
             continue
         for function in row.functions or ("",):
             pattern = row.pattern.replace("{F}", function)
             found.setdefault(_stem(pattern), []).append((pattern, row, function))
-    from baracuda._functions.called import called_specs
+    from baracuda._functions.called import declared_specs
 
-    made = [*(_spec(stem, found) for stem in found), *called_specs()]
-    return {spec.name: spec for spec in sorted(made, key=lambda spec: spec.name)}
+    all_specs = [*(_spec(stem, found) for stem in found), *declared_specs()]
+    return {spec.name: spec for spec in sorted(all_specs, key=lambda spec: spec.name)}
 
 
 def _stem(pattern: str) -> str:
@@ -210,21 +210,21 @@ def _stem(pattern: str) -> str:
 
 
 def _spec(stem: str, found: Mapping[str, list[tuple[str, Row, str]]]) -> Spec:
-    variants = [v for v in found[stem] if "_param" in v[0]] or found[stem]  # in which parameters are f64
+    variants = [v for v in found[stem] if "_param" in v[0]] or found[stem]  # rows whose parameters are f64
     variants = [v for v in variants if "_inplace" not in v[0]] or variants
     row, function = variants[0][1:]
     forward = stem.removesuffix("_backward")
     name, renamed = RENAMED.get(forward, (forward, {}))
     name += stem[len(forward) :]
-    layout = _layout(row)
+    layout = _shape_rule(row)
     arrays = [
         _array(row, function, renamed, p) for p in row.params if p.direction == "in" and _is_read(row, function, p)
     ]
     outputs = [
         Argument(renamed.get(p.name, p.name), p.name) for p in row.params if p.direction.startswith(("out", "inout"))
     ]
-    arrays += _shaped_like(stem, forward, found, arrays, outputs, layout)
-    order = ("dy", "dout", *ORDER.get(name, _inputs(forward, found)))
+    arrays += _shape_operands(stem, forward, found, arrays, outputs, layout)
+    order = ("dy", "dout", *ARGUMENT_ORDER.get(name, _inputs(forward, found)))
     arrays.sort(key=lambda argument: order.index(argument.name) if argument.name in order else len(order))
     numbers = [_number(row, function, renamed, text) for text in _free_numbers(row, layout)]
     return Spec(
@@ -233,7 +233,7 @@ def _spec(stem: str, found: Mapping[str, list[tuple[str, Row, str]]]) -> Spec:
     )  # fmt: skip
 
 
-def _layout(row: Row) -> str:
+def _shape_rule(row: Row) -> str:
     names = {param.name for param in row.params}
     if "split_dim" in names:
         return "gated"
@@ -249,7 +249,7 @@ def _layout(row: Row) -> str:
 
 
 def _is_read(row: Row, function: str, param: Param) -> bool:
-    """Whether some output needs the input. The first input is always there."""
+    """Whether some output needs the input; the first input is always read."""
     reads = row.reads.get(function)
     first = next(p.name for p in row.params if p.direction == "in")
     return reads is None or param.name == first or any(param.name in inputs for inputs in reads.values())
@@ -260,11 +260,11 @@ def _array(row: Row, function: str, renamed: Mapping[str, str], param: Param) ->
     return Argument(name, param.name)
 
 
-def _shaped_like(
+def _shape_operands(
     stem: str, forward: str, found: Mapping[str, list[tuple[str, Row, str]]], arrays: list[Argument],
     outputs: list[Argument], layout: str,
 ) -> list[Argument]:  # fmt: skip
-    """Operands that C does not read, and of which a result has the shape: a, of which da is the gradient."""
+    """Operands that C does not read but whose shape a result has: a for da."""
     have = {argument.pointer for argument in arrays}
     if not arrays:
         return [Argument("x")]
@@ -283,7 +283,7 @@ def _inputs(stem: str, found: Mapping[str, list[tuple[str, Row, str]]]) -> list[
 
 
 def _free_numbers(row: Row, layout: str) -> list[str]:
-    """C's numbers that follow from no operand, and the dtype of a cast."""
+    """C's numbers that do not follow from operands, and the dtype of a cast."""
     known = {"repeat": ("input_shape", "output_shape", "repeats"), "prelu": ("scalar_weight",)}.get(layout, ())
     bound = {word for param in row.params if param.direction == "in" for word in param.shape.split(", ")}
     free = [p for p in row.params if p.role in ("parameter", "mode", "axis") and p.name not in known]
@@ -297,5 +297,5 @@ def _number(row: Row, function: str, renamed: Mapping[str, str], number: str) ->
     name = renamed.get(number, number)
     default = row.defaults.get(function, {}).get(number, REQUIRED)
     if number == "axis":
-        default = 1  # of the channels, after that of the batch
+        default = 1  # the channel axis of NC...
     return Argument(name, number=number, default=DEFAULTS.get(name, default) if number != "axis" else default)

@@ -1,6 +1,6 @@
 """Affine: y = scale x + offset, rounded once; integers wrap.
 
-Operands have any strides; x broadcasts along axes of extent 1. y may be x, of equal strides, or x None, which says the
+Operands have any strides; x broadcasts along axes of extent 1. y may be x, with equal strides; x of None means the
 same.
 """
 
@@ -35,7 +35,7 @@ class AffineDescriptor(ShapedDescriptor):
 
 
 class AffinePlan(Plan):
-    """In place where x is None."""
+    """In place if x is None."""
 
     __slots__ = ()
     op = "affine_{T}"
@@ -46,7 +46,7 @@ class AffinePlan(Plan):
     names: ClassVar = {"a": "scale", "b": "offset"}
 
     def form_for(self, views: Views) -> Form:
-        """x that is y says the same as None, which the op in place alone takes."""
+        """x that is y means None, which the in-place op takes."""
         x, y = views["x"], views["y"]
         in_place = x is not None and y is not None and identical(x, y)
         return super().form_for({**views, "x": None} if in_place else views)

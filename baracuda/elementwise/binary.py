@@ -28,8 +28,8 @@ class BinaryDescriptor(ShapedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class BinaryBackwardDescriptor(BinaryDescriptor):
-    """Floats only. a_shape and b_shape: those of a and da, b and db, where they broadcast to shape and `workspace_size`
-    shall be right for the sums; None leaves them to each launch.
+    """Floats only. a_shape and b_shape are those of a and da, b and db, if they broadcast to shape and `workspace_size`
+    must include the sums; None leaves them to each launch.
     """
 
     a_shape: tuple[int, ...] | None = descriptor.broadcast()
@@ -69,8 +69,8 @@ class BinaryPlan(Plan):
 
 
 class BinaryBackwardPlan(Plan):
-    """Only what the wanted gradients read is needed: b for da of MUL, neither for ADD and SUB. The header says what
-    that is. LDEXP needs b (i32) and has no gradient for it.
+    """Only the operands that the wanted gradients read are needed: b for da of MUL, none for ADD and SUB; see the
+    header. LDEXP needs b (i32) and has no gradient for it.
     """
 
     __slots__ = ()

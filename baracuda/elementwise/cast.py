@@ -1,9 +1,9 @@
 """Cast: y = x converted to another dtype.
 
 Floats round once, to nearest even, and fp8 saturates; floats to integers truncate and saturate, NaN gives 0; integers
-wrap, except into 4 bits, where the value is bounded. bool is 0 or 1. 4-bit operands are contiguous and of an even
-number of elements, two a byte; all others have any strides, and x broadcasts along axes of extent 1. y may be x where
-elements are of one size.
+wrap, except into 4 bits, where they saturate. bool is 0 or 1. 4-bit operands are contiguous and of an even
+number of elements, two a byte; all others have any strides, and x broadcasts along axes of extent 1. y may be x if
+elements have one size.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class CastPlan(Plan):
     kind = UnaryKind.CAST
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
-        """Of the dtype in which a float is computed, else of the output."""
+        """Arithmetic of the dtype in which a float is computed, else of the output."""
         ends = (self.descriptor.element, self.descriptor.output_element)
         if ElementKind.F64 in ends:
             return arithmetic_of(ElementKind.F64)

@@ -1,4 +1,4 @@
-"""Fill: output = value. output has any strides; cells that they skip are left alone."""
+"""Fill: output = value. output has any strides; elements that they skip are unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BITS = (ElementKind.F16, ElementKind.BF16, ElementKind.FP8_E4M3, ElementKind.FP
 
 @dataclasses.dataclass(frozen=True)
 class FillDescriptor(ShapedDescriptor):
-    """shape is a number, the reference's numel, for rank 1.
+    """shape is a number for rank 1.
 
     value: a real number for floats, rounded once (fp8 saturates); an integer in range for integers; a bool, 0 or 1 for
     bool.
@@ -39,7 +39,7 @@ class FillDescriptor(ShapedDescriptor):
 
 
 def stored_value(value: complex, element: ElementKind) -> float | int:
-    """A value as C takes it: the bits of one of f16, bf16, fp8 and c32, and of the real part of one of c64."""
+    """A value as C takes it: bits for f16, bf16, fp8 and c32, bits of the real part for c64."""
     if element is ElementKind.COMPLEX32:
         return int(np.array(value, np.complex64).view(np.uint64))
     if element is ElementKind.COMPLEX64:
@@ -49,7 +49,7 @@ def stored_value(value: complex, element: ElementKind) -> float | int:
 
 
 def stored_high(value: complex, element: ElementKind) -> int:
-    """The bits of the imaginary part of a value of c64; 0 of others."""
+    """The bits of the imaginary part for c64; 0 for other types."""
     if element is not ElementKind.COMPLEX64:
         return 0
     return int(np.array(value.imag, np.float64).view(np.uint64))

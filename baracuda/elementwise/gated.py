@@ -54,7 +54,7 @@ class GatedActivationPlan(Plan):
         return int(self.descriptor.shape[axis] * strides[axis])
 
     def may_coincide(self, output: str, other: str, views: Views) -> bool:
-        """y may lie on the first half of x, dx on x."""
+        """y may alias the first half of x, dx may alias x."""
         x, out = views[other], views[output]
         if x is None or out is None or x.shape != self.descriptor.input_shape or x.ptr != out.ptr:
             return False

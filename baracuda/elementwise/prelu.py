@@ -1,8 +1,8 @@
 """PReLU: y = x for x > 0, else w x, w one number or one for each channel (He et al. 2015).
 
-Backward: dx = dy for x > 0, else w dy; dweight[c] = sum of dy x over the cells of channel c that are negative or NaN,
-in f32 (f64 for f64) and in a fixed order. One of dx, dweight may be None. Operands have any strides; x and dy broadcast
-along axes of extent 1. y may be x; dx may be dy or x.
+Backward: dx = dy for x > 0, else w dy; dweight[c] = sum of dy x over the elements of channel c that are negative or
+NaN, in f32 (f64 for f64) and in a fixed order. One of dx, dweight may be None. Operands have any strides; x and dy
+broadcast along axes of extent 1. y may be x; dx may be dy or x.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from baracuda.plan import Plan
 
 @dataclasses.dataclass(frozen=True)
 class PReluDescriptor(ShapedDescriptor):
-    """channel_axis: the axis of shape along which weight lies; negative: weight has one element."""
+    """channel_axis: the axis of shape for weight; negative: weight has one element."""
 
     shape: tuple[int, ...] = descriptor.shape()
     channel_axis: int = descriptor.checked(as_integer)
@@ -63,7 +63,7 @@ class PReluPlan(Plan):
     shapes: ClassVar = {"weight": "weight_shape", "dweight": "weight_shape"}
 
     def layout(self, name: str, strides: tuple[int, ...]) -> tuple[int, ...]:
-        """C's strided form wants the weights as broadcast to the shape."""
+        """Strides for C's strided form, which takes weights broadcast to the shape."""
         if name not in self.shapes:
             return strides
         axis = self.descriptor.channel_axis
@@ -71,7 +71,7 @@ class PReluPlan(Plan):
 
 
 class PReluBackwardPlan(PReluPlan):
-    """dweight alone does not need weight."""
+    """weight may be None if only dweight is wanted."""
 
     __slots__ = ()
     op = "prelu_backward_{T}"

@@ -21,7 +21,7 @@ _SPELLING = {TernaryKind.ADDCMUL: "addcmul_param", TernaryKind.ADDCDIV: "addcdiv
 
 @dataclasses.dataclass(frozen=True)
 class TernaryDescriptor(ShapedDescriptor):
-    """Floats; integers for CLAMP. ADDCMUL and ADDCDIV alone look at scale."""
+    """Floats; integers for CLAMP. Only ADDCMUL and ADDCDIV use scale."""
 
     kind: TernaryKind = descriptor.choice(TernaryKind)
     shape: tuple[int, ...] = descriptor.shape()
@@ -46,7 +46,7 @@ class TernaryPlan(Plan):
 
 
 class TernaryBackwardPlan(TernaryPlan):
-    """Only what the wanted gradients read is needed: b for da of FMA. The header says what that is."""
+    """Only the operands that the wanted gradients read are needed, such as b for da of FMA; see the header."""
 
     __slots__ = ()
     op = "ternary_{kind}_backward_{T}"

@@ -53,8 +53,8 @@ class UnaryPlan(Plan):
 
 
 class UnaryBackwardPlan(Plan):
-    """Reads x; or y for the kinds whose gradient is a function of it, those with `saved = y` in the header: SQRT, EXP,
-    TANH and more. Neither for those whose gradient is dy, -dy or 0.
+    """Reads x, or y for kinds whose gradient is a function of y (`saved = y` in the header: SQRT, EXP, TANH and more),
+    or neither if the gradient is dy, -dy or 0.
     """
 
     __slots__ = ()

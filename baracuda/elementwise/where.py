@@ -1,7 +1,7 @@
 """Where: y = a where cond is not 0, else b; bits are copied.
 
 Operands have any strides; inputs broadcast along axes of extent 1, and a gradient is summed along them. y may be a or
-b, and cond where elements are of one size. One of da, db may be dy, unless it is summed; one may be None.
+b, and cond if elements have one size. One of da, db may be dy, unless it is summed; one may be None.
 """
 
 from __future__ import annotations

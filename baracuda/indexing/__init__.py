@@ -1,1 +1,1 @@
-"""Indexing: gather, scatter and masked, what chooses elements; accumulate, what adds to them."""
+"""Indexing plans: gather, scatter, masked, and accumulate (scatter-add, index-add)."""

@@ -1,10 +1,10 @@
-"""Sums of elements into places along an axis.
+"""Scatter-reduce along an axis: scatter_add, index_add, scatter_reduce, put_add, and the gradients of gather.
 
-scatter_add adds updates[c] to out[c with c[dim] = index[c]]; index_add adds a slice to the place that one index says;
-both are gradients, of gather and of index_select. scatter_reduce takes products, means and extremes, too, with or
-without what stands in out; put_add adds updates[i] to out[index[i]], both numbered in row-major order. Outputs are
-added to: clear them first to have the sum alone. Indices outside the axis add nothing. Indices are i32 or i64, of
-gather_backward u8 too. Operands have any strides, but for the indices of index_add and index_select_backward.
+scatter_add adds updates[c] to out[c with c[dim] = index[c]]; index_add adds slices at one index each; they are the
+gradients of gather and of index_select. scatter_reduce also has products, means and extremes, with or without the
+elements of out; put_add adds updates[i] to out[index[i]], both flattened. The ops add to their outputs: clear them
+first for the sums alone. Indices out of range are skipped. Indices are i32 or i64, for gather_backward also u8.
+Operands have any strides, except the indices of index_add and index_select_backward.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from baracuda.plan import Plan
 
 
 class _AlongDescriptor(Descriptor):
-    """Fields: the shape of what is added, of rank 1 to 8; an axis of it; the output's extent along that axis."""
+    """Fields: the shape of the updates, of rank 1 to 8; an axis of it; the output's extent along that axis."""
 
     _fields: ClassVar[tuple[str, str, str]]
 
@@ -39,7 +39,7 @@ class _AlongDescriptor(Descriptor):
 
     @property
     def selected(self) -> int:
-        """How many slices there are along the axis."""
+        """Number of slices along the axis."""
         return self.source_shape[getattr(self, self._fields[1])]
 
     @property
@@ -68,7 +68,7 @@ class ScatterAddDescriptor(_AlongDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class ScatterReduceDescriptor(_AlongDescriptor):
-    """include_self: what a cell has counts as one of its updates."""
+    """include_self: the elements of out take part in the reduction."""
 
     _fields = ("upd_shape", "scatter_dim", "out_dim_size")
     upd_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
@@ -112,7 +112,7 @@ class ScatterAddPlan(Plan):
 
 
 class ScatterReducePlan(Plan):
-    """out is added to, or multiplied, or compared with, as the reduction has it."""
+    """out is added to, multiplied with or compared with the updates, in place."""
 
     __slots__ = ()
     op = "scatter_reduce{I}_{T}"
@@ -123,7 +123,7 @@ class ScatterReducePlan(Plan):
 
 
 class ScatterReduceBackwardPlan(Plan):
-    """x is what out was before, dx its gradient. Either gradient may be None."""
+    """x is out before the op, dx its gradient. Either gradient may be None."""
 
     __slots__ = ()
     descriptor_base = ScatterReduceDescriptor

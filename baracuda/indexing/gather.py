@@ -1,9 +1,9 @@
-"""Elements and rows that an index chooses.
+"""Gather, IndexSelect, Take and GatherRows: elements and rows by index.
 
 Gather: out[c] = src[c with c[gather_dim] = index[c]]. IndexSelect: out[.., j, ..] = src[.., idx[j], ..] along
-select_dim. Both leave the cells of out as they are where an index is outside [0, src_dim_size); operands but idx have
-any strides. Take: out[i] = src[index[i]], both numbered in row-major order. GatherRows: rows of a table, zeros for an
-index outside. Indices are i32 or i64, of Gather u8 too, of GatherRows u32.
+select_dim. Both leave elements of out unchanged if their index is outside [0, src_dim_size); operands except idx have
+any strides. Take: out[i] = src[index[i]], both flattened. GatherRows: rows of a table, zeros for an index out of range.
+Indices are i32 or i64, for Gather also u8, for GatherRows u32.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Elements that a mask, or their being nonzero, chooses. A mask is bool or u8, set where it is not 0.
+"""Masked fill, select and scatter, nonzero, and one-hot. A mask is bool or u8, set if it is not 0.
 
 MaskedFill: out = mask ? value : src, of any strides. MaskedSelect: the chosen elements of src in row-major order;
 MaskedScatter: out takes those of source where mask is set. Nonzero: the coordinates of the elements that are not 0, in
-row-major order. How many there are is known on the device alone: operands have room for max_selected or max_nz, what
-is more is dropped, and counter is how many there would be. OneHot: a row for each class, 1 in its column.
+row-major order. The count is known on the device only: operands have a capacity of max_selected or max_nz elements,
+further ones are dropped, and counter is the full count. OneHot: a row for each class index, 1 in its column.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def bits_of(value: float, element: ElementKind) -> int:
 
 
 def bits_high_of(value: complex, element: ElementKind) -> int:
-    """`fill_bits_high` of a value: the bits of the imaginary part of one of c64, 0 of others."""
+    """`fill_bits_high` of a value: the bits of the imaginary part for c64, 0 for others."""
     return _signed(stored_high(element_value(value, element), element))
 
 
@@ -46,8 +46,8 @@ def _signed(integer: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class MaskedFillDescriptor(ShapedDescriptor):
-    """fill_bits has the value's bit pattern in its low bytes, of c64 that of its real part, and fill_bits_high then
-    that of the imaginary part; `of` makes them of a number of any dtype, `new_f32` and others of one of theirs.
+    """fill_bits has the value's bit pattern in its low bytes; for c64 it is that of the real part, and fill_bits_high
+    that of the imaginary part. `of` makes them from a number for any dtype, `new_f32` and others for one dtype.
     """
 
     shape: tuple[int, ...] = descriptor.shape()
@@ -82,7 +82,7 @@ class MaskedFillBackwardDescriptor(ShapedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class MaskedSelectDescriptor(ShapedDescriptor):
-    """Room for max_selected elements."""
+    """max_selected is the capacity of out."""
 
     shape: tuple[int, ...] = descriptor.shape()
     max_selected: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
@@ -96,7 +96,7 @@ class MaskedScatterDescriptor(ShapedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class NonzeroDescriptor(ShapedDescriptor):
-    """Room for max_nz coordinates."""
+    """max_nz is the capacity of out_coords."""
 
     shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     max_nz: int = descriptor.extent()

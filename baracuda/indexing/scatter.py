@@ -1,8 +1,8 @@
-"""Elements that go where an index says, which is i32 or i64.
+"""Scatter and Put: write elements by index, i32 or i64.
 
-Scatter: out[c with c[scatter_dim] = index[c]] = updates[c]; Put: out[index[i]] = updates[i], both numbered in row-major
-order. Other cells of out stay as they are, and an index that is outside is skipped. Of updates with one target a
-deterministic plan keeps the last one, any other one of them.
+Scatter: out[c with c[scatter_dim] = index[c]] = updates[c]; Put: out[index[i]] = updates[i], both flattened. Other
+elements of out are unchanged, and indices out of range are skipped. Among updates of one target a deterministic plan
+writes the last one, other plans any of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ScatterDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class PutDescriptor(Descriptor):
-    """updates and index have upd_shape."""
+    """updates and index have the shape upd_shape."""
 
     upd_shape: tuple[int, ...] = descriptor.shape()
     out_shape: tuple[int, ...] = descriptor.shape()
@@ -68,7 +68,7 @@ class ScatterPlan(Plan):
     shapes: ClassVar = {"out": "out_shape"}
 
     def _choose_workspace(self) -> tuple[int, bool]:
-        """No dtype loses by the path without one, which is for targets that differ."""
+        """Only deterministic plans need a workspace; the default is meant for distinct targets."""
         return super()._choose_workspace() if self.preference.deterministic else (0, False)
 
 

@@ -1,8 +1,7 @@
-"""Losses over the classes of [N, C, d...], with weights of the classes: cross entropy of an index or of probabilities,
-and nll.
+"""Losses over classes of [N, C, d...] with class weights: cross entropy of indices or probabilities, and NLL.
 
-reduction NONE keeps the terms, one for each place of each item; MEAN and SUM make one number of them, of shape (1,).
-The header has each formula. A gradient takes dy, of the shape of the forward's output.
+reduction NONE gives a loss for each (item, d...); MEAN and SUM give one number of shape (1,). The header has the
+formulas. A gradient takes dy, of the shape of the forward's output.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def _smoothing(name: str, value: object) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class ClassItemsDescriptor(Descriptor):
-    """Base: n_rows items of class_extent elements for each of the places of inner_shape: [N, C, d...]."""
+    """Base: n_rows items of class_extent logits at each coordinate of inner_shape: [N, C, d...]."""
 
     n_rows: int = descriptor.extent()
     class_extent: int = descriptor.extent()
@@ -56,7 +55,7 @@ class ClassItemsDescriptor(Descriptor):
 
 
 class ClassItemsPlan(Plan):
-    """Base of the plans of such items."""
+    """Base of the plans of ClassItemsDescriptor."""
 
     __slots__ = ()
     category = OpCategory.LOSS
@@ -69,7 +68,7 @@ class ClassItemsPlan(Plan):
 
 @dataclasses.dataclass(frozen=True)
 class WeightedCrossEntropyDescriptor(ClassItemsDescriptor):
-    """z_loss multiplies the square of log(sum of exp(logits)) of each row that counts."""
+    """z_loss is the coefficient of the squared logsumexp of each row that is not ignored."""
 
     ignore_index: int = descriptor.checked(as_integer, default=-100)
     label_smoothing: float = descriptor.checked(_smoothing, default=0.0)
@@ -77,8 +76,8 @@ class WeightedCrossEntropyDescriptor(ClassItemsDescriptor):
 
 
 class WeightedCrossEntropyPlan(ClassItemsPlan):
-    """Cross entropy with weights of the classes, an ignored index, label smoothing and a z-loss. divisor, one f64, is
-    the sum of the weights of the rows that count, by which MEAN divides.
+    """Cross entropy with class weights, ignore_index, label smoothing and a z-loss. divisor, one f64, is the sum of the
+    weights of the rows that are not ignored, by which MEAN divides.
     """
 
     __slots__ = ()
@@ -94,8 +93,8 @@ class WeightedCrossEntropyBackwardPlan(WeightedCrossEntropyPlan):
 
 
 class CrossEntropyWithGradientPlan(WeightedCrossEntropyPlan):
-    """The loss and the gradient of the logits in one pass. dinput may be the input. dy is what the gradient is
-    multiplied by, 1 where it is None.
+    """The loss and the gradient of the logits in one pass. dinput may be the input. The gradient is multiplied by dy;
+    None means 1.
     """
 
     __slots__ = ()
@@ -108,8 +107,8 @@ class WeightedNllDescriptor(ClassItemsDescriptor):
 
 
 class WeightedNllPlan(ClassItemsPlan):
-    """Negative log-likelihood with weights of the classes and an ignored index. divisor, one f64, is the sum of the
-    weights of the rows that count, by which MEAN divides.
+    """Negative log-likelihood with class weights and ignore_index. divisor, one f64, is the sum of the weights of the
+    rows that are not ignored, by which MEAN divides.
     """
 
     __slots__ = ()
@@ -132,7 +131,7 @@ class WeightedSoftCrossEntropyDescriptor(ClassItemsDescriptor):
 
 
 class WeightedSoftCrossEntropyPlan(ClassItemsPlan):
-    """Cross entropy of probabilities with weights of the classes and label smoothing."""
+    """Cross entropy of probabilities with class weights and label smoothing."""
 
     __slots__ = ()
     op = "loss_cross_entropy_soft_weighted_{T}"

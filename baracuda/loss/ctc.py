@@ -1,10 +1,10 @@
 """Connectionist temporal classification.
 
-The forward's alpha, and its workspace, the losses of the samples, are what the gradient reads. It is the gradient of
-the logits of which log_probs is the log-softmax. mean_denom is the sum of the target lengths for MEAN, else 1.
+The gradient reads the forward's alpha and its workspace, the losses of the samples. It is the gradient by the logits,
+with log_probs their log-softmax. mean_denom is the sum of the target lengths for MEAN, else 1.
 
-Ragged plans take targets in either form, of 32 or 64 bits; their MEAN is that of losses over the lengths of their
-targets, and their gradient needs no number from the host.
+Ragged plans take padded or concatenated targets of 32 or 64 bits; their MEAN is over losses divided by target lengths,
+and their gradient needs no number from the host.
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ class CtcLossBackwardPlan(CtcLossPlan):
 
 @dataclasses.dataclass(frozen=True)
 class RaggedCtcLossDescriptor(CtcLossDescriptor):
-    """concatenated is the number of targets, one sample's behind another's; None: they are padded to
-    (batch_size, max_target_len).
-    """
+    """concatenated is the number of concatenated targets; None: they are padded to (batch_size, max_target_len)."""
 
     concatenated: int | None = descriptor.checked(
         lambda name, value: None if value is None else as_integer(name, value, 0), default=None

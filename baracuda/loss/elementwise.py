@@ -1,7 +1,7 @@
-"""Losses with a term for each element.
+"""Elementwise losses.
 
-reduction NONE keeps the terms, in the shape of the inputs; MEAN and SUM make one number of them, of shape (1,). The
-header has each formula. A gradient takes dy, of the shape of the forward's output.
+reduction NONE gives a loss for each element, in the shape of the inputs; MEAN and SUM give one number of shape (1,).
+The header has the formulas. A gradient takes dy, of the shape of the forward's output.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from baracuda.plan import ParamPlan
 
 @dataclasses.dataclass(frozen=True)
 class LossDescriptor(Descriptor):
-    """The shape of the inputs, and what becomes of their terms."""
+    """The shape of the inputs, and the reduction."""
 
     input_shape: tuple[int, ...] = descriptor.shape()
     reduction: LossReduction = descriptor.choice(LossReduction)

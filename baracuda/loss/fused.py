@@ -1,8 +1,8 @@
-"""The last layer of a language model fused with its cross entropy: logits = input weight^T are made part by part.
+"""Fused linear cross entropy of a language model: logits = input weight^T are computed in chunks of rows.
 
-For each chunk a product makes the logits, one pass over them replaces them by their gradient, and two products add what
-it gives to the gradients of input and weight. These plans launch the plans of those steps; their workspace holds the
-chunk and the losses.
+For each chunk a GEMM computes the logits, one pass replaces them by their gradient, and two GEMMs compute the gradients
+of input and weight (accumulated). These plans launch the plans of those steps; their workspace holds the chunk of
+logits and the losses.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from baracuda.operands import Args, Operand, Viewable, check_overlaps, check_vie
 from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef
 
-MOST_ROWS = 2048  # of a chunk
+MOST_ROWS = 2048  # most rows of a chunk
 _ALIGNMENT = 256
 
 
@@ -39,7 +39,7 @@ def _reduction(name: str, value: object) -> LossReduction:
 
 @dataclasses.dataclass(frozen=True)
 class FusedLinearCrossEntropyDescriptor(Descriptor):
-    """bt rows of h features, v classes. The mean is that of the rows whose target is not ignore_index."""
+    """bt rows of h features, v classes. The mean is over rows whose target is not ignore_index."""
 
     bt: int = descriptor.extent()
     h: int = descriptor.extent()
@@ -49,7 +49,7 @@ class FusedLinearCrossEntropyDescriptor(Descriptor):
 
     @property
     def chunk_rows(self) -> int:
-        """As many as make the logits of a chunk about as large as the input, a power of two."""
+        """Rows of a chunk, a power of two: its logits are about as large as the input."""
         shares = max(-(-self.v // max(self.h, 1)), 1)
         return min(1 << max(-(-self.bt // shares) - 1, 0).bit_length(), MOST_ROWS)
 
@@ -61,8 +61,8 @@ class FusedLinearCrossEntropyBackwardDescriptor(FusedLinearCrossEntropyDescripto
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class FusedLinearCrossEntropyArgs(Args):
-    """input (bt, h), weight (v, h), target i64 (bt,), out (bt,) of NONE, else (1,). Gradients, of the shapes of input
-    and weight, are overwritten; those of NONE are of the sum. Either may be None.
+    """input (bt, h), weight (v, h), target i64 (bt,), out (bt,) for NONE, else (1,). Gradients have the shapes of input
+    and weight and are overwritten; for NONE they are those of the sum. Either may be None.
     """
 
     input: Viewable
@@ -75,7 +75,7 @@ class FusedLinearCrossEntropyArgs(Args):
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
 class FusedLinearCrossEntropyBackwardArgs(Args):
-    """The gradients of the forward plan, which are multiplied by dy_scalar of the run. Either may be None."""
+    """The gradients of the forward plan, to be multiplied by dy_scalar. Either may be None."""
 
     grad_input: Viewable | None = None
     grad_weight: Viewable | None = None
@@ -98,7 +98,7 @@ class _Plan:
         cls, stream: object, descriptor: Any, preference: PlanPreference | None = None, *,
         library: Library | None = None, backend: str | None = None,
     ) -> Any:  # fmt: skip
-        """As that of every plan."""
+        """Like Plan.select."""
         with naming(cls.__name__):
             stream_handle(stream)
             if type(descriptor) is not cls.descriptor_type:
@@ -117,7 +117,7 @@ class _Plan:
 
     @property
     def shapes(self) -> dict[str, tuple[tuple[int, ...], ElementKind]]:
-        """Of each operand its shape and dtype."""
+        """(shape, dtype) of each operand."""
         d = self.descriptor
         whole = {"grad_input": (d.bt, d.h), "grad_weight": (d.v, d.h)}
         return {name: (shape, d.element) for name, shape in whole.items()}
@@ -152,8 +152,8 @@ class _Plan:
 
 
 class FusedLinearCrossEntropyPlan(_Plan):
-    """The loss, and the gradients of input and weight. A run of MEAN waits for the number of rows that count, unless it
-    is told `count`; it cannot be captured in a graph without.
+    """The loss, and the gradients of input and weight. A run with MEAN synchronises to read the number of rows that are
+    not ignored, unless `count` is given; graph capture needs `count`.
     """
 
     __slots__ = ("__dict__",)
@@ -170,33 +170,33 @@ class FusedLinearCrossEntropyPlan(_Plan):
 
     @property
     def precision_guarantee(self) -> PrecisionGuarantee:
-        return self._product(DenseLayout.RCR, 1, self.descriptor.v, self.descriptor.h).precision_guarantee
+        return self._gemm(DenseLayout.RCR, 1, self.descriptor.v, self.descriptor.h).precision_guarantee
 
     @property
-    def _wide(self) -> ElementKind:
+    def _loss_element(self) -> ElementKind:
         """The dtype of the losses."""
         return ElementKind.F64 if self.descriptor.element is ElementKind.F64 else ElementKind.F32
 
     @functools.cached_property
-    def _places(self) -> dict[str, int]:
-        """Where each part of the workspace begins, and where it ends."""
-        d, wide = self.descriptor, self._wide.itemsize
-        products = [plan.workspace_size for rows in self._sizes() for plan in self._products(rows)]
+    def _offsets(self) -> dict[str, int]:
+        """Offsets of the buffers in the workspace, and its end."""
+        d, wide = self.descriptor, self._loss_element.itemsize
+        products = [plan.workspace_size for rows in self._sizes() for plan in self._gemms(rows)]
         sizes = {
             "logits": min(d.chunk_rows, d.bt) * d.v * d.element.itemsize, "losses": d.bt * wide, "count": 8,
-            "product": max(products, default=0), "end": 0,
+            "gemm": max(products, default=0), "end": 0,
         }  # fmt: skip
-        places: dict[str, int] = {}
+        offsets: dict[str, int] = {}
         at = 0
         for name, size in sizes.items():
-            places[name] = at
+            offsets[name] = at
             at += -(-size // _ALIGNMENT) * _ALIGNMENT
-        return places
+        return offsets
 
     @property
     def workspace_size(self) -> int:
-        """Bytes that a run needs, beside what aligns their start."""
-        return self._places["end"] + _ALIGNMENT
+        """Workspace bytes of a run, including alignment."""
+        return self._offsets["end"] + _ALIGNMENT
 
     def workspace_size_for(self, args: Args) -> int:
         return self.workspace_size
@@ -214,68 +214,68 @@ class FusedLinearCrossEntropyPlan(_Plan):
                     f"workspace has {given} bytes, needs {self.workspace_size}", needed=self.workspace_size, got=given
                 )
             start = -(-scratch.ptr // _ALIGNMENT) * _ALIGNMENT
-            parts = {name: start + place for name, place in self._places.items()}
-            self._run(stream, parts, views, as_integer("count", count, 0) if count is not None else None)
+            addresses = {name: start + offset for name, offset in self._offsets.items()}
+            self._run(stream, addresses, views, as_integer("count", count, 0) if count is not None else None)
 
-    def _run(self, stream: object, parts: dict[str, int], views: dict[str, Any], count: int | None) -> None:
+    def _run(self, stream: object, addresses: dict[str, int], views: dict[str, Any], count: int | None) -> None:
         d, device = self.descriptor, self.library.backend
         mean, none = d.reduction is LossReduction.MEAN, d.reduction is LossReduction.NONE
         if mean and count is None:
-            where = TensorRef(parts["count"], (1,), ElementKind.I64, device=device)
-            count = self._count(stream, where, views["target"])
+            counter = TensorRef(addresses["count"], (1,), ElementKind.I64, device=device)
+            count = self._count(stream, counter, views["target"])
         share = 1 / max(count or 0, 1) if mean else 1.0
-        losses = TensorRef(parts["losses"], (d.bt,), self._wide, device=device)
+        losses = TensorRef(addresses["losses"], (d.bt,), self._loss_element, device=device)
         if none and losses.dtype is d.element:
             losses = views["out"]
-        scratch = (parts["product"], parts["end"] - parts["product"])
+        scratch = (addresses["gemm"], addresses["end"] - addresses["gemm"])
         for first, rows in self._chunks():
             x = _rows(views["input"], first, rows)
-            logits = TensorRef(parts["logits"], (rows, d.v), d.element, device=device)
-            product = self._product(DenseLayout.RCR, rows, d.v, d.h)
-            product.run(stream, scratch, product.args_type(a=_batch(x), b=_batch(views["weight"]), d=_batch(logits)))
+            logits = TensorRef(addresses["logits"], (rows, d.v), d.element, device=device)
+            gemm = self._gemm(DenseLayout.RCR, rows, d.v, d.h)
+            gemm.run(stream, scratch, gemm.args_type(a=_batch(x), b=_batch(views["weight"]), d=_batch(logits)))
             given = CrossEntropyInPlacePlan.args_type(
                 logits, _rows(views["target"], first, rows), _rows(losses, first, rows)
             )
             self._gradient(rows, share).run(stream, None, given)
             if views["grad_input"] is not None:
                 dx = _batch(_rows(views["grad_input"], first, rows))
-                product = self._product(DenseLayout.RRR, rows, d.h, d.v)
-                product.run(stream, scratch, product.args_type(a=_batch(logits), b=_batch(views["weight"]), d=dx))
+                gemm = self._gemm(DenseLayout.RRR, rows, d.h, d.v)
+                gemm.run(stream, scratch, gemm.args_type(a=_batch(logits), b=_batch(views["weight"]), d=dx))
             if views["grad_weight"] is not None:
                 dw = _batch(views["grad_weight"])
-                product = self._product(DenseLayout.CRR, d.v, d.h, rows, beta=float(first > 0))
-                product.run(stream, scratch, product.args_type(a=_batch(logits), b=_batch(x), d=dw))
+                gemm = self._gemm(DenseLayout.CRR, d.v, d.h, rows, beta=float(first > 0))
+                gemm.run(stream, scratch, gemm.args_type(a=_batch(logits), b=_batch(x), d=dw))
         if not none:
-            form = "_param" if self._wide is ElementKind.F64 else ""
+            form = "_param" if self._loss_element is ElementKind.F64 else ""
             self._call(f"loss_flce_scalar_finalize{form}_{d.element.symbol}", stream, d.bt, share, losses, views["out"])
         elif losses is not views["out"]:
             self._call(f"loss_flce_per_row_cast_{d.element.symbol}", stream, d.bt, losses, views["out"])
 
-    def _count(self, stream: object, where: TensorRef, target: TensorRef) -> int:
+    def _count(self, stream: object, counter: TensorRef, target: TensorRef) -> int:
         d = self.descriptor
-        self._call("loss_flce_count_non_ignore", stream, d.bt, d.ignore_index, target, where)
-        return int(memory.download(where, stream=stream, library=self.library)[0])
+        self._call("loss_flce_count_non_ignore", stream, d.bt, d.ignore_index, target, counter)
+        return int(memory.download(counter, stream=stream, library=self.library)[0])
 
     def _sizes(self) -> list[int]:
-        """How many rows chunks have."""
+        """Distinct numbers of rows of the chunks."""
         return sorted({rows for _, rows in self._chunks()})
 
     def _chunks(self) -> Iterator[tuple[int, int]]:
-        """First row and rows of each; one chunk where there are no rows, whose gradients are 0."""
+        """(first row, rows) of each chunk; one empty chunk if there are no rows, so that gradients become 0."""
         d = self.descriptor
         yield from ((first, min(d.chunk_rows, d.bt - first)) for first in range(0, max(d.bt, 1), d.chunk_rows))
 
-    def _products(self, rows: int) -> list[DenseGemmPlan]:
+    def _gemms(self, rows: int) -> list[DenseGemmPlan]:
         d = self.descriptor
-        of_input = self._product(DenseLayout.RRR, rows, d.h, d.v)
+        of_input = self._gemm(DenseLayout.RRR, rows, d.h, d.v)
         return [
-            self._product(DenseLayout.RCR, rows, d.v, d.h),
+            self._gemm(DenseLayout.RCR, rows, d.v, d.h),
             of_input,
-            self._product(DenseLayout.CRR, d.v, d.h, rows),
+            self._gemm(DenseLayout.CRR, d.v, d.h, rows),
         ]
 
-    def _product(self, layout: DenseLayout, m: int, n: int, k: int, beta: float = 0.0) -> DenseGemmPlan:
-        return _product(self.library, self.preference, self.descriptor.element, layout, m, n, k, beta)
+    def _gemm(self, layout: DenseLayout, m: int, n: int, k: int, beta: float = 0.0) -> DenseGemmPlan:
+        return _gemm(self.library, self.preference, self.descriptor.element, layout, m, n, k, beta)
 
     def _gradient(self, rows: int, scale: float) -> CrossEntropyInPlacePlan:
         d = self.descriptor
@@ -284,7 +284,7 @@ class FusedLinearCrossEntropyPlan(_Plan):
 
 
 class FusedLinearCrossEntropyBackwardPlan(_Plan):
-    """What the gradients are multiplied by, where that is not 1."""
+    """Multiplies the gradients by dy if that is not 1."""
 
     __slots__ = ()
     descriptor_type = FusedLinearCrossEntropyBackwardDescriptor
@@ -309,7 +309,7 @@ class FusedLinearCrossEntropyBackwardPlan(_Plan):
 
 
 @functools.lru_cache(maxsize=64)
-def _product(
+def _gemm(
     library: Library, preference: PlanPreference, element: ElementKind, layout: DenseLayout, m: int, n: int, k: int,
     beta: float,
 ) -> DenseGemmPlan:  # fmt: skip
@@ -318,12 +318,12 @@ def _product(
 
 
 def _rows(view: TensorRef, first: int, rows: int) -> TensorRef:
-    """Rows of a dense view."""
+    """Some rows of a dense view."""
     shape = (rows, *view.shape[1:])
     step = view.strides[0] if len(view.shape) > 0 else 1
     return TensorRef(view.ptr + first * step * view.dtype.itemsize, shape, view.dtype, device=view.device, owner=view)
 
 
 def _batch(view: TensorRef) -> TensorRef:
-    """One matrix of a batch."""
+    """A matrix as a batch of one."""
     return TensorRef(view.ptr, (1, *view.shape), view.dtype, device=view.device, readonly=view.readonly, owner=view)

@@ -1,4 +1,4 @@
-"""Losses of elements with weights: binary cross entropy, the focal loss, Kullback-Leibler divergence of a batch.
+"""Weighted binary cross entropy with logits, sigmoid focal loss, and batchmean Kullback-Leibler divergence.
 
 reduction, shapes and gradients are those of baracuda.loss.elementwise.
 """
@@ -37,7 +37,7 @@ class WeightedBceWithLogitsBackwardPlan(WeightedBceWithLogitsPlan):
 
 @dataclasses.dataclass(frozen=True)
 class SigmoidFocalDescriptor(LossDescriptor):
-    """alpha is the weight of ones, 1 - alpha that of zeros; a negative one is none."""
+    """alpha is the weight of positive targets, 1 - alpha that of negative ones; a negative alpha means no weights."""
 
     alpha: float = descriptor.real(default=0.25)
     gamma: float = descriptor.real(default=2.0)
@@ -56,7 +56,7 @@ class SigmoidFocalBackwardPlan(SigmoidFocalPlan):
 
 @dataclasses.dataclass(frozen=True)
 class KlDivBatchDescriptor(LossDescriptor):
-    """MEAN divides the sum by batch. log_target: targets are logarithms, too."""
+    """MEAN divides the sum by batch. log_target: targets are logarithms."""
 
     batch: int = descriptor.checked(lambda name, value: as_integer(name, value, 0))
     log_target: bool = descriptor.checked(_flag, default=False)

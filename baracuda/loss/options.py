@@ -1,5 +1,4 @@
-"""Losses with what their plain forms leave out: weights of classes and elements, constants of likelihoods, the distance
-swap of triplets.
+"""Losses with options that the plain forms lack: class and element weights, constants of likelihoods, distance swap.
 
 reduction and shapes are those of baracuda.loss.elementwise and baracuda.loss.rows. The gradient of FullGaussianNll is
 that of GaussianNll.
@@ -52,7 +51,7 @@ class FullPoissonNllDescriptor(PoissonNllDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class FullPoissonNllBackwardDescriptor(PoissonNllDescriptor):
-    """Of FullPoissonNll, full or not."""
+    """The gradient of FullPoissonNll, with or without full."""
 
     eps: float = descriptor.real(default=0.0)
 
@@ -86,9 +85,7 @@ class FullGaussianNllPlan(LossPlan):
 
 @dataclasses.dataclass(frozen=True)
 class TripletMarginSwapDescriptor(TripletMarginDescriptor):
-    """swap takes the smaller one of the negative's distances from the anchor and from the positive; eps is added to
-    each element of a difference.
-    """
+    """swap takes the smaller of the negative's distances from anchor and positive; eps is added to each difference."""
 
     eps: float = descriptor.real(default=0.0)
     swap: bool = descriptor.checked(_flag, default=True)

@@ -1,7 +1,7 @@
-"""Losses with a term for each of n_rows rows of class_extent, or d_extent, elements.
+"""Losses of n_rows rows of class_extent or d_extent elements, one loss for each row.
 
-reduction NONE keeps the terms, MEAN and SUM make one number of them, of shape (1,). The header has each formula. A
-gradient takes dy, of the shape of the forward's output. Rows lie one behind the other; C takes any distance.
+reduction NONE gives a loss for each row, MEAN and SUM give one number of shape (1,). The header has the formulas. A
+gradient takes dy, of the shape of the forward's output. Rows are dense here; C takes any pitch.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from baracuda.plan import ParamPlan
 
 @dataclasses.dataclass(frozen=True)
 class RowLossDescriptor(Descriptor):
-    """Base: what the rows' terms become."""
+    """Base: the reduction."""
 
     n_rows: int = descriptor.extent()
 
@@ -33,7 +33,7 @@ class RowLossDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class ClassRowsDescriptor(RowLossDescriptor):
-    """A row is a number for each class."""
+    """A row has a number for each class."""
 
     class_extent: int = descriptor.extent()
     reduction: LossReduction = descriptor.choice(LossReduction)
@@ -219,9 +219,7 @@ class CrossEntropyInPlaceDescriptor(Descriptor):
 
 
 class CrossEntropyInPlacePlan(ParamPlan):
-    """Cross entropy and its gradient in one pass over the logits. The gradient overwrites logits; losses are f32, of
-    f64 they are f64.
-    """
+    """Cross entropy and its gradient in one pass. The gradient overwrites logits; losses are f32 or, for f64, f64."""
 
     __slots__ = ()
     op = "loss_flce_per_row_{T}"

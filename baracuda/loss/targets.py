@@ -1,7 +1,7 @@
 """Gradients of losses for their targets and variances.
 
-reduction and shapes are those of baracuda.loss.elementwise. That of the targets of mse, l1, smooth_l1, huber and of
-gaussian_nll is the gradient's of the prediction with the two in each other's place.
+reduction and shapes are those of baracuda.loss.elementwise. For mse, l1, smooth_l1, huber and gaussian_nll, use the
+gradient of the prediction with input and target exchanged.
 """
 
 from __future__ import annotations

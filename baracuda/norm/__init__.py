@@ -1,1 +1,1 @@
-"""Norms, one module for each form: rows, channels, groups, sums, batch, lengths."""
+"""Norms: rows, channels, groups, batch, x + residual (sums), L2 and weight norm (lengths)."""

@@ -1,8 +1,8 @@
-"""Batch norm of a model that is trained, then used: with running statistics, and channels in either place.
+"""Batch norm for training and inference, with running statistics, channels first or last.
 
-BatchNormTraining normalizes each channel by its mean and variance over the batch and moves the running statistics
-towards them, in place where new_running_mean is running_mean; BatchNormInference normalizes by the running ones.
-Parameters, statistics and their gradients are f32 beside 16-bit activations.
+BatchNormTraining normalizes each channel by its mean and variance over the batch and updates the running statistics, in
+place if new_running_mean is running_mean; BatchNormInference normalizes by the running statistics. Parameters,
+statistics and their gradients are f32 for 16-bit activations.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _BatchDescriptor(Descriptor):
 
     @property
     def statistic_count(self) -> int:
-        """Channels that have statistics: none without elements."""
+        """Channels with statistics: 0 for an empty input."""
         return 0 if 0 in self.input_shape else self.num_channels
 
 
@@ -90,7 +90,7 @@ class _BatchPlan(ParamPlan):
 
 
 class BatchNormTrainingPlan(_BatchPlan):
-    """A gamma or a running_var that is not there is 1, a beta or a running_mean 0."""
+    """gamma and running_var of None mean 1, beta and running_mean of None mean 0."""
 
     __slots__ = ()
     op = "batch_norm_training_{T}"
@@ -98,7 +98,7 @@ class BatchNormTrainingPlan(_BatchPlan):
 
 
 class BatchNormInferencePlan(_BatchPlan):
-    """A gamma that is not there is 1, a beta 0."""
+    """gamma of None means 1, beta of None means 0."""
 
     __slots__ = ()
     op = "batch_norm_inference_{T}"
@@ -106,7 +106,7 @@ class BatchNormInferencePlan(_BatchPlan):
 
 
 class BatchNormTrainingBackwardPlan(_BatchPlan):
-    """dgamma and dbeta are always wanted: dx is made of them."""
+    """dgamma and dbeta are required, since dx is computed from them."""
 
     __slots__ = ()
     op = "batch_norm_training_backward_{T}"

@@ -1,9 +1,8 @@
 """Batch, group and instance norm, and their gradients.
 
-They normalize groups of channels, axis 1, over the axes behind it: of BatchNorm a channel of the whole batch is a
-group, of InstanceNorm one of an item, of GroupNorm num_groups equal parts of an item's channels; gamma and beta have
-an element a channel. The statistics that a gradient reads are outputs of the forward op, of the data's dtype:
-deviations with eps.
+Channels are axis 1. BatchNorm normalizes a channel over the batch and all later axes, InstanceNorm a channel of an
+item, GroupNorm each of num_groups equal groups of an item's channels; gamma and beta have an element for each channel.
+The forward op outputs the statistics that the gradient reads, in the data's dtype; deviations include eps.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from baracuda.operands import Args
 from baracuda.plan import ParamPlan
 from baracuda.tensor import TensorRef
 
-_OF_BATCH, _OF_ITEM = 0, 1  # as C numbers group_kind
+_OF_BATCH, _OF_ITEM = 0, 1  # C's values of group_kind
 
 
 class ChannelNormDescriptor(Descriptor):
-    """Base: channels are axis 1. A subclass that has a field channel_axis takes no other."""
+    """Base: channels are axis 1; a field channel_axis must be 1."""
 
     input_shape: Any
 
@@ -63,20 +62,20 @@ class ChannelNormDescriptor(Descriptor):
 
     @property
     def group_count(self) -> int:
-        """Groups that have statistics of their own."""
+        """Number of groups with statistics."""
         return self.num_channels if self.group_kind == _OF_BATCH else self.n_extent * int(self.num_groups)
 
     num_groups: Any
 
 
-class _OneGroupAChannel(ChannelNormDescriptor):
+class _OneGroupPerChannel(ChannelNormDescriptor):
     @property
     def num_groups(self) -> int:
         return max(self.num_channels, 1)
 
 
 @dataclasses.dataclass(frozen=True)
-class InstanceNormDescriptor(_OneGroupAChannel):
+class InstanceNormDescriptor(_OneGroupPerChannel):
     """channel_axis is 1. gamma and beta are there if has_affine says so."""
 
     input_shape: tuple[int, ...] = shape_field()
@@ -86,20 +85,20 @@ class InstanceNormDescriptor(_OneGroupAChannel):
 
 
 @dataclasses.dataclass(frozen=True)
-class InstanceNormBackwardDescriptor(_OneGroupAChannel):
+class InstanceNormBackwardDescriptor(_OneGroupPerChannel):
     input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = axis_field()
     has_affine: bool = flag_field()
 
 
-class OfBatch(_OneGroupAChannel):
+class BatchStatistics(_OneGroupPerChannel):
     @property
     def group_kind(self) -> int:
         return _OF_BATCH
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchNormDescriptor(OfBatch):
+class BatchNormDescriptor(BatchStatistics):
     """channel_axis is 1. gamma and beta are there if has_affine says so."""
 
     input_shape: tuple[int, ...] = shape_field()
@@ -109,7 +108,7 @@ class BatchNormDescriptor(OfBatch):
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchNormBackwardDescriptor(OfBatch):
+class BatchNormBackwardDescriptor(BatchStatistics):
     input_shape: tuple[int, ...] = shape_field()
     channel_axis: int = axis_field()
     has_affine: bool = flag_field()

@@ -1,4 +1,4 @@
-"""Fields of the norms' descriptors, what is checked of them, and the rows that a mask of axes describes."""
+"""Fields of the norms' descriptors with their checks, and the base for norms over a mask of axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from baracuda.descriptor import Descriptor, product
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.tensor import TensorRef
 
-# Operands that C may lack, but for which Args have no default: None is written down.
+# Operands that may be NULL in C but have no default in Args: None must be given.
 GIVEN = dict.fromkeys(("residual", "dsum", "gamma", "beta", "running_mean", "running_var"), "given")
 
 
@@ -38,7 +38,7 @@ def flag_field() -> Any:
 
 
 def require_together(views: dict[str, TensorRef | None], wanted: bool, field: str, *names: str) -> None:
-    """Operands that are there if the descriptor's field says so, and only then."""
+    """Check that operands are given exactly if the descriptor's field says so."""
     for name in names:
         if (views[name] is not None) != wanted:
             raise InvalidProblemError(f"{name} is {'None' if wanted else 'given'}, but {field} is {wanted}")
@@ -58,7 +58,7 @@ def axis_field() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class RowsDescriptor(Descriptor):
-    """Of ops on rows of the axes whose bits are set in norm_axes_mask."""
+    """Base for norms over the axes whose bits are set in norm_axes_mask; those axes are a row."""
 
     input_shape: tuple[int, ...] = shape_field()
     norm_axes_mask: int = mask_field()
@@ -87,5 +87,5 @@ class RowsDescriptor(Descriptor):
 
     @property
     def save_shape(self) -> tuple[int, ...]:
-        """Of the saved statistics: input_shape with 1 for each normalized axis."""
+        """Shape of saved statistics: input_shape with 1 for each normalized axis."""
         return tuple([1 if self.norm_axes_mask >> d & 1 else extent for d, extent in enumerate(self.input_shape)])

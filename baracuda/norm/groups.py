@@ -1,8 +1,8 @@
 """Group and instance norm with channels last, and their gradients.
 
-Groups are num_groups equal parts of an item's channels, which are the last axis, over the axes between the first and
-it; with as many groups as channels it is instance norm. Parameters, statistics and their gradients are f32 beside
-16-bit activations.
+Channels are the last axis. Each of num_groups equal groups of an item's channels is normalized over all spatial axes;
+with as many groups as channels it is instance norm. Parameters, statistics and their gradients are f32 for 16-bit
+activations.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class GroupNormChannelsLastBackwardDescriptor(Descriptor):
 
     @property
     def group_count(self) -> int:
-        """Groups that have statistics: none without elements."""
+        """Groups with statistics: 0 for an empty input."""
         return 0 if 0 in self.input_shape else self.n_extent * self.num_groups
 
 
@@ -71,7 +71,7 @@ class _GroupPlan(ParamPlan):
 
 
 class GroupNormChannelsLastPlan(_GroupPlan):
-    """A gamma that is not there is 1, a beta 0."""
+    """gamma of None means 1, beta of None means 0."""
 
     __slots__ = ()
     op = "group_norm_channels_last_{T}"

@@ -1,7 +1,7 @@
-"""Rows over their Euclidean length, weight norm, and their gradients.
+"""L2 normalization, weight norm, and their gradients.
 
-L2Normalize: x / max(|x|, eps); WeightNorm: g * v / |v|, with an element of g a row. A row has the axes whose bits are
-set in norm_axes_mask. Gradients compute the lengths again.
+L2Normalize: x / max(|x|, eps); WeightNorm: g * v / |v|, with an element of g for each row. A row has the axes whose
+bits are set in norm_axes_mask. Gradients recompute the norms.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class WeightNormDescriptor(RowsDescriptor):
     """Bit d of norm_axes_mask is set where axis d is normalized."""
 
 
-class _LengthPlan(ParamPlan):
+class _L2NormPlan(ParamPlan):
     __slots__ = ()
     category = OpCategory.NORMALIZATION
     names: ClassVar = {"shape": "input_shape", "norm_out": "norm"}
@@ -35,7 +35,7 @@ class _LengthPlan(ParamPlan):
     )
 
 
-class L2NormalizePlan(_LengthPlan):
+class L2NormalizePlan(_L2NormPlan):
     """norm, of save_shape, is f32 for 16-bit data."""
 
     __slots__ = ()
@@ -44,7 +44,7 @@ class L2NormalizePlan(_LengthPlan):
     kind = NormalizationKind.L2_NORMALIZE
 
 
-class L2NormalizeBackwardPlan(_LengthPlan):
+class L2NormalizeBackwardPlan(_L2NormPlan):
     __slots__ = ()
     descriptor_base = L2NormalizeDescriptor
     op = "l2_normalize_backward_{T}"
@@ -52,7 +52,7 @@ class L2NormalizeBackwardPlan(_LengthPlan):
     kind = NormalizationKind.L2_NORMALIZE
 
 
-class WeightNormPlan(_LengthPlan):
+class WeightNormPlan(_L2NormPlan):
     """g is of save_shape, as is norm, which is f32 for 16-bit data."""
 
     __slots__ = ()
@@ -60,7 +60,7 @@ class WeightNormPlan(_LengthPlan):
     kind = NormalizationKind.WEIGHT_NORM
 
 
-class WeightNormBackwardPlan(_LengthPlan):
+class WeightNormBackwardPlan(_L2NormPlan):
     __slots__ = ()
     descriptor_base = WeightNormDescriptor
     op = "weight_norm_backward_{T}"

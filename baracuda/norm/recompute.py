@@ -1,7 +1,7 @@
-"""Gradients of norms of x alone: the statistics, which the forward op need not save, are computed again and stored.
+"""Gradients of norms from x only: they recompute and store the statistics, which the forward op need not save.
 
-Statistics are f32 beside 16-bit data. dsum, of the row norms, is the gradient that arrives at x itself, as at the sum
-that AddRMSNorm and AddLayerNorm store.
+Statistics are f32 for 16-bit data. dsum, of the row norms, is a further gradient of x, such as that of the sum that
+AddRMSNorm and AddLayerNorm store.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.channels import ChannelNormDescriptor, OfBatch
+from baracuda.norm.channels import BatchStatistics, ChannelNormDescriptor
 from baracuda.norm.fields import GIVEN, RowsDescriptor, eps_field, shape_field
 from baracuda.operands import Args
 from baracuda.plan import Plan
@@ -29,7 +29,7 @@ class RMSNormRecomputeBackwardDescriptor(RowsDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class GroupNormRecomputeBackwardDescriptor(ChannelNormDescriptor):
-    """With as many groups as channels it is of instance norm."""
+    """With as many groups as channels it is the gradient of instance norm."""
 
     input_shape: tuple[int, ...] = shape_field()
     num_groups: int = descriptor.extent()
@@ -37,7 +37,7 @@ class GroupNormRecomputeBackwardDescriptor(ChannelNormDescriptor):
 
 
 @dataclasses.dataclass(frozen=True)
-class BatchNormRecomputeBackwardDescriptor(OfBatch):
+class BatchNormRecomputeBackwardDescriptor(BatchStatistics):
     input_shape: tuple[int, ...] = shape_field()
     eps: float = eps_field()
 

@@ -1,8 +1,8 @@
 """RMS and layer norm, and their gradients.
 
 RMSNorm and LayerNorm normalize the axes whose bits are set in norm_axes_mask: y = (x - mean) / deviation * gamma +
-beta, with a gamma and a beta for each element of a row; RMSNorm has neither mean nor beta. The statistics that a
-gradient reads are outputs of the forward op, of the data's dtype: rms and deviations with eps.
+beta, with a gamma and a beta for each element of a row; RMSNorm has neither mean nor beta. The forward op outputs the
+statistics that the gradient reads, in the data's dtype; rms and deviations include eps.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RMSNormBackwardPlan(_RowNormPlan):
 
 
 class LayerNormPlan(_RowNormPlan):
-    """mean and inv_std, of equal strides, are both there or neither is."""
+    """mean and inv_std have equal strides; give both or neither."""
 
     __slots__ = ()
     op = "layer_norm_{T}"

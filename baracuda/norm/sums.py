@@ -1,9 +1,8 @@
-"""RMS and layer norm of x + residual, which they store, too, and their gradients.
+"""RMS and layer norm of x + residual, which they also store, and their gradients.
 
 The axes whose bits are set in norm_axes_mask are normalized: y = (sum - mean) / deviation * (gamma + gamma_offset) +
 beta, with a gamma and a beta for each element of a row; AddRMSNorm has neither mean nor beta. Without a residual they
-are norms with an offset of gamma, 1 for gammas that are stored as differences from 1, and with statistics that are not
-rounded to 16 bits.
+are norms with gamma_offset (1 for gammas stored as differences from 1) and with unrounded statistics.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class _AddNormPlan(ParamPlan):
 
 
 class AddRMSNormPlan(_AddNormPlan):
-    """A residual that is not there is 0, a gamma with its offset 1. rms is f32 for 16-bit data."""
+    """residual of None means 0, gamma of None means gamma + gamma_offset = 1. rms is f32 for 16-bit data."""
 
     __slots__ = ()
     op = "add_rms_norm_{T}"
@@ -61,7 +60,7 @@ class AddRMSNormPlan(_AddNormPlan):
 
 
 class AddRMSNormBackwardPlan(_AddNormPlan):
-    """sum is what the forward op stored, dsum the gradient that arrives at it; dx is that of x and of the residual."""
+    """sum is what the forward op stored, dsum its incoming gradient; dx is the gradient of x and of the residual."""
 
     __slots__ = ()
     op = "add_rms_norm_backward_{T}"
@@ -71,7 +70,7 @@ class AddRMSNormBackwardPlan(_AddNormPlan):
 
 
 class AddLayerNormPlan(_AddNormPlan):
-    """A residual and a beta that are not there are 0, a gamma with its offset 1. Statistics are f32 for 16-bit data."""
+    """residual and beta of None mean 0, gamma of None means gamma + gamma_offset = 1. Statistics are f32 or f64."""
 
     __slots__ = ()
     descriptor_base = AddRMSNormDescriptor
@@ -82,7 +81,7 @@ class AddLayerNormPlan(_AddNormPlan):
 
 
 class AddLayerNormBackwardPlan(_AddNormPlan):
-    """sum is what the forward op stored, dsum the gradient that arrives at it; dx is that of x and of the residual."""
+    """sum is what the forward op stored, dsum its incoming gradient; dx is the gradient of x and of the residual."""
 
     __slots__ = ()
     descriptor_base = AddRMSNormBackwardDescriptor

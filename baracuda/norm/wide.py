@@ -1,7 +1,7 @@
-"""Group and instance norm, channels first, with statistics that are not rounded to 16 bits, and its gradient.
+"""Group and instance norm, channels first, with f32 statistics for 16-bit data, and its gradient.
 
-Groups are num_groups equal parts of an item's channels, axis 1, over the axes behind it; with as many groups as
-channels it is instance norm. Saved statistics are f32 beside 16-bit data, gamma and beta of the data's dtype.
+Each of num_groups equal groups of an item's channels, axis 1, is normalized over all later axes; with as many groups as
+channels it is instance norm. gamma and beta have the data's dtype.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class _WidePlan(Plan):
 
 
 class GroupNormWidePlan(_WidePlan):
-    """A gamma that is not there is 1, a beta 0."""
+    """gamma of None means 1, beta of None means 0."""
 
     __slots__ = ()
     op = "group_norm_wide_{T}"

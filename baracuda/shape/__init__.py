@@ -1,1 +1,1 @@
-"""Plans of movers: what they compute is where an element goes."""
+"""Plans of ops that copy elements to other coordinates: concat, flip, roll, permute, pad, repeat, slices, windows."""

@@ -1,6 +1,4 @@
-"""Concat: b behind a along an axis, ConcatMany: any number of tensors. Backward: the parts of dy that came from each.
-Strides of any sign.
-"""
+"""Concat: a and b along an axis, ConcatMany: any number of tensors. Backward: splits dy. Strides have any sign."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ def _axis(name: str, value: object) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class ConcatDescriptor(Descriptor):
-    """a_shape and b_shape have one rank, 1 to 8, and equal extents but along concat_dim."""
+    """a_shape and b_shape have one rank, 1 to 8, and equal extents except along concat_dim."""
 
     a_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     b_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
@@ -97,7 +95,7 @@ class ConcatBackwardDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class ConcatManyDescriptor(Descriptor):
-    """extents: of each tensor along concat_dim; their sum is that of the output."""
+    """extents of the tensors along concat_dim; their sum is the extent of the output."""
 
     output_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     concat_dim: int = descriptor.checked(_axis)
@@ -151,7 +149,7 @@ class ConcatPlan(Plan):
 
 
 class ConcatBackwardPlan(Plan):
-    """A gradient that is None is not wanted."""
+    """A gradient of None is not computed."""
 
     __slots__ = ()
     op = "concat2_backward_{T}"
@@ -174,7 +172,7 @@ class ConcatManyPlan(Plan):
 
 
 class ConcatManyBackwardPlan(ConcatManyPlan):
-    """A split. outputs: a tensor for each of the descriptor's extents, in their order, None where it is not wanted."""
+    """A split. outputs: a tensor for each of the descriptor's extents, in order, or None if it is not wanted."""
 
     __slots__ = ()
     op = "concat_backward_{T}"

@@ -1,5 +1,5 @@
-"""Im2Col: windows of images [N, C, spatial], of one to three spatial axes, as columns of a matrix. Col2Im: its adjoint,
-sums over the windows that have an element.
+"""Im2Col: windows of images [N, C, spatial], with one to three spatial axes, as columns of a matrix. Col2Im, its
+adjoint, sums each element over the windows that contain it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from baracuda.plan import Plan
 
 @dataclasses.dataclass(frozen=True)
 class Im2ColDescriptor(Descriptor):
-    """input_shape is that of the images; the others have an entry for each spatial axis. At least one window fits."""
+    """input_shape is that of the images; other fields have an entry for each spatial axis. At least one window fits."""
 
     input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     kernel_size: tuple[int, ...] = descriptor.shape(low=1, high=INT32_MAX)
@@ -28,7 +28,7 @@ class Im2ColDescriptor(Descriptor):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Windows along each spatial axis."""
+        """Number of windows along each spatial axis."""
         each = zip(self.input_shape[2:], self.kernel_size, self.dilation, self.padding, self.steps)
         return tuple([(extent + 2 * p - d * (k - 1) - 1) // step + 1 for extent, k, d, p, step in each])
 

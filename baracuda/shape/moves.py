@@ -1,4 +1,4 @@
-"""Flip, Roll and Permute: elements in another order. Their gradients move them back. Strides of any sign."""
+"""Flip, Roll and Permute, and their gradients, which are the inverse ops. Strides have any sign."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _check_rank(name: str, entries: Sequence[Any], shape: tuple[int, ...]) -> No
 
 @dataclasses.dataclass(frozen=True)
 class FlipDescriptor(ShapedDescriptor):
-    """flip_axes: for each axis whether it is reversed."""
+    """flip_axes: whether each axis is reversed."""
 
     shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     flip_axes: tuple[bool, ...] = descriptor.checked(_flags)
@@ -54,7 +54,7 @@ class FlipDescriptor(ShapedDescriptor):
 
 @dataclasses.dataclass(frozen=True)
 class RollDescriptor(ShapedDescriptor):
-    """shifts: for each axis by how many places elements move towards its end, of any sign and size."""
+    """shifts: for each axis, the shift of elements towards its end, of any sign and size."""
 
     shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     shifts: tuple[int, ...] = descriptor.checked(_shifts)
@@ -85,7 +85,7 @@ class PermuteDescriptor(Descriptor):
         return tuple([self.dims.index(d) for d in range(self.rank)])
 
     def inverse_dims(self) -> tuple[int, ...]:
-        """dims of the permutation that undoes this one."""
+        """dims of the inverse permutation."""
         return self.dims_back
 
     @property

@@ -1,4 +1,4 @@
-"""Pad: a constant, reflections, the edges or copies of a tensor around it. Strides of any sign."""
+"""Pad with a constant, or in reflect, replicate or circular mode. Strides have any sign."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ class _Padding(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class PadDescriptor(_Padding):
-    """Elements before and behind each axis. value, of PadMode.CONSTANT, is a real number for floats, rounded once (fp8
-    saturates), a complex one for c32 and c64, an integer in range for integers, and 0 or 1 for bool. Modes but the
-    constant one need elements to pad with.
+    """Elements before and after each axis. value, for PadMode.CONSTANT, is a real number for floats, rounded once (fp8
+    saturates), a complex one for c32 and c64, an integer in range for integers, and 0 or 1 for bool. Other modes need a
+    non-empty input.
     """
 
     value: float = descriptor.checked(lambda name, value: value, default=0)

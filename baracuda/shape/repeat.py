@@ -1,8 +1,8 @@
-"""Repeat: tiles a tensor along every axis. RepeatInterleave: repeats the elements of one.
+"""Repeat: tiles a tensor along every axis. RepeatInterleave: repeats each element along one axis.
 
 y[c] = x[c mod input_shape], output_shape = input_shape * repeats. Backward: dx[c] = sum over k in [0, repeats) of
-dy[c + k * input_shape], accumulated in f32 for f16 and bf16; of repeat_interleave the sum over the elements that are
-x[c]. Strides of any sign.
+dy[c + k * input_shape], accumulated in f32 for f16 and bf16; for repeat_interleave, the sum over the repeats of x[c].
+Strides have any sign.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _axis(name: str, value: object) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class RepeatInterleaveDescriptor(Descriptor):
-    """Each element along repeat_dim stands repeats times before the next."""
+    """Each element along repeat_dim is repeated `repeats` times in a row."""
 
     input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
     repeat_dim: int = descriptor.checked(_axis)

@@ -1,4 +1,4 @@
-"""Contiguize and WriteSlice: views to and from dense tensors, of elements of any type, by their width."""
+"""Contiguize and WriteSlice: copies between strided views and dense tensors, of any dtype by its width."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NIBBLES = (ElementKind.S4, ElementKind.U4)
 
 
 class _ByWidth(Plan):
-    """Operands may be of any dtype that is as long as the descriptor's element."""
+    """Operands may have any dtype of the width of the descriptor's element."""
 
     __slots__ = ()
     by_width = True
@@ -36,8 +36,8 @@ def _strides(name: str, values: object) -> tuple[int, ...] | None:
 
 @dataclasses.dataclass(frozen=True)
 class ContiguizeDescriptor(ShapedDescriptor):
-    """source_strides and source_offset count elements, from the first one of the view `source`; by default the strides
-    are the view's own. Of 4-bit elements the last stride is 1, -1 or 2.
+    """source_strides and source_offset are in elements, relative to the view `source`; by default the strides are the
+    view's own. For 4-bit elements the last stride is 1, -1 or 2.
     """
 
     shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
@@ -61,8 +61,8 @@ def _ranges(name: str, values: object) -> tuple[tuple[int, int], ...]:
 
 @dataclasses.dataclass(frozen=True)
 class WriteSliceDescriptor(Descriptor):
-    """ranges: for each axis of dest where the window begins and ends; source_shape is their length. The rank is 1 to 8.
-    Of 4-bit elements those of the last axis, and its extent, are even.
+    """ranges: begin and end of the window along each axis of dest; source_shape has their lengths. The rank is 1 to 8.
+    For 4-bit elements the range of the last axis, and its extent, are even.
     """
 
     dest_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
@@ -125,7 +125,7 @@ class WriteSliceDescriptor(Descriptor):
 
 @dataclasses.dataclass(frozen=True)
 class WriteSliceFromDescriptor(WriteSliceDescriptor):
-    """The window begins along dyn_axis where `start` says, whatever ranges say."""
+    """Along dyn_axis the window begins at `start`, in place of the range's begin."""
 
     dyn_axis: int = descriptor.checked(lambda name, value: as_integer(name, value, 0, descriptor.MAX_RANK - 1))
 
@@ -162,8 +162,8 @@ class WriteSlicePlan(_ByWidth):
 
 
 class WriteSliceFromPlan(WriteSlicePlan):
-    """start: one i64, read when the work is done, so that a graph may be replayed with another. What of the window
-    would lie outside of dest is dropped; with PlanPreference(check_indices=True) `check` tells.
+    """start: one i64 that the kernel reads, so that it may change between graph replays. Parts of the window outside of
+    dest are dropped; with PlanPreference(check_indices=True) `check` reports them.
     """
 
     __slots__ = ()

@@ -1,6 +1,6 @@
-"""Triu and Tril: the upper or lower triangle along the last two axes, zeros elsewhere; gradients likewise.
+"""Triu and Tril: the upper or lower triangle of the last two axes, zeros elsewhere; gradients likewise.
 
-Strides of any sign; an output may be its input.
+Strides have any sign; an output may be its input.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Unfold: sliding windows along an axis, an axis of their elements behind all others. Backward: sums over windows."""
+"""Unfold: sliding windows along an axis, with a new last axis for their elements. Backward: sums over windows."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def _axis(name: str, value: object) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class UnfoldDescriptor(Descriptor):
-    """input_shape has 1 to 7 axes; window_size is at most the extent along unfold_dim. Elements that no window has are
-    left out.
+    """input_shape has 1 to 7 axes; window_size is at most the extent along unfold_dim. Elements in no window are
+    unused.
     """
 
     input_shape: tuple[int, ...] = descriptor.shape(high=INT32_MAX)
