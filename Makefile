@@ -14,8 +14,8 @@ VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' baracuda/__init__.py)
 SOVERSION := $(shell sed -n 's/^.define BARACUDA_ABI_VERSION //p' native/core/abi/prologue.h)
 SONAME := libbaracuda_kernels.so.$(SOVERSION)
 CCACHE := $(shell command -v ccache 2>/dev/null)
-# Sources by a pattern: a family is a folder of native/, a part of the ground one of native/core/.
-NATIVE = $(wildcard native/*/$(1) native/core/*/$(1))
+# Sources by a pattern: a family is a folder of native/, what families share is native/core/. Both have rooms.
+NATIVE = $(wildcard native/*/$(1) native/*/*/$(1))
 TABLES := $(call NATIVE,*.abi)
 GENERATORS := baracuda/_param.py tools/gen_abi.py tools/abi_table.py tools/abi_row.py tools/abi_limits.py native/core/abi/prologue.h $(TABLES)
 HEADER := include/baracuda_kernels.h
@@ -160,7 +160,7 @@ baracuda/_ffi.py: $(HEADER) tools/gen_ffi.py | $(VENV_USABLE)
 	@echo "$@"
 	$(Q)$(PY) tools/gen_ffi.py $@ && touch $@
 
-baracuda/functions.pyi: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.py baracuda/_functions/spec.py baracuda/_functions/called.py tools/gen_stub.py
+baracuda/functions.pyi: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.py baracuda/_functions/spec.py baracuda/_functions/table_calls.py tools/gen_stub.py
 	$(Q)$(PY) -m tools.gen_stub $@
 
 baracuda/_plans.pyi: baracuda/functions.pyi $(filter-out baracuda/_ffi.py,$(wildcard baracuda/*.py baracuda/[a-z]*/*.py))

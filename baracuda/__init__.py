@@ -109,9 +109,9 @@ if TYPE_CHECKING:
     from baracuda._graphs import graph as graph
     from baracuda._plans import *  # noqa: F403  (written by tools/gen_stub.py)
     from baracuda.composites import *  # noqa: F403
+    from baracuda.concatenation import *  # noqa: F403
     from baracuda.functions import *  # noqa: F403
     from baracuda.gemm_packing import *  # noqa: F403
-    from baracuda.joins import *  # noqa: F403
     from baracuda.loss.fused import (
         FusedLinearCrossEntropyArgs as FusedLinearCrossEntropyArgs,
     )
@@ -203,12 +203,12 @@ _OPS = {
     "norm.batch": "BatchNormTraining BatchNormTrainingBackward BatchNormInference",
     "norm.channels": ("BatchNorm BatchNormBackward GroupNorm GroupNormBackward InstanceNorm InstanceNormBackward"),
     "norm.groups": "GroupNormChannelsLast GroupNormChannelsLastBackward",
-    "norm.lengths": "L2Normalize L2NormalizeBackward WeightNorm WeightNormBackward",
+    "norm.l2_norm": "L2Normalize L2NormalizeBackward WeightNorm WeightNormBackward",
     "norm.recompute": (
         "RMSNormRecomputeBackward LayerNormRecomputeBackward GroupNormRecomputeBackward BatchNormRecomputeBackward"
     ),
     "norm.rows": "RMSNorm RMSNormBackward LayerNorm LayerNormBackward",
-    "norm.sums": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
+    "norm.add_norm": "AddRMSNorm AddRMSNormBackward AddLayerNorm AddLayerNormBackward",
     "norm.wide": "GroupNormWide GroupNormWideBackward",
     "reduce": (
         "Reduce ReduceBackward ArgReduce BoolReduce CountReduce ReduceTo ReduceToBackward Trace TraceBackward "
@@ -230,7 +230,7 @@ _OPS = {
     ),
     "shape.concat": "Concat ConcatBackward ConcatMany ConcatManyBackward",
     "shape.image_windows": "Im2Col Col2Im",
-    "shape.moves": "Flip FlipBackward Permute PermuteBackward Roll RollBackward",
+    "shape.permute": "Flip FlipBackward Permute PermuteBackward Roll RollBackward",
     "shape.pad": "Pad PadBackward",
     "shape.repeat": "Repeat RepeatBackward RepeatInterleave RepeatInterleaveBackward",
     "shape.slices": "Contiguize WriteSlice WriteSliceFrom",
@@ -263,7 +263,7 @@ _LAZY |= dict.fromkeys(
         "split",
         "stack",
     ),
-    "joins",
+    "concatenation",
 )
 _LAZY |= dict.fromkeys(
     (

@@ -41,7 +41,7 @@ def args_of(plan: type[Plan]) -> type[Args]:
     ops = _ops_of(plan)
     operands = [_operands(plan, op) for op in ops]
     lists = {param.name: param for op in ops for param in op.row.lists}
-    order = _merged(operands)
+    order = _merge_orders(operands)
     may_lack = {name for name in order if not all(each.get(name) for each in operands)}
     given, optional, last = ({name for name in order if plan.fields.get(name) == how} for how in _POSITIONS)
     defaults = (may_lack | optional) - given
@@ -88,7 +88,7 @@ def _operands(plan: type[Plan], op: Op) -> dict[str, bool]:
     }
 
 
-def _merged(orders: Sequence[Iterable[str]]) -> list[str]:
+def _merge_orders(orders: Sequence[Iterable[str]]) -> list[str]:
     """All names in one order: a name that only one order has comes before its successor there."""
     merged = list(orders[0])
     for order in map(list, orders[1:]):

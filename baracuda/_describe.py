@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from baracuda import composites, functions, joins
+from baracuda import composites, concatenation, functions
 from baracuda._functions.spec import specs
 from baracuda._optable import Op, Param, Row, ops, rows
 from baracuda.errors import BaracudaError
@@ -63,8 +63,8 @@ def describe(name: str) -> Iterator[str]:
         for paragraph in functions.documentation(specs()[name]).split("\n\n"):
             yield from _filled(paragraph)
         yield ""
-    elif name in (*joins.__all__, *composites.__all__):
-        function = getattr(joins if name in joins.__all__ else composites, name)
+    elif name in (*concatenation.__all__, *composites.__all__):
+        function = getattr(concatenation if name in concatenation.__all__ else composites, name)
         yield f"baracuda.{name}{inspect.signature(function)}"
         yield from _filled(inspect.getdoc(function) or "")
     for number, (row, function) in enumerate(find(name)):
@@ -75,7 +75,7 @@ def describe(name: str) -> Iterator[str]:
 
 def alike(name: str) -> list[str]:
     """Names of functions and ops that may have been meant."""
-    made = {*specs(), *joins.__all__, *composites.__all__}
+    made = {*specs(), *concatenation.__all__, *composites.__all__}
     named = {*made, *[stem(row, function) for row in rows() for function in row.functions or ("",)]}
     words = name.lower().split("_")
     within = [each for each in named if all(word in each for word in words)]

@@ -19,7 +19,7 @@ class Graph:
     """The result of `graph`. A call replays the work on the current contents of memory and returns `result`."""
 
     def __init__(self, result: Any, replay: Callable[[], None], kept: object) -> None:
-        self.result, self._replay, self._kept = result, replay, kept
+        self.result, self._replay, self._alive = result, replay, kept
 
     def __call__(self) -> Any:
         self._replay()
@@ -66,7 +66,7 @@ class _Recorder(Watcher):
         self.devices: set[str] = set()
         self.streams: set[int] = set()
         self.owners: set[str] = set()  # owners of CUDA memory: frameworks that capture calls themselves, or ""
-        self._kept: list[object] = []
+        self._alive: list[object] = []
         self._owner = ""
 
     def call(self, function: Any, row: Row, views: Views, names: Names, stream: int, arguments: Sequence[Any]) -> int:
@@ -77,7 +77,7 @@ class _Recorder(Watcher):
         if "cuda" in backends:
             self.owners.add(self._owner)
         self._owner = ""
-        self._kept.append(views)
+        self._alive.append(views)
         self.steps.append(functools.partial(_replay_call, function, row.pattern, tuple(arguments)))
         return status
 
@@ -86,7 +86,7 @@ class _Recorder(Watcher):
 
     def keep(self, *objects: object) -> None:
         """Keep a call's arrays and workspace alive, and note their framework."""
-        self._kept.append(objects)
+        self._alive.append(objects)
         arrays = objects[0] if isinstance(objects[0], (list, tuple)) else ()
         modules = [type(array).__module__.partition(".")[0] for array in arrays]
         self._owner = next((module for module in modules if module in _CAPTURES), "")

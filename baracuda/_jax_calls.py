@@ -13,9 +13,10 @@ import numpy as np
 
 from baracuda import _jax_handler, functions
 from baracuda._functions.arrays import SCALARS, VIEWS, checked_scalar, library_for
-from baracuda._functions.composed import WHOLE, CompositeGradient
+from baracuda._functions.composite_gradients import COMPOSITE_GRADIENTS, CompositeGradient
 from baracuda._functions.dispatch import Function, Prepared
 from baracuda._functions.formulas import FORMULAS
+from baracuda._functions.gemm_gradients import GEMM_GRADIENTS, matmul_same_batch
 from baracuda._functions.gradients import (
     READS_LEADING_PART,
     Gradient,
@@ -25,7 +26,6 @@ from baracuda._functions.gradients import (
     missing_gradients,
     zero_padding,
 )
-from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_same_batch
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda._jax_formulas import evaluated, sum_to_shape
 from baracuda._jax_shardings import is_partitionable, partitionable
@@ -143,7 +143,7 @@ def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: t
     """A differentiable, jitted function of these arrays; it returns a tuple."""
     spec, numbers = specs()[name], dict(static)
     found, whole = gradient_of(name), differentiated(name)
-    own = OWN.get(whole.name)
+    own = VJP_RULES.get(whole.name)
     count, optional = len(spec.outputs), {argument.name for argument in whole.arrays}
 
     def function(*arrays: Any) -> Results:
@@ -168,22 +168,22 @@ def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: t
             return tuple([None] * len(names))
         dense = [jnp.zeros(g.shape, g.dtype) if isinstance(g, zero) else g for g in grads]
         if found is not None:
-            arriving = found.arriving.values()
+            incoming = found.incoming.values()
             for k, (output, grad) in enumerate(zip(spec.outputs, grads)):
-                if k not in arriving and not isinstance(grad, zero):
+                if k not in incoming and not isinstance(grad, zero):
                     raise UnsupportedError(f"baracuda.{name} has no gradient of its result {output.name}")
         if found is not None:
             made = _gradients(found, residuals, numbers, dense, like, needs)
         elif own is not None:
             given = {**numbers, **residuals, "like": like, "needs": needs}
-            if whole.name in OF_PRODUCTS and whole.name.endswith(
+            if whole.name in GEMM_GRADIENTS and whole.name.endswith(
                 "_forward"
             ):  # gradients of z and up_z too, if there are any
                 some = [None if isinstance(grad, zero) else grad for grad in grads]
                 made = own.of([*some, *[None] * (len(whole.outputs) - count)], given)
             else:
                 made = own.of(dense if count > 1 else dense[0], given)
-        have = made if found is None else {*found.given, *found.apart}
+        have = made if found is None else {*found.given, *found.separate}
         if wrong := missing_gradients(name, needs, have):
             raise UnsupportedError(wrong)
         longer = READS_LEADING_PART.get(name)
@@ -201,7 +201,7 @@ def _gradients(
     like: Mapping[str, Any], needs: Mapping[str, bool],
 ) -> dict[str, Any]:  # fmt: skip
     spec = found.spec
-    values = {**numbers, **residuals, "dy": grads[0]} | {name: grads[at] for name, at in found.arriving.items()}
+    values = {**numbers, **residuals, "dy": grads[0]} | {name: grads[at] for name, at in found.incoming.items()}
     values |= {name: jnp.zeros((), like[name].dtype) + jnp.zeros(like[name].shape, like[name].dtype)
                for name in found.shaped if name in like}  # fmt: skip
     values |= found.extents_of({**numbers, **like}) | {"dtype": grads[0].dtype}
@@ -214,13 +214,13 @@ def _gradients(
         arrays = {a.name: values.get(a.name) for a in each.arrays}
         return _call(each, arrays, {n.name: values[n.name] for n in each.numbers}, wanted)
 
-    apart = {name: called(each, None) for name, each in found.apart.items() if needs.get(name)}
+    separate = {name: called(each, None) for name, each in found.separate.items() if needs.get(name)}
     wanted = found.wanted(needs)
     if not any(wanted):
-        return apart
+        return separate
     results = called(spec, wanted if spec.is_partial else None)
     results = results if isinstance(results, tuple) else (results,)
-    return apart | {name: results[at] for name, at in found.given.items() if results[at] is not None}
+    return separate | {name: results[at] for name, at in found.given.items() if results[at] is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,7 +243,7 @@ def _of_matmul(dy: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_gemm(name: str) -> _GradientRule:
-    own, reads = OF_PRODUCTS[name]
+    own, reads = GEMM_GRADIENTS[name]
     return _GradientRule(lambda dy, given: own(_call_by_name, dy, given), reads)
 
 
@@ -259,11 +259,11 @@ def _composite(name: str) -> _GradientRule:
     """A composite gradient, which uses the gradient of the first result only."""
 
     def own(grads: Any, given: Mapping[str, Any]) -> dict[str, Any]:
-        shaped = {n: given["like"][n] for each in WHOLE[name].values() for n in each.shaped}
+        shaped = {n: given["like"][n] for each in COMPOSITE_GRADIENTS[name].values() for n in each.shaped}
         values = {**shaped, **given, "dy": grads[0] if isinstance(grads, list) else grads}
-        return {n: each.of(_call_by_name, values) for n, each in WHOLE[name].items()}
+        return {n: each.of(_call_by_name, values) for n, each in COMPOSITE_GRADIENTS[name].items()}
 
-    return _GradientRule(own, tuple([read for each in WHOLE[name].values() for read in each.reads]))
+    return _GradientRule(own, tuple([read for each in COMPOSITE_GRADIENTS[name].values() for read in each.reads]))
 
 
 def _of_formula(name: str) -> _GradientRule:
@@ -298,11 +298,11 @@ def _of_partner(name: str) -> _GradientRule:
     return _GradientRule(own, tuple([argument.name for argument in spec.arrays[1:] if argument.pointer]))
 
 
-OWN = {
+VJP_RULES = {
     "cast": _GradientRule(lambda dy, given: {"x": _call_by_name("cast", dy, given["like"]["x"].dtype)}),
     "matmul": _GradientRule(_of_matmul, ("a", "b")),
-    **{name: _of_gemm(name) for name in OF_PRODUCTS},
-    **{name: _composite(name) for name in WHOLE},
+    **{name: _of_gemm(name) for name in GEMM_GRADIENTS},
+    **{name: _composite(name) for name in COMPOSITE_GRADIENTS},
     **{name: _of_partner(name) for name in specs() if linear_partner(name) and name not in FORMULAS},
     **{name: _of_formula(name) for name in FORMULAS},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from enum import IntEnum
 
-LINES: dict[str, dict[str, str]] = {
+DESCRIPTIONS: dict[str, dict[str, str]] = {
     "OpCategory": {
         "GEMM": "matrix products", "UNARY_ELEMENTWISE": "elementwise functions of one array",
         "BINARY_ELEMENTWISE": "elementwise functions of two arrays",
@@ -134,7 +134,7 @@ def description(member: IntEnum) -> str:
 
 @functools.cache  # keyed by names, since members of two enumerations may be equal
 def _described(kind: str, name: str) -> str:
-    return LINES.get(kind, {}).get(name) or _of_op(kind, name.lower()) or _words(name)
+    return DESCRIPTIONS.get(kind, {}).get(name) or _of_op(kind, name.lower()) or _words(name)
 
 
 def _of_op(kind: str, name: str) -> str:

@@ -16,9 +16,10 @@ from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 
-from baracuda._functions.autograd import OWN, calls
-from baracuda._functions.composed import WHOLE, CompositeGradient
+from baracuda._functions.autograd import VJP_RULES, calls
+from baracuda._functions.composite_gradients import COMPOSITE_GRADIENTS, CompositeGradient
 from baracuda._functions.formulas import FORMULAS
+from baracuda._functions.gemm_gradients import GEMM_GRADIENTS
 from baracuda._functions.gradients import (
     READS_LEADING_PART,
     Gradient,
@@ -28,7 +29,6 @@ from baracuda._functions.gradients import (
     missing_gradients,
     zero_padding,
 )
-from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import REQUIRED, Spec
 from baracuda._torch_formulas import formula_vjp
 from baracuda._torch_forward_mode import Tangents, dual, in_forward_mode, primal_of
@@ -81,15 +81,15 @@ class Differentiable:
         self.whole = whole.name if whole is not spec else ""
         found = None if self.whole else gradient_of(spec.name)
         self.found = found
-        # Some results of a forward may have no incoming gradient; rules of OWN take None for it.
-        self.reads_results = spec.name in OF_PRODUCTS and spec.name.endswith("_forward")
+        # Some results of a forward may have no incoming gradient; rules of VJP_RULES take None for it.
+        self.reads_results = spec.name in GEMM_GRADIENTS and spec.name.endswith("_forward")
         self.partner = linear_partner(spec.name)
         self.reads = self._reads()
         if found is not None and isinstance(found.spec, Spec):
             operator(found.spec.name)
         if self.whole:
             operator(self.whole)
-        self.tangents = Tangents(spec, found, spec.name in OWN, operator, self._by_table)
+        self.tangents = Tangents(spec, found, spec.name in VJP_RULES, operator, self._by_table)
         self.node = node(spec.name, self._forward, self._backward)
 
     def _reads(self) -> tuple[str, ...]:
@@ -98,7 +98,7 @@ class Differentiable:
             return tuple([argument.name for argument in self.spec.arrays])
         if self.partner is not None:
             return tuple([argument.name for argument in self.spec.arrays[1:] if argument.pointer])
-        return OWN.get(self.spec.name, ("", ()))[1]
+        return VJP_RULES.get(self.spec.name, ("", ()))[1]
 
     def kernel(self, keyset: Any, *arguments: Any, **numbers: Any) -> Any:
         """The kernel; PyTorch leaves out arguments that equal their defaults."""
@@ -134,8 +134,8 @@ class Differentiable:
             ctx.mark_non_differentiable(*[result for result in results if not result.is_floating_point()])
             self._save_for_rule(ctx, given, results)
             return output
-        arriving = self.found.arriving.values()
-        ctx.mark_non_differentiable(*[result for k, result in enumerate(results) if k not in arriving])
+        incoming = self.found.incoming.values()
+        ctx.mark_non_differentiable(*[result for k, result in enumerate(results) if k not in incoming])
         outputs = dict(zip([o.name for o in self.spec.outputs], results))
         ctx.names = self.found.read(needs)
         ctx.save_for_backward(*[given[n] if n in given else outputs.get(n, results[0]) for n in ctx.names])
@@ -147,7 +147,7 @@ class Differentiable:
 
     def _save_for_rule(self, ctx: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:
         given = dict(zip([output.name for output in self.spec.outputs], results)) | given
-        shaped = [name for each in WHOLE.get(self.spec.name, {}).values() for name in each.shaped]
+        shaped = [name for each in COMPOSITE_GRADIENTS.get(self.spec.name, {}).values() for name in each.shaped]
         ctx.names = [name for name in self.reads if given.get(name) is not None]
         ctx.save_for_backward(*[given[name] for name in ctx.names])
         ctx.shapes = {name: given[name].shape for name in shaped}
@@ -161,7 +161,7 @@ class Differentiable:
             found = self._of_table(ctx, saved, grads, needs)
         else:
             found = self._by_rule(ctx, saved, grads, needs)
-        have = found if self.found is None else {*self.found.given, *self.found.apart}
+        have = found if self.found is None else {*self.found.given, *self.found.separate}
         if wrong := missing_gradients(self.spec.name, needs, have):
             raise UnsupportedError(wrong)
         return (None, *[found.get(name) if need else None for name, need in needs.items()])
@@ -175,11 +175,11 @@ class Differentiable:
         if self.partner is not None:  # a gradient that is linear in dy: its derivative is the function
             values = {**numbers, **saved, "shape of dy": ctx.first}
             return {self.spec.arrays[0].name: self.partner(calls(self.operator), grads, values)}
-        if name not in OWN:
+        if name not in VJP_RULES:
             return {}
         given = numbers | {"dtype of x": ctx.dtype, "needs": needs} | dict(saved)
         given |= {name: grads[0].new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
-        return OWN[name][0](self.operator, grads if len(grads) > 1 else grads[0], given)
+        return VJP_RULES[name][0](self.operator, grads if len(grads) > 1 else grads[0], given)
 
     def _of_table(
         self, ctx: Any, saved: Mapping[str, Any], grads: Sequence[Any], needs: Mapping[str, bool]
@@ -187,7 +187,7 @@ class Differentiable:
         assert self.found is not None
         values = {**saved, **ctx.numbers, "dtype": ctx.dtype}
         values |= {name: grads[0].new_empty(()).expand(shape) for name, shape in ctx.shapes.items()}
-        values |= {name: grads[position] for name, position in self.found.arriving.items()}
+        values |= {name: grads[position] for name, position in self.found.incoming.items()}
         made = self._results(self.found, values, grads[0], needs)
         if ctx.longer is not None and READS_LEADING_PART[self.spec.name] in made:
             name = READS_LEADING_PART[self.spec.name]
@@ -199,24 +199,24 @@ class Differentiable:
         """Gradients for forward mode; `values` are arguments, results and numbers."""
         if self.found is None:
             given = {**values, "needs": needs}
-            return OWN[self.spec.name][0](self.operator, dy, given)
+            return VJP_RULES[self.spec.name][0](self.operator, dy, given)
         known = {**dict.fromkeys([argument.name for argument in self.found.spec.arrays]
                                  if isinstance(self.found.spec, Spec) else ()),
                  **self.found.extents_of(values), **values, "dtype": values[self.inputs[0]].dtype}  # fmt: skip
-        known |= dict.fromkeys(self.found.arriving, None) | {next(iter(self.found.arriving)): dy}
+        known |= dict.fromkeys(self.found.incoming, None) | {next(iter(self.found.incoming)): dy}
         return self._results(self.found, known, dy, needs)
 
     def _results(
         self, found: Gradient, values: Mapping[str, Any], dy: Any, needs: Mapping[str, bool]
     ) -> dict[str, Any]:
         spec, values = found.spec, {**values, "dy": dy}
-        apart = {name: self._called(each, values) for name, each in found.apart.items() if needs.get(name)}
+        separate = {name: self._called(each, values) for name, each in found.separate.items() if needs.get(name)}
         wanted = found.wanted(needs)
         if True not in wanted:  # `any` may be the operator of this module
-            return apart
+            return separate
         results = self._called(spec, values, **({"needs": wanted} if spec.is_partial else {}))
         results = results if len(spec.outputs) > 1 else (results,)
-        return apart | {name: results[at] for name, at in found.given.items()}
+        return separate | {name: results[at] for name, at in found.given.items()}
 
     def _called(self, spec: Spec | CompositeGradient, values: Mapping[str, Any], **options: Any) -> Any:
         if isinstance(spec, CompositeGradient):

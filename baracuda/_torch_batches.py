@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from baracuda._functions.layouts import infer_served
+from baracuda._functions.shape_rules import infer_served
 from baracuda._functions.spec import Spec
 
 _ALONG = ("softmax", "scan", "gated")  # shape rules along one axis, with any other axes

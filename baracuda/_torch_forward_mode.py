@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from baracuda._functions.composed import WHOLE
+from baracuda._functions.composite_gradients import COMPOSITE_GRADIENTS
 from baracuda._functions.formulas import FORMULAS
 from baracuda._functions.gradients import Gradient
 from baracuda._functions.spec import Spec
@@ -68,7 +68,7 @@ class Tangents:
         self, spec: Spec, found: Gradient | None, has_rule: bool, operator: Operators, gradients: Gradients
     ) -> None:
         self.spec, self.found, self.operator, self.gradients = spec, found, operator, gradients
-        self.composite = WHOLE.get(spec.name)
+        self.composite = COMPOSITE_GRADIENTS.get(spec.name)
         self.is_affine = spec.name == "cast" or self._is_affine()
         self.has_gradient = found is not None or has_rule
 
@@ -123,7 +123,7 @@ class Tangents:
         raise UnsupportedError(f"baracuda.{name} has no {reason}")
 
     def _linear_arguments(self) -> list[str]:
-        known = self.composite or ({} if self.found is None else {**self.found.given, **self.found.apart})
+        known = self.composite or ({} if self.found is None else {**self.found.given, **self.found.separate})
         return list(known) or [self.spec.arrays[0].name]
 
     def _or_zeros(self, dots: Arrays, primals: Arrays, names: Sequence[str]) -> dict[str, Any]:
@@ -141,7 +141,7 @@ class Tangents:
     def _by_gradient(self, primals: Arrays, dots: Arrays, results: Sequence[Any]) -> Any:
         """The tangent of the first result."""
         result, layout = results[0], self.spec.layout
-        if self.found is not None and len(self.found.arriving) > 1:
+        if self.found is not None and len(self.found.incoming) > 1:
             return None
         values = {**dict(zip([o.name for o in self.spec.outputs], results)), "y": result, **primals}
         if self.spec.name in _SYMMETRIC:

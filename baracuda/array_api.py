@@ -65,7 +65,7 @@ from numpy import (  # noqa: F401
 
 import baracuda as bk
 from baracuda._functions.arrays import result_framework
-from baracuda._functions.layout import axes_of, axis_of
+from baracuda._functions.call_meta import axes_of, axis_of
 from baracuda.descriptor import MAX_RANK
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError

@@ -40,9 +40,9 @@ def __dir__() -> list[str]:
 def _made(spec: Spec) -> Any:
     """A Python function with the signature of the spec, which calls a cached launcher or else Function.call."""
     from baracuda._functions.arrays import KEYS
+    from baracuda._functions.copies import with_negative_pads
     from baracuda._functions.dispatch import Function, canonical, outer_key
-    from baracuda._functions.moves import with_negative_pads
-    from baracuda._functions.product_sums import broadcasting
+    from baracuda._functions.matmul_broadcast import broadcasting
 
     function = Function(spec)
     arrays = [argument.name for argument in spec.arrays]

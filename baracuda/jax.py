@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from baracuda import _jax_joins
+from baracuda import _jax_concat
 from baracuda._functions.spec import specs
 from baracuda._jax_calls import made as _made
 
@@ -26,8 +26,8 @@ def __getattr__(name: str) -> Any:
     spec = specs().get(name) if not name.startswith("_") else None
     if spec is not None:
         value = _made(spec, __name__)
-    elif name in _jax_joins.FUNCTIONS:
-        value = _jax_joins.made(name, __name__)
+    elif name in _jax_concat.FUNCTIONS:
+        value = _jax_concat.made(name, __name__)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -35,4 +35,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_jax_joins.FUNCTIONS})
+    return sorted({*specs(), *_jax_concat.FUNCTIONS})

@@ -29,7 +29,7 @@ from baracuda.stream import stream_handle
 from baracuda.tensor import TensorRef, contiguous_stride
 
 if TYPE_CHECKING:
-    from baracuda._known import CachedCall
+    from baracuda._cached_call import CachedCall
 
 P = TypeVar("P", bound="Plan")
 _MAX_CACHED = 256  # cached calls of a plan
@@ -415,7 +415,7 @@ class Plan:
             function = self.library.function(op.name)
         tail = (raw_stream,) if op.row.is_bare else (pointer, size, raw_stream)
         if key is not None:
-            from baracuda._known import CachedCall  # imports the generated bindings
+            from baracuda._cached_call import CachedCall  # imports the generated bindings
 
             self._known[key] = CachedCall(
                 function, symbol_name(op.name), op.row, self._names(op), args, (*call, *tail[:-1])

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 import baracuda as bk
-from baracuda import _torch_joins, functions
+from baracuda import _torch_concat, functions
 from baracuda._functions import autocast
 from baracuda._functions.arrays import framework_of
 from baracuda._functions.dispatch import output_of
-from baracuda._functions.layouts import infer_served
+from baracuda._functions.shape_rules import infer_served
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda._torch_autograd import Differentiable
 from baracuda._torch_batches import batched
@@ -53,8 +53,8 @@ def __getattr__(name: str) -> Any:
     spec = specs().get(name) if not name.startswith("_") else None
     if spec is not None:
         value = _made(spec)
-    elif name in _torch_joins.FUNCTIONS:
-        value = _torch_joins.made(name, _operator, _promoted)
+    elif name in _torch_concat.FUNCTIONS:
+        value = _torch_concat.made(name, _operator, _promoted)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -62,12 +62,12 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*specs(), *_torch_joins.FUNCTIONS, "register"})
+    return sorted({*specs(), *_torch_concat.FUNCTIONS, "register"})
 
 
 def register() -> None:
     """Register all operators, for lookups by name in C++."""
-    for name in (*specs(), *_torch_joins.SCHEMAS):
+    for name in (*specs(), *_torch_concat.SCHEMAS):
         _operator(name)
 
 
@@ -78,7 +78,7 @@ class _Namespace(torch._ops._OpNamespace):  # type: ignore[misc, unused-ignore]
 
     def __getattr__(self, name: str) -> Any:
         with _lock:
-            is_ours = not name.startswith("_") and (name in specs() or name in _torch_joins.SCHEMAS)
+            is_ours = not name.startswith("_") and (name in specs() or name in _torch_concat.SCHEMAS)
             if is_ours and name not in _registering:
                 _operator(name)
         return super().__getattr__(name)
@@ -93,8 +93,8 @@ def _operator(name: str) -> Any:
         with _lock:
             if name not in _registering:
                 _registering.add(name)
-                if name in _torch_joins.SCHEMAS:
-                    _torch_joins.define(name, _library, _operator)
+                if name in _torch_concat.SCHEMAS:
+                    _torch_concat.define(name, _library, _operator)
                     _registered[name] = _found(name)
                 else:
                     _define(specs()[name])

@@ -139,7 +139,7 @@ BARACUDA_API size_t baracuda_kernels_alibi_backward_f64_workspace_size(int32_t b
 
 /*
  * kv_cache_append_{T}  (T: f32 f16 bf16 f64 i64 i32 i16 i8 u64 u32 u16 u8 bool fp8e4m3 fp8e5m2 c32 c64)
- * k_cache[b, h, cache_offsets[b] + l] = k_new[b, h, l] and the same of v, in one launch. Rows whose place is
+ * k_cache[b, h, cache_offsets[b] + l] = k_new[b, h, l] and the same of v, in one launch. Rows whose index is
  * outside [0, max_cache_len) are dropped; all other rows of the caches stay as they are, and so do the offsets.
  *   in    k_new: T [batch, heads, new_len, d_k]
  *   in    v_new: T [batch, heads, new_len, d_v]
@@ -3709,7 +3709,7 @@ BARACUDA_API int32_t baracuda_kernels_fill_fp8e5m2_can_implement(int64_t numel, 
 
 /*
  * fill_{T}_strided  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2)
- * fill on a strided operand; cells that the strides skip are left alone.
+ * fill on a strided operand; elements that the strides skip are left unchanged.
  *   host  shape: i32 [rank]
  *   host  stride_y: i64 [rank]
  *   out   y: T [shape]
@@ -4074,7 +4074,7 @@ BARACUDA_API int32_t baracuda_kernels_prelu_f64_can_implement(int64_t numel, int
 
 /*
  * prelu_{T}_strided  (T: f32 f16 bf16 f64)
- * prelu on strided operands: weight has the rank of x, and stands still (a stride of 0) along every axis but the
+ * prelu on strided operands: weight has the rank of x, and is broadcast (a stride of 0) along every axis but the
  * channels'. y may be x, of equal strides.
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
@@ -9583,8 +9583,8 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_bf16_workspace_size(int32_t m, i
 
 /*
  * gemm_dense_{T}_3xtf32  (T: f32)
- * gemm_dense_f32 by tensor cores on a GPU: a factor is a number of TF32 and its rest, another, and of their
- * products all but that of the rests are summed in f32. A product is exact but for 3 parts in 2^22; those of
+ * gemm_dense_f32 by tensor cores on a GPU: an operand is a number of TF32 and its residual, another, and of their
+ * products all but that of the residuals are summed in f32. A product is exact but for 3 parts in 2^22; those of
  * infinities may be NaN. On the CPU it is gemm_dense_f32.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
@@ -9682,7 +9682,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_dense_backward_bf16_workspace_size(int
  * silu, 4 gelu_tanh. What is NULL is not there, z is not stored then; but C of NULL is D, so that beta D is added,
  * and with beta 0 neither is read. layout 0: a is [m, k], b is [k, n]; 1: b is [n, k]; 2: a is [k, m], b is [k,
  * n]; 3: a is [k, m], b is [n, k]. backend: 0 the faster, 1 this library's kernels, 2 cuBLASLt, 3 cuBLASLt if it
- * is the faster, 4 this library's kernels by warp groups (sm_90); where that has no such product, is not there or,
+ * is the faster, 4 this library's kernels by warpgroups (sm_90); where that has no such product, is not there or,
  * for operands, does not take them, status 3. Sums and steps are of f32, of f64 for f64. d may be c or r, of equal
  * pitch; of stride_a, stride_b, stride_c and stride_r any may be 0 or negative.
  *   in    a: T [batch, m, k]
@@ -9713,8 +9713,8 @@ BARACUDA_API size_t baracuda_kernels_gemm_epilogue_bf16_workspace_size(int32_t m
 
 /*
  * gemm_epilogue_t{T}  (T: f32)
- * gemm_epilogue_f32 whose factors are rounded to TF32 (10 bits behind the point, to nearest, ties away from zero).
- * cuBLASLt has products of batch 1, with a workspace.
+ * gemm_epilogue_f32 whose operands are rounded to TF32 (10 bits behind the point, to nearest, ties away from
+ * zero). cuBLASLt has products of batch 1, with a workspace.
  *   in    a: T [batch, m, k]
  *   in    b: T [batch, k, n]
  *   in    c: T [batch, m, n], may be NULL
@@ -9788,8 +9788,8 @@ BARACUDA_API size_t baracuda_kernels_gemm_gated_bf16_workspace_size(int32_t m, i
 
 /*
  * gemm_fp8_e4m3_rcr_sm89  (T: fp8e4m3)
- * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32,
- * on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and saturate, infinities
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Operands are multiplied exactly and summed in f32,
+ * on sm_90 in large products as gemm_scaled says of warpgroups; results are rounded once and saturate, infinities
  * too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
  *   in    a: T [m, k]
  *   in    b: T [n, k]
@@ -9804,8 +9804,8 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_workspace_size(int32
 
 /*
  * gemm_fp8_e4m3_rcr_sm89_bias  (T: fp8e4m3)
- * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
- * summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Operands are multiplied exactly and
+ * summed in f32, on sm_90 in large products as gemm_scaled says of warpgroups; results are rounded once and
  * saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal
  * pitch.
  *   in    a: T [m, k]
@@ -9820,8 +9820,8 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_can_implement(
 
 /*
  * gemm_fp8_e4m3_rcr_sm89_bias_{F}  (T: fp8e4m3)
- * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Factors are
- * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Operands are
+ * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warpgroups; results are
  * rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may
  * be c, of equal pitch.
  *   relu  max(z, 0); NaN gives 0
@@ -9843,8 +9843,8 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rcr_sm89_bias_silu_can_imple
 
 /*
  * gemm_fp8_e4m3_rrr_sm89  (T: fp8e4m3)
- * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are multiplied exactly and summed in f32,
- * on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and saturate, infinities
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Operands are multiplied exactly and summed in f32,
+ * on sm_90 in large products as gemm_scaled says of warpgroups; results are rounded once and saturate, infinities
  * too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
@@ -9859,8 +9859,8 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_workspace_size(int32
 
 /*
  * gemm_fp8_e4m3_rrr_sm89_bias  (T: fp8e4m3)
- * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
- * summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Operands are multiplied exactly and
+ * summed in f32, on sm_90 in large products as gemm_scaled says of warpgroups; results are rounded once and
  * saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal
  * pitch.
  *   in    a: T [m, k]
@@ -9875,8 +9875,8 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_can_implement(
 
 /*
  * gemm_fp8_e4m3_rrr_sm89_bias_{F}  (T: fp8e4m3)
- * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Factors are
- * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Operands are
+ * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warpgroups; results are
  * rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may
  * be c, of equal pitch.
  *   relu  max(z, 0); NaN gives 0
@@ -9898,8 +9898,8 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e4m3_rrr_sm89_bias_silu_can_imple
 
 /*
  * gemm_fp8_e5m2_rcr_sm89  (T: fp8e5m2)
- * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Factors are multiplied exactly and summed in f32,
- * on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and saturate, infinities
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j]. Operands are multiplied exactly and summed in f32,
+ * on sm_90 in large products as gemm_scaled says of warpgroups; results are rounded once and saturate, infinities
  * too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
  *   in    a: T [m, k]
  *   in    b: T [n, k]
@@ -9914,8 +9914,8 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_workspace_size(int32
 
 /*
  * gemm_fp8_e5m2_rcr_sm89_bias  (T: fp8e5m2)
- * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
- * summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and
+ * d[i, j] = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j]. Operands are multiplied exactly and
+ * summed in f32, on sm_90 in large products as gemm_scaled says of warpgroups; results are rounded once and
  * saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal
  * pitch.
  *   in    a: T [m, k]
@@ -9930,8 +9930,8 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_can_implement(
 
 /*
  * gemm_fp8_e5m2_rcr_sm89_bias_{F}  (T: fp8e5m2)
- * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Factors are
- * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are
+ * The function of z = alpha sum over k of a[i, k] b[j, k] + beta c[i, j] + bias[j] into d[i, j]. Operands are
+ * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warpgroups; results are
  * rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may
  * be c, of equal pitch.
  *   relu  max(z, 0); NaN gives 0
@@ -9953,8 +9953,8 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rcr_sm89_bias_silu_can_imple
 
 /*
  * gemm_fp8_e5m2_rrr_sm89  (T: fp8e5m2)
- * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Factors are multiplied exactly and summed in f32,
- * on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and saturate, infinities
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j]. Operands are multiplied exactly and summed in f32,
+ * on sm_90 in large products as gemm_scaled says of warpgroups; results are rounded once and saturate, infinities
  * too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal pitch.
  *   in    a: T [m, k]
  *   in    b: T [k, n]
@@ -9969,8 +9969,8 @@ BARACUDA_API size_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_workspace_size(int32
 
 /*
  * gemm_fp8_e5m2_rrr_sm89_bias  (T: fp8e5m2)
- * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Factors are multiplied exactly and
- * summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are rounded once and
+ * d[i, j] = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j]. Operands are multiplied exactly and
+ * summed in f32, on sm_90 in large products as gemm_scaled says of warpgroups; results are rounded once and
  * saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may be c, of equal
  * pitch.
  *   in    a: T [m, k]
@@ -9985,8 +9985,8 @@ BARACUDA_API int32_t baracuda_kernels_gemm_fp8_e5m2_rrr_sm89_bias_can_implement(
 
 /*
  * gemm_fp8_e5m2_rrr_sm89_bias_{F}  (T: fp8e5m2)
- * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Factors are
- * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warp groups; results are
+ * The function of z = alpha sum over k of a[i, k] b[k, j] + beta c[i, j] + bias[j] into d[i, j]. Operands are
+ * multiplied exactly and summed in f32, on sm_90 in large products as gemm_scaled says of warpgroups; results are
  * rounded once and saturate, infinities too. C may be NULL, and is zeros then; with beta 0 neither is read. d may
  * be c, of equal pitch.
  *   relu  max(z, 0); NaN gives 0
@@ -10757,7 +10757,7 @@ BARACUDA_API size_t baracuda_kernels_grouped_gemm_pointers_bf16_workspace_size(i
  * up to 32768 terms, and blocks, are summed exactly on a GPU. Results are rounded once. backend: 0 the faster, 1
  * this library's kernels, 2 cuBLASLt (e4m3 with scales of matrices or rows, layout 1, operands and rows at
  * multiples of 16 bytes; else status 3), 3 cuBLASLt where it is the faster and status 3 elsewhere, 4 kernels of
- * warp groups (sm_90: fp8, layout 1, operands and rows at multiples of 16 bytes, at least 64 of m, n and k and 64
+ * warpgroups (sm_90: fp8, layout 1, operands and rows at multiples of 16 bytes, at least 64 of m, n and k and 64
  * tiles of 128 x 128; else status 3). Both of the latter, which 0 chooses wherever it can, cut off what 32 terms
  * at a time add to a sum at 2^-13 of the largest, and add up sums over 128 terms in f32.
  *   in    a: T [m, k]
@@ -10801,7 +10801,7 @@ BARACUDA_API size_t baracuda_kernels_gemm_scaled_i8_bf16_workspace_size(int32_t 
  * gemm_{T}_sparse24_gemm  (T: f32 f16 bf16)
  * y[i, j] = sum over k of x[i, k] w[j, k], in f32, where n is the rows of x and m those of w. Of every four
  * neighbours of a row of w two are kept, in w_compressed; w_metadata has a byte for each four, the first in the
- * low half of its word: bits 0 and 1 are the place of the first value, bits 2 and 3 that of the second, which
+ * low half of its word: bits 0 and 1 are the index of the first value, bits 2 and 3 that of the second, which
  * stays where they are equal. k must be a multiple of 8; with k 0 y is zeros.
  *   in    x: T [n, k]
  *   in    w_compressed: T [m, half_k]
@@ -10844,8 +10844,8 @@ BARACUDA_API int32_t baracuda_kernels_gemm_bf16_sparse24_inflate_can_implement(i
  * c[m, n] = sum over k of a[m, k] s[k / groupsize, n] (q[k, n] - 8), in f32, with q of four bits and s in Marlin's
  * layouts. b has, for each 16 terms and 64 columns, 128 words: the eight elements of word 4 i + j are rows 2 r, 2
  * r + 1, 2 r + 8, 2 r + 9, with r = i % 4, of column i / 4 and then of column i / 4 + 8 of the 16 from 16 j on,
- * numbers 0 2 4 6 1 3 5 7 of them from the lowest bits up. scales has for each 64 columns in place 8 i + j that of
- * column i + 8 j; groupsize -1 is one scale for a column, in place 8 i + j of each 32 that of column 2 i + (0 1 8
+ * numbers 0 2 4 6 1 3 5 7 of them from the lowest bits up. scales has for each 64 columns at index 8 i + j that of
+ * column i + 8 j; groupsize -1 is one scale for a column, at index 8 i + j of each 32 that of column 2 i + (0 1 8
  * 9 16 17 24 25)[j]. groupsize is 128 or -1, N a multiple of 64, and K of 128, or of 16 with groupsize -1. max_par
  * must be > 0 and has no effect, and workspace, for locks, is not looked at.
  *   in    a: T [M, K]
@@ -11050,7 +11050,7 @@ BARACUDA_API int32_t baracuda_kernels_gather_u8idx_c64_can_implement(int64_t out
 /*
  * index_select{I}_{T}  (T: f32 f64 f16 bf16 i8 u8 i16 u16 i32 u32 i64 u64 bool fp8e4m3 fp8e5m2 c32 c64, I: i32 i64)
  * out[.., j, ..] = src[.., idx[j], ..] along select_dim; idx has as many elements as out along it. Where an index
- * is outside [0, src_dim_size) that part of out is left as it is.
+ * is outside [0, src_dim_size) that slice of out is left as it is.
  *   host  out_shape: i32 [rank]
  *   host  stride_src: i64 [rank]
  *   host  stride_out: i64 [rank]
@@ -11272,7 +11272,7 @@ BARACUDA_API size_t baracuda_kernels_gather_rows_c64_workspace_size(int64_t v, i
  * index_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
  * dst[.., idx[i], ..] += src[.., i, ..] along add_dim; idx has as many elements as src along it. Indices outside
  * [0, dst_dim_size) add nothing; integers wrap. Without a workspace by atomics, each addition to a 16-bit dst
- * rounded, f32 subnormals flushed on a GPU; but along many long lines that are dense in a fixed order there,
+ * rounded, f32 subnormals flushed on a GPU; but along many long fibers that are dense in a fixed order there,
  * rounded once.
  *   host  src_shape: i32 [rank]
  *   host  stride_src: i64 [rank]
@@ -11330,7 +11330,7 @@ BARACUDA_API size_t baracuda_kernels_index_add_i64idx_i64_workspace_size(int64_t
  * index_select_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64)
  * dsrc[.., idx[j], ..] += dout[.., j, ..] along select_dim; the caller zeroes dsrc, and idx has as many elements
  * as dout along the axis. Indices outside [0, src_dim_size) add nothing. Without a workspace by atomics, each
- * addition to a 16-bit dsrc rounded, f32 subnormals flushed on a GPU; but along many long lines that are dense in
+ * addition to a 16-bit dsrc rounded, f32 subnormals flushed on a GPU; but along many long fibers that are dense in
  * a fixed order there, rounded once.
  *   host  out_shape: i32 [rank]
  *   host  stride_dout: i64 [rank]
@@ -12188,7 +12188,7 @@ BARACUDA_API size_t baracuda_kernels_put_i64idx_c64_workspace_size(int64_t numel
  * scatter_add{I}_{T}  (T: f32 f64 f16 bf16 i32 u32 i64, I: i32 i64)
  * out[c with c[scatter_dim] = index[c]] += updates[c]; other extents of out may be larger. Indices outside [0,
  * out_dim_size) add nothing; integers wrap. Without a workspace by atomics, each addition to a 16-bit out rounded,
- * f32 subnormals flushed on a GPU; but along many long lines rounded once there, and in a fixed order where these
+ * f32 subnormals flushed on a GPU; but along many long fibers rounded once there, and in a fixed order where these
  * are dense.
  *   host  upd_shape: i32 [rank]
  *   host  stride_updates: i64 [rank]
@@ -12301,7 +12301,7 @@ BARACUDA_API size_t baracuda_kernels_put_add_i64idx_i64_workspace_size(int64_t n
  * gather_backward{I}_{T}  (T: f32 f64 f16 bf16, I: i32 i64 u8)
  * dsrc[c with c[gather_dim] = index[c]] += dout[c]; the caller zeroes dsrc, whose other extents may be larger.
  * Indices outside [0, src_dim_size) add nothing. Without a workspace by atomics, each addition to a 16-bit dsrc
- * rounded, f32 subnormals flushed on a GPU; but along many long lines rounded once there, and in a fixed order
+ * rounded, f32 subnormals flushed on a GPU; but along many long fibers rounded once there, and in a fixed order
  * where these are dense.
  *   host  out_shape: i32 [rank]
  *   host  stride_dout: i64 [rank]
@@ -12353,11 +12353,11 @@ BARACUDA_API size_t baracuda_kernels_gather_backward_u8idx_bf16_workspace_size(i
 /*
  * scatter_reduce{I}_{T}  (T: f32 f64 f16 bf16 i32 i64, I: i32 i64)
  * out[c with c[scatter_dim] = i] = the sum (reduce 0), product (1), mean (2), greatest (3) or least (4) of the
- * updates[c] with index[c] == i and, where include_self is not 0, of what stands there. Cells without updates stay
+ * updates[c] with index[c] == i and, where include_self is not 0, of the value there. Cells without updates stay
  * as they are; other extents of out may be larger, and indices outside [0, out_dim_size) are left out. NaN is
  * greater and less than all numbers. Integers wrap, and their means are rounded down. Without a workspace by
  * atomics, each step of a 16-bit result rounded, f32 sums flushing subnormals on a GPU, and means counting every
- * index again for each 4096 targets; but along many long lines that are dense on a GPU in a fixed order, rounded
+ * index again for each 4096 targets; but along many long fibers that are dense on a GPU in a fixed order, rounded
  * once.
  *   host  upd_shape: i32 [rank]
  *   host  stride_updates: i64 [rank]
@@ -12412,7 +12412,7 @@ BARACUDA_API size_t baracuda_kernels_scatter_reduce_i64idx_i64_workspace_size(in
  * Gradients of scatter_reduce, which made out of x and updates. Of a sum dupdates[c] = dout[c with c[scatter_dim]
  * = index[c]]; of a mean that over the number of elements that it is of; those of an extreme that equal it share
  * it, NaN equals NaN; of a product dout times the other factors, also beside zeros: an only zero takes a walk
- * along its line. dx is the same for x; where include_self is 0 it is 0 in cells that have updates, and dout in
+ * along its fiber. dx is the same for x; where include_self is 0 it is 0 in cells that have updates, and dout in
  * others. Cells are those beside the extents of upd_shape; indices outside [0, out_dim_size) have the gradient 0.
  * Either gradient may be NULL, not both.
  *   host  upd_shape: i32 [rank]
@@ -12494,11 +12494,11 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_f64_workspace_size(int32_t max_tim
 
 /*
  * loss_ctc_backward_{T}  (T: f32 f16 bf16 f64)
- * dlog_probs = (exp(log_probs) - the share of all paths that have the class in the frame) s: the gradient of the
- * logits of which log_probs is the log-softmax. s is dloss of the sample for reduction_mode 0, dloss[0] for 1 and
- * 2, where results is 1, times inv_denom: 1 / sum of target_lengths for the mean, else 1. Frames behind a sample's
- * are 0. A sample whose loss is infinite has a gradient of 0 with zero_infinity, and without of NaN. alpha_ws and
- * per_sample_loss are loss_ctc's, the latter its workspace.
+ * dlog_probs = (exp(log_probs) - the posterior of the class in the frame) s: the gradient of the logits of which
+ * log_probs is the log-softmax. s is dloss of the sample for reduction_mode 0, dloss[0] for 1 and 2, where results
+ * is 1, times inv_denom: 1 / sum of target_lengths for the mean, else 1. Frames after a sample's are 0. A sample
+ * whose loss is infinite has a gradient of 0 with zero_infinity, and without of NaN. alpha_ws and per_sample_loss
+ * are loss_ctc's, the latter its workspace.
  *   in    log_probs: T [max_time, batch_size, num_classes]
  *   in    targets: i64 [batch_size, max_target_len]
  *   in    input_lengths: i64 [batch_size]
@@ -12529,11 +12529,12 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_backward_f64_workspace_size(int32_
  * Minus the logarithm of the probability that the frames of each sample, input_lengths[n] of log_probs, spell its
  * target_lengths[n] targets; inf where they cannot, or 0 with zero_infinity, as is a NaN. targets has
  * max_target_len for each sample, its own first, targets_numel being batch_size * max_target_len; or with
- * is_concatenated those of one sample behind those of the one before it. Lengths are bounded by max_time and
- * max_target_len, and a target that is no class, or lies behind the last, never comes. alpha gets the logarithms
- * of the probabilities of paths and per_sample_loss the losses, which the gradient reads, states being 2
- * max_target_len + 1. reduction_mode 0 gives each sample its loss, results being batch_size; 1 the mean of losses
- * over their target lengths, at least 1, and 2 the sum of losses, results being 1. The mean of no samples is NaN.
+ * is_concatenated those of one sample after those of the one before it. Lengths are bounded by max_time and
+ * max_target_len, and a target that is no class, or lies after the last, has probability 0. alpha gets the
+ * logarithms of the probabilities of paths and per_sample_loss the losses, which the gradient reads, states being
+ * 2 max_target_len + 1. reduction_mode 0 gives each sample its loss, results being batch_size; 1 the mean of
+ * losses over their target lengths, at least 1, and 2 the sum of losses, results being 1. The mean of no samples
+ * is NaN.
  *   in    log_probs: T [max_time, batch_size, num_classes]
  *   in    targets: I [targets_numel]
  *   in    input_lengths: i64 [batch_size]
@@ -12563,11 +12564,11 @@ BARACUDA_API int32_t baracuda_kernels_loss_ctc_ragged_i64idx_f64_can_implement(i
 
 /*
  * loss_ctc_ragged_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
- * dlog_probs = (exp(log_probs) - the share of all paths that have the class in the frame) s: the gradient of the
- * logits of which log_probs is the log-softmax. s is dloss of the sample for reduction_mode 0, dloss[0] over
- * batch_size and the sample's target length, at least 1, for 1, and dloss[0] for 2. Frames behind a sample's are
- * 0. A sample whose loss is infinite has a gradient of 0 with zero_infinity, and without of NaN. targets, alpha
- * and per_sample_loss are those of loss_ctc_ragged.
+ * dlog_probs = (exp(log_probs) - the posterior of the class in the frame) s: the gradient of the logits of which
+ * log_probs is the log-softmax. s is dloss of the sample for reduction_mode 0, dloss[0] over batch_size and the
+ * sample's target length, at least 1, for 1, and dloss[0] for 2. Frames after a sample's are 0. A sample whose
+ * loss is infinite has a gradient of 0 with zero_infinity, and without of NaN. targets, alpha and per_sample_loss
+ * are those of loss_ctc_ragged.
  *   in    log_probs: T [max_time, batch_size, num_classes]
  *   in    targets: I [targets_numel]
  *   in    input_lengths: i64 [batch_size]
@@ -12607,8 +12608,8 @@ BARACUDA_API size_t baracuda_kernels_loss_ctc_ragged_backward_i64idx_f64_workspa
 
 /*
  * loss_mse_{T}  (T: f32 f16 bf16 f64)
- * Squared error (pred - target)^2. reduction_mode 0 gives each element its term, results being numel; 1 their mean
- * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ * Squared error (pred - target)^2. reduction_mode 0 gives each element its loss, results being numel; 1 their mean
+ * and 2 their sum, results being 1, of losses that are not rounded to T before. The mean of no losses is NaN.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -12653,8 +12654,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_mse_backward_f64_can_implement(int64_
 
 /*
  * loss_l1_{T}  (T: f32 f16 bf16 f64)
- * Absolute error |pred - target|. reduction_mode 0 gives each element its term, results being numel; 1 their mean
- * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ * Absolute error |pred - target|. reduction_mode 0 gives each element its loss, results being numel; 1 their mean
+ * and 2 their sum, results being 1, of losses that are not rounded to T before. The mean of no losses is NaN.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -12700,8 +12701,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_l1_backward_f64_can_implement(int64_t
 /*
  * loss_smooth_l1_{T}  (T: f32 f16 bf16 f64)
  * With d = pred - target: d^2 / (2 param) for |d| < param, else |d| - param / 2. reduction_mode 0 gives each
- * element its term, results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not
- * rounded to T before. The mean of no terms is NaN.
+ * element its loss, results being numel; 1 their mean and 2 their sum, results being 1, of losses that are not
+ * rounded to T before. The mean of no losses is NaN.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -12747,8 +12748,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_smooth_l1_backward_f64_can_implement(
 /*
  * loss_huber_{T}  (T: f32 f16 bf16 f64)
  * With d = pred - target: d^2 / 2 for |d| < param, else param (|d| - param / 2). reduction_mode 0 gives each
- * element its term, results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not
- * rounded to T before. The mean of no terms is NaN.
+ * element its loss, results being numel; 1 their mean and 2 their sum, results being 1, of losses that are not
+ * rounded to T before. The mean of no losses is NaN.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -12794,8 +12795,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_huber_backward_f64_can_implement(int6
 /*
  * loss_bce_{T}  (T: f32 f16 bf16 f64)
  * Binary cross entropy -(target log(pred) + (1 - target) log(1 - pred)) of probabilities, each logarithm at least
- * -100. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their sum, results
- * being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ * -100. reduction_mode 0 gives each element its loss, results being numel; 1 their mean and 2 their sum, results
+ * being 1, of losses that are not rounded to T before. The mean of no losses is NaN.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -12840,8 +12841,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_backward_f64_can_implement(int64_
 /*
  * loss_bce_with_logits_{T}  (T: f32 f16 bf16 f64)
  * Binary cross entropy of logits x, max(x, 0) - x target + log(1 + exp(-|x|)). reduction_mode 0 gives each element
- * its term, results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T
- * before. The mean of no terms is NaN.
+ * its loss, results being numel; 1 their mean and 2 their sum, results being 1, of losses that are not rounded to
+ * T before. The mean of no losses is NaN.
  *   in    logits: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -12886,8 +12887,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_backward_f64_can_impl
 /*
  * loss_kl_div_{T}  (T: f32 f16 bf16 f64)
  * target (log(target) - pred) where target > 0, else 0; pred are logarithms of probabilities. The mean is over
- * elements. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their sum,
- * results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ * elements. reduction_mode 0 gives each element its loss, results being numel; 1 their mean and 2 their sum,
+ * results being 1, of losses that are not rounded to T before. The mean of no losses is NaN.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -12930,8 +12931,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_kl_div_backward_f64_can_implement(int
 
 /*
  * loss_margin_ranking_{T}  (T: f32 f16 bf16 f64)
- * max(0, margin - t (x1 - x2)). reduction_mode 0 gives each element its term, results being numel; 1 their mean
- * and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ * max(0, margin - t (x1 - x2)). reduction_mode 0 gives each element its loss, results being numel; 1 their mean
+ * and 2 their sum, results being 1, of losses that are not rounded to T before. The mean of no losses is NaN.
  *   in    x1: T [numel]
  *   in    x2: T [numel]
  *   in    t: T [numel]
@@ -12979,9 +12980,9 @@ BARACUDA_API int32_t baracuda_kernels_loss_margin_ranking_backward_f64_can_imple
 
 /*
  * loss_hinge_embedding_{T}  (T: f32 f16 bf16 f64)
- * input where target is 1, else max(0, margin - input). reduction_mode 0 gives each element its term, results
- * being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean
- * of no terms is NaN.
+ * input where target is 1, else max(0, margin - input). reduction_mode 0 gives each element its loss, results
+ * being numel; 1 their mean and 2 their sum, results being 1, of losses that are not rounded to T before. The mean
+ * of no losses is NaN.
  *   in    input: T [numel]
  *   in    target: i64 [numel]
  *   out   out: T [results]
@@ -13028,8 +13029,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_hinge_embedding_backward_f64_can_impl
  * loss_kl_div_batch_{T}  (T: f32 f16 bf16 f64)
  * target (log(target) - pred) where target > 0, else 0; where log_target_flag is not 0, exp(target) (target -
  * pred), 0 where exp(target) is. pred are logarithms of probabilities. reduction_mode 0 gives each element its
- * term, results being numel; 1 their sum over batch (the number of rows, or numel) and 2 their sum, results being
- * 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ * loss, results being numel; 1 their sum over batch (the number of rows, or numel) and 2 their sum, results being
+ * 1, of losses that are not rounded to T before. The mean of no losses is NaN.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -13290,7 +13291,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_per_row_param_f64_can_implement(
 
 /*
  * loss_flce_inplace_scale_param_{T}  (T: f64)
- * As loss_flce_inplace_scale, with the factor in f64.
+ * As loss_flce_inplace_scale, with the scale in f64.
  *   inout buf: T [numel]
  *   deterministic
  */
@@ -13315,7 +13316,7 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_scalar_finalize_f64_can_implemen
 
 /*
  * loss_flce_scalar_finalize_param_{T}  (T: f64)
- * As loss_flce_scalar_finalize, of losses in f64, with the factor in f64.
+ * As loss_flce_scalar_finalize, of losses in f64, with the scale in f64.
  *   in    loss_1d: f64 [n_rows]
  *   out   out: T [1]
  *   deterministic
@@ -13335,9 +13336,9 @@ BARACUDA_API int32_t baracuda_kernels_loss_flce_count_non_ignore_can_implement(i
 
 /*
  * loss_poisson_nll_{T}  (T: f32 f16 bf16 f64)
- * exp(input) - target input where log_input_flag is not 0, else input - target log(input); a target of 0 leaves
- * its product out. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
- * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ * exp(input) - target input where log_input_flag is not 0, else input - target log(input); a target of 0 omits its
+ * product. reduction_mode 0 gives each element its loss, results being numel; 1 their mean and 2 their sum,
+ * results being 1, of losses that are not rounded to T before. The mean of no losses is NaN.
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -13382,9 +13383,9 @@ BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_backward_f64_can_implemen
 
 /*
  * loss_gaussian_nll_{T}  (T: f32 f16 bf16 f64)
- * (log(v) + (input - target)^2 / v) / 2 with v = max(var, eps). reduction_mode 0 gives each element its term,
- * results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before.
- * The mean of no terms is NaN.
+ * (log(v) + (input - target)^2 / v) / 2 with v = max(var, eps). reduction_mode 0 gives each element its loss,
+ * results being numel; 1 their mean and 2 their sum, results being 1, of losses that are not rounded to T before.
+ * The mean of no losses is NaN.
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    var: T [numel]
@@ -13462,10 +13463,10 @@ BARACUDA_API int32_t baracuda_kernels_loss_gaussian_nll_param_backward_f64_can_i
 /*
  * loss_poisson_nll_full_{T}  (T: f32 f16 bf16 f64)
  * exp(input) - target input where log_input_flag is not 0, else input - target log(input + eps); a target of 0
- * leaves its product out. Where full_flag is not 0, targets above 1 add what log(target!) is by Stirling's
- * formula, target log(target) - target + log(2 pi target) / 2. reduction_mode 0 gives each element its term,
- * results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before.
- * The mean of no terms is NaN.
+ * omits its product. Where full_flag is not 0, targets above 1 add what log(target!) is by Stirling's formula,
+ * target log(target) - target + log(2 pi target) / 2. reduction_mode 0 gives each element its loss, results being
+ * numel; 1 their mean and 2 their sum, results being 1, of losses that are not rounded to T before. The mean of no
+ * losses is NaN.
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -13510,9 +13511,9 @@ BARACUDA_API int32_t baracuda_kernels_loss_poisson_nll_full_backward_f64_can_imp
 /*
  * loss_gaussian_nll_full_{T}  (T: f32 f16 bf16 f64)
  * (log(v) + (input - target)^2 / v) / 2 with v = max(var, eps), and log(2 pi) / 2 beside it where full_flag is not
- * 0, which loss_gaussian_nll_backward has the gradient of, too. reduction_mode 0 gives each element its term,
- * results being numel; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before.
- * The mean of no terms is NaN.
+ * 0, which loss_gaussian_nll_backward has the gradient of, too. reduction_mode 0 gives each element its loss,
+ * results being numel; 1 their mean and 2 their sum, results being 1, of losses that are not rounded to T before.
+ * The mean of no losses is NaN.
  *   in    input: T [numel]
  *   in    target: T [numel]
  *   in    var: T [numel]
@@ -13538,8 +13539,8 @@ BARACUDA_API size_t baracuda_kernels_loss_gaussian_nll_full_f64_workspace_size(i
  * loss_bce_with_logits_weighted_{T}  (T: f32 f16 bf16 f64)
  * Binary cross entropy of logits x: w (p target log(1 + exp(-x)) + (1 - target) log(1 + exp(x))), where element i
  * has w = weight[i mod weight_extent] and p = pos_weight[i mod pos_weight_extent], 1 where these are NULL. The
- * mean is over numel. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
- * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ * mean is over numel. reduction_mode 0 gives each element its loss, results being numel; 1 their mean and 2 their
+ * sum, results being 1, of losses that are not rounded to T before. The mean of no losses is NaN.
  *   in    logits: T [numel]
  *   in    target: T [numel]
  *   in    weight: T.compute [weight_extent], may be NULL
@@ -13589,8 +13590,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_with_logits_weighted_backward_f64
  * loss_sigmoid_focal_{T}  (T: f32 f16 bf16 f64)
  * Focal loss of logits (Lin et al. 2017), of whose sigmoid p, with m = p (1 - target) + (1 - p) target: a m^gamma
  * times the binary cross entropy, a being alpha target + (1 - alpha) (1 - target), or 1 for a negative alpha;
- * gamma is at least 0. reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their
- * sum, results being 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ * gamma is at least 0. reduction_mode 0 gives each element its loss, results being numel; 1 their mean and 2 their
+ * sum, results being 1, of losses that are not rounded to T before. The mean of no losses is NaN.
  *   in    logits: T [numel]
  *   in    target: T [numel]
  *   out   out: T [results]
@@ -13636,8 +13637,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_sigmoid_focal_backward_f64_can_implem
  * loss_bce_weighted_{T}  (T: f32 f16 bf16 f64)
  * Binary cross entropy -w (target log(pred) + (1 - target) log(1 - pred)) of probabilities, each logarithm at
  * least -100, where element i has w = weight[i mod weight_extent], 1 where that is NULL. The mean is over numel.
- * reduction_mode 0 gives each element its term, results being numel; 1 their mean and 2 their sum, results being
- * 1, of terms that are not rounded to T before. The mean of no terms is NaN.
+ * reduction_mode 0 gives each element its loss, results being numel; 1 their mean and 2 their sum, results being
+ * 1, of losses that are not rounded to T before. The mean of no losses is NaN.
  *   in    pred: T [numel]
  *   in    target: T [numel]
  *   in    weight: T.compute [weight_extent], may be NULL
@@ -13685,8 +13686,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_bce_weighted_backward_f64_can_impleme
  * loss_multilabel_margin_{T}  (T: f32 f16 bf16 f64)
  * The sum, over the classes j that target lists and i that it does not, of max(0, 1 - input[j] + input[i]) /
  * class_extent of each row. A list ends before its first negative label; a label that is no class is skipped, one
- * that stands there twice counts twice. reduction_mode 0 gives each row its term, results being n_rows; 1 their
- * mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is NaN.
+ * that stands there twice counts twice. reduction_mode 0 gives each row its loss, results being n_rows; 1 their
+ * mean and 2 their sum, results being 1, of losses that are not rounded to T before. The mean of no rows is NaN.
  *   in    input: T [n_rows by row_stride_in, class_extent]
  *   in    target: i64 [n_rows by row_stride_tgt, class_extent]
  *   out   out: T [results]
@@ -13709,7 +13710,7 @@ BARACUDA_API size_t baracuda_kernels_loss_multilabel_margin_f64_workspace_size(i
 
 /*
  * loss_multilabel_margin_backward_{T}  (T: f32 f16 bf16 f64)
- * For each pair of a listed j and an unlisted i whose term is positive, dinput[i] has s / class_extent and
+ * For each pair of a listed j and an unlisted i whose hinge is positive, dinput[i] has s / class_extent and
  * dinput[j] minus that. In it s is dy of the row for reduction_mode 0; for 1 and 2, where results is 1, it is
  * dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for f64 scale_scalar is ignored and
  * those are taken. dinput has the row stride of input.
@@ -13773,9 +13774,9 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_margin_i32_backward_f64_ca
 
 /*
  * loss_nll_{T}  (T: f32 f16 bf16 f64)
- * -input[target] of each row, logarithms of probabilities. An index outside [0, class_extent) gives a term of 0,
- * which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its term, results being n_rows; 1
- * their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is
+ * -input[target] of each row, logarithms of probabilities. An index outside [0, class_extent) gives a loss of 0,
+ * which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its loss, results being n_rows; 1
+ * their mean and 2 their sum, results being 1, of losses that are not rounded to T before. The mean of no rows is
  * NaN.
  *   in    input: T [n_rows by row_stride_input, class_extent]
  *   in    target: i64 [n_rows]
@@ -13800,7 +13801,7 @@ BARACUDA_API size_t baracuda_kernels_loss_nll_f64_workspace_size(int64_t n_rows,
 /*
  * loss_nll_backward_{T}  (T: f32 f16 bf16 f64)
  * All dinput_numel elements of dinput are 0 but that of the target of each row, which is -s. An index outside [0,
- * class_extent) gives a term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for
+ * class_extent) gives a loss of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for
  * reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean
  * and 1 for the sum; for f64 scale_scalar is ignored and those are taken.
  *   in    dy: T [results]
@@ -13821,11 +13822,11 @@ BARACUDA_API int32_t baracuda_kernels_loss_nll_backward_f64_can_implement(int64_
 /*
  * loss_nll_weighted{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
  * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
- * inner_extent places. -w[target] input[target] of each row, input being logarithms of probabilities. An index
- * that is ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not count. w is
+ * inner_extent positions. -w[target] input[target] of each row, input being logarithms of probabilities. An index
+ * that is ignore_index, or outside [0, class_extent), gives a loss and a gradient of 0 and does not count. w is
  * weight, 1 where that is NULL. divisor[0] is the sum of w[target] of the rows that count. reduction_mode 0 gives
- * each row its term, results being n_rows * inner_extent; 1 their sum over divisor[0] and 2 their sum, results
- * being 1, of terms that are not rounded to T before. The mean of nothing is NaN.
+ * each row its loss, results being n_rows * inner_extent; 1 their sum over divisor[0] and 2 their sum, results
+ * being 1, of losses that are not rounded to T before. The mean of nothing is NaN.
  *   in    input: T [n_rows, class_extent, inner_extent]
  *   in    target: I [n_rows, inner_extent]
  *   in    weight: T.compute [class_extent], may be NULL
@@ -13863,9 +13864,9 @@ BARACUDA_API size_t baracuda_kernels_loss_nll_weighted_i64idx_f64_workspace_size
 /*
  * loss_nll_weighted_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
  * dinput is 0 but at the target of each row, where it is -w[target] s. Input is [N, C, d...], n_rows by
- * class_extent by inner_extent, and a row its classes at one of the n_rows * inner_extent places. An index that is
- * ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not count. w is weight, 1
- * where that is NULL. s is dy of the row for reduction_mode 0, dy[0] / divisor[0] for 1, with the forward op's
+ * class_extent by inner_extent, and a row its classes at one of the n_rows * inner_extent positions. An index that
+ * is ignore_index, or outside [0, class_extent), gives a loss and a gradient of 0 and does not count. w is weight,
+ * 1 where that is NULL. s is dy of the row for reduction_mode 0, dy[0] / divisor[0] for 1, with the forward op's
  * divisor, which the other modes do not read, and dy[0] for 2.
  *   in    target: I [n_rows, inner_extent]
  *   in    weight: T.compute [class_extent], may be NULL
@@ -13894,9 +13895,9 @@ BARACUDA_API int32_t baracuda_kernels_loss_nll_weighted_backward_i64idx_f64_can_
 
 /*
  * loss_cross_entropy_{T}  (T: f32 f16 bf16 f64)
- * log(sum of exp(input[c])) - input[target] of each row. An index outside [0, class_extent) gives a term of 0,
- * which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its term, results being n_rows; 1
- * their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is
+ * log(sum of exp(input[c])) - input[target] of each row. An index outside [0, class_extent) gives a loss of 0,
+ * which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its loss, results being n_rows; 1
+ * their mean and 2 their sum, results being 1, of losses that are not rounded to T before. The mean of no rows is
  * NaN.
  *   in    input: T [n_rows by row_stride_input, class_extent]
  *   in    target: i64 [n_rows]
@@ -13921,7 +13922,7 @@ BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_f64_workspace_size(int64
 /*
  * loss_cross_entropy_backward_{T}  (T: f32 f16 bf16 f64)
  * dinput[c] = (softmax(input)[c] - (1 where c is target, else 0)) s. An index outside [0, class_extent) gives a
- * term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for reduction_mode 0; for 1 and
+ * loss of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for reduction_mode 0; for 1 and
  * 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum; for f64
  * scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
  *   in    input: T [n_rows by row_stride_input, class_extent]
@@ -13943,8 +13944,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_backward_f64_can_implem
 /*
  * loss_cross_entropy_soft_{T}  (T: f32 f16 bf16 f64)
  * Minus the sum over c of target[c] log(softmax(input)[c]) of each row; where target[c] is 0 nothing is added,
- * whatever input[c]. reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum,
- * results being 1, of terms that are not rounded to T before. The mean of no rows is NaN.
+ * whatever input[c]. reduction_mode 0 gives each row its loss, results being n_rows; 1 their mean and 2 their sum,
+ * results being 1, of losses that are not rounded to T before. The mean of no rows is NaN.
  *   in    input: T [n_rows by row_stride_input, class_extent]
  *   in    target: T [n_rows by row_stride_target, class_extent]
  *   out   out: T [results]
@@ -13989,8 +13990,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_cross_entropy_soft_backward_f64_can_i
 /*
  * loss_multi_margin_{T}  (T: f32 f16 bf16 f64)
  * The sum over c, target left out, of max(0, margin - input[target] + input[c])^p_norm / class_extent of each row.
- * An index outside [0, class_extent) gives a term of 0, which the mean counts, and a gradient of 0. reduction_mode
- * 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results being 1, of terms that
+ * An index outside [0, class_extent) gives a loss of 0, which the mean counts, and a gradient of 0. reduction_mode
+ * 0 gives each row its loss, results being n_rows; 1 their mean and 2 their sum, results being 1, of losses that
  * are not rounded to T before. The mean of no rows is NaN.
  *   in    input: T [n_rows by row_stride, class_extent]
  *   in    target: i64 [n_rows]
@@ -14016,7 +14017,7 @@ BARACUDA_API size_t baracuda_kernels_loss_multi_margin_f64_workspace_size(int64_
  * loss_multi_margin_backward_{T}  (T: f32 f16 bf16 f64)
  * With h[c] = max(0, margin - input[target] + input[c]) and g[c] = p_norm h[c]^(p_norm - 1) where h[c] > 0, else
  * 0: dinput[c] = g[c] s / class_extent, and for target minus the sum of these. An index outside [0, class_extent)
- * gives a term of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for reduction_mode 0;
+ * gives a loss of 0, which the mean counts, and a gradient of 0. In it s is dy of the row for reduction_mode 0;
  * for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 / n_rows for the mean and 1 for the sum;
  * for f64 scale_scalar is ignored and those are taken. Gradients have the row stride of the input, and may be it.
  *   in    input: T [n_rows by row_stride, class_extent]
@@ -14037,9 +14038,9 @@ BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_backward_f64_can_impleme
 
 /*
  * loss_multilabel_soft_margin_{T}  (T: f32 f16 bf16 f64)
- * The mean over the classes of bce_with_logits of each row. reduction_mode 0 gives each row its term, results
- * being n_rows; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean
- * of no rows is NaN.
+ * The mean over the classes of bce_with_logits of each row. reduction_mode 0 gives each row its loss, results
+ * being n_rows; 1 their mean and 2 their sum, results being 1, of losses that are not rounded to T before. The
+ * mean of no rows is NaN.
  *   in    input: T [n_rows by row_stride_in, class_extent]
  *   in    target: T [n_rows by row_stride_tgt, class_extent]
  *   out   out: T [results]
@@ -14084,12 +14085,12 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_backward_f64_c
 /*
  * loss_cross_entropy_weighted{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
  * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
- * inner_extent places. With l = log(sum of exp(input[c])) of each row and e = label_smoothing, in [0, 1]: (1 - e)
- * w[target] (l - input[target]) + e / class_extent times the sum over c of w[c] (l - input[c]), plus z_loss l^2.
- * An index that is ignore_index, or outside [0, class_extent), gives a term and a gradient of 0 and does not
+ * inner_extent positions. With l = log(sum of exp(input[c])) of each row and e = label_smoothing, in [0, 1]: (1 -
+ * e) w[target] (l - input[target]) + e / class_extent times the sum over c of w[c] (l - input[c]), plus z_loss
+ * l^2. An index that is ignore_index, or outside [0, class_extent), gives a loss and a gradient of 0 and does not
  * count. w is weight, 1 where that is NULL. divisor[0] is the sum of w[target] of the rows that count.
- * reduction_mode 0 gives each row its term, results being n_rows * inner_extent; 1 their sum over divisor[0] and 2
- * their sum, results being 1, of terms that are not rounded to T before. The mean of nothing is NaN.
+ * reduction_mode 0 gives each row its loss, results being n_rows * inner_extent; 1 their sum over divisor[0] and 2
+ * their sum, results being 1, of losses that are not rounded to T before. The mean of nothing is NaN.
  *   in    input: T [n_rows by row_stride_input, class_extent, inner_extent]
  *   in    target: I [n_rows, inner_extent]
  *   in    weight: T.compute [class_extent], may be NULL
@@ -14127,10 +14128,10 @@ BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_weighted_i64idx_f64_work
 /*
  * loss_cross_entropy_weighted_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
  * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
- * inner_extent places. With p = softmax(input) and l = log(sum of exp(input[c])) of each row and e =
+ * inner_extent positions. With p = softmax(input) and l = log(sum of exp(input[c])) of each row and e =
  * label_smoothing, dinput[c] is s times (1 - e) w[target] (p[c] - (1 where c is target, else 0)) + e /
  * class_extent (p[c] (sum of w) - w[c]) + 2 z_loss l p[c]. An index that is ignore_index, or outside [0,
- * class_extent), gives a term and a gradient of 0 and does not count. w is weight, 1 where that is NULL. s is dy
+ * class_extent), gives a loss and a gradient of 0 and does not count. w is weight, 1 where that is NULL. s is dy
  * of the row for reduction_mode 0, dy[0] / divisor[0] for 1, with the forward op's divisor, which the other modes
  * do not read, and dy[0] for 2. Gradients have the row stride of the input, and may be it.
  *   in    input: T [n_rows by row_stride_input, class_extent, inner_extent]
@@ -14203,11 +14204,11 @@ BARACUDA_API size_t baracuda_kernels_loss_cross_entropy_with_gradient_i64idx_f64
 /*
  * loss_cross_entropy_soft_weighted_{T}  (T: f32 f16 bf16 f64)
  * Input is [N, C, d...], n_rows by class_extent by inner_extent, and a row its classes at one of the n_rows *
- * inner_extent places. With q = (1 - label_smoothing) target + label_smoothing / class_extent, minus the sum over
- * c of w[c] q[c] log(softmax(input)[c]) of each row; where w[c] q[c] is 0 nothing is added, whatever input[c]. w
- * is weight, 1 where that is NULL. reduction_mode 0 gives each row its term, results being n_rows * inner_extent;
- * 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no rows is
- * NaN.
+ * inner_extent positions. With q = (1 - label_smoothing) target + label_smoothing / class_extent, minus the sum
+ * over c of w[c] q[c] log(softmax(input)[c]) of each row; where w[c] q[c] is 0 nothing is added, whatever
+ * input[c]. w is weight, 1 where that is NULL. reduction_mode 0 gives each row its loss, results being n_rows *
+ * inner_extent; 1 their mean and 2 their sum, results being 1, of losses that are not rounded to T before. The
+ * mean of no rows is NaN.
  *   in    input: T [n_rows, class_extent, inner_extent]
  *   in    target: T [n_rows, class_extent, inner_extent]
  *   in    weight: T.compute [class_extent], may be NULL
@@ -14282,10 +14283,10 @@ BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_param_backward_f64_can_i
 /*
  * loss_multi_margin_weighted{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
  * weight[target] times the sum over c, target left out, of max(0, margin - input[target] + input[c])^p_norm /
- * class_extent of each row; without the factor where weight is NULL. An index outside [0, class_extent) gives a
- * term of 0, which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its term, results being
- * n_rows; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean of no
- * rows is NaN.
+ * class_extent of each row; without the weight where that is NULL. An index outside [0, class_extent) gives a loss
+ * of 0, which the mean counts, and a gradient of 0. reduction_mode 0 gives each row its loss, results being
+ * n_rows; 1 their mean and 2 their sum, results being 1, of losses that are not rounded to T before. The mean of
+ * no rows is NaN.
  *   in    input: T [n_rows by row_stride, class_extent]
  *   in    target: I [n_rows]
  *   in    weight: T.compute [class_extent], may be NULL
@@ -14323,7 +14324,7 @@ BARACUDA_API size_t baracuda_kernels_loss_multi_margin_weighted_i64idx_f64_works
  * loss_multi_margin_weighted_backward{I}_{T}  (I: i32 i64, T: f32 f16 bf16 f64)
  * With h[c] = max(0, margin - input[target] + input[c]) and g[c] = weight[target] p_norm h[c]^(p_norm - 1) where
  * h[c] > 0, else 0, and without the weight where that is NULL: dinput[c] = g[c] s / class_extent, and for target
- * minus the sum of these. An index outside [0, class_extent) gives a term of 0, which the mean counts, and a
+ * minus the sum of these. An index outside [0, class_extent) gives a loss of 0, which the mean counts, and a
  * gradient of 0. In it s is dy of the row for reduction_mode 0, dy[0] / n_rows for 1 and dy[0] for 2. Gradients
  * have the row stride of the input, and may be it.
  *   in    input: T [n_rows by row_stride, class_extent]
@@ -14354,8 +14355,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_multi_margin_weighted_backward_i64idx
 /*
  * loss_multilabel_soft_margin_weighted_{T}  (T: f32 f16 bf16 f64)
  * The mean over the classes c of weight[c] bce_with_logits of each row; a weight is 1 where weight is NULL.
- * reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results being 1,
- * of terms that are not rounded to T before. The mean of no rows is NaN.
+ * reduction_mode 0 gives each row its loss, results being n_rows; 1 their mean and 2 their sum, results being 1,
+ * of losses that are not rounded to T before. The mean of no rows is NaN.
  *   in    input: T [n_rows by row_stride_in, class_extent]
  *   in    target: T [n_rows by row_stride_tgt, class_extent]
  *   in    weight: T.compute [class_extent], may be NULL
@@ -14614,8 +14615,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_multilabel_soft_margin_weighted_targe
 /*
  * loss_cosine_embedding_{T}  (T: f32 f16 bf16 f64)
  * With the cosine c = x1 x2 / max(|x1| |x2|, 1e-12; 1e-30 for f64) of each row: 1 - c where t > 0, else max(0, c -
- * margin). reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results
- * being 1, of terms that are not rounded to T before. The mean of no rows is NaN.
+ * margin). reduction_mode 0 gives each row its loss, results being n_rows; 1 their mean and 2 their sum, results
+ * being 1, of losses that are not rounded to T before. The mean of no rows is NaN.
  *   in    x1: T [n_rows by row_stride_x, d_extent]
  *   in    x2: T [n_rows by row_stride_x, d_extent]
  *   in    t: T [n_rows]
@@ -14665,8 +14666,8 @@ BARACUDA_API int32_t baracuda_kernels_loss_cosine_embedding_backward_f64_can_imp
 /*
  * loss_triplet_margin_{T}  (T: f32 f16 bf16 f64)
  * max(0, |a - p_tensor| - |a - n_tensor| + margin) of each row, in the norm (sum of |d|^p_norm)^(1 / p_norm).
- * reduction_mode 0 gives each row its term, results being n_rows; 1 their mean and 2 their sum, results being 1,
- * of terms that are not rounded to T before. The mean of no rows is NaN.
+ * reduction_mode 0 gives each row its loss, results being n_rows; 1 their mean and 2 their sum, results being 1,
+ * of losses that are not rounded to T before. The mean of no rows is NaN.
  *   in    a: T [n_rows by row_stride, d_extent]
  *   in    p_tensor: T [n_rows by row_stride, d_extent]
  *   in    n_tensor: T [n_rows by row_stride, d_extent]
@@ -14690,7 +14691,7 @@ BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_f64_workspace_size(int6
 
 /*
  * loss_triplet_margin_backward_{T}  (T: f32 f16 bf16 f64)
- * Where the term is positive, with u = |a - p_tensor|^(p_norm - 1) sign(a - p_tensor) / max(norm^(p_norm - 1),
+ * Where the loss is positive, with u = |a - p_tensor|^(p_norm - 1) sign(a - p_tensor) / max(norm^(p_norm - 1),
  * 1e-12; 1e-30 for f64) and v of n_tensor: da = (u - v) s, dp = -u s, dn = v s; else 0. Each may be NULL. In it s
  * is dy of the row for reduction_mode 0; for 1 and 2, where results is 1, it is dy[0] * scale_scalar, which is 1 /
  * n_rows for the mean and 1 for the sum; for f64 scale_scalar is ignored and those are taken. Gradients have the
@@ -14779,9 +14780,9 @@ BARACUDA_API int32_t baracuda_kernels_loss_triplet_margin_param_backward_f64_can
  * loss_triplet_margin_swap_{T}  (T: f32 f16 bf16 f64)
  * With the p-norms dp, dn and ds of a - p_tensor, a - n_tensor and p_tensor - n_tensor, eps being added to each
  * element of a difference: max(0, dp - min(dn, ds) + margin) of each row where swap_flag is not 0, the distance
- * swap of Balntas et al. 2016, else max(0, dp - dn + margin). reduction_mode 0 gives each row its term, results
- * being n_rows; 1 their mean and 2 their sum, results being 1, of terms that are not rounded to T before. The mean
- * of no rows is NaN.
+ * swap of Balntas et al. 2016, else max(0, dp - dn + margin). reduction_mode 0 gives each row its loss, results
+ * being n_rows; 1 their mean and 2 their sum, results being 1, of losses that are not rounded to T before. The
+ * mean of no rows is NaN.
  *   in    a: T [n_rows by row_stride, d_extent]
  *   in    p_tensor: T [n_rows by row_stride, d_extent]
  *   in    n_tensor: T [n_rows by row_stride, d_extent]
@@ -14805,12 +14806,11 @@ BARACUDA_API size_t baracuda_kernels_loss_triplet_margin_swap_f64_workspace_size
 
 /*
  * loss_triplet_margin_swap_backward_{T}  (T: f32 f16 bf16 f64)
- * Where the term of loss_triplet_margin_swap is positive, with u = |d|^(p_norm - 1) sign(d) / max(norm^(p_norm -
- * 1), 1e-12; 1e-30 for f64) of d = a - p_tensor + eps, v that of a - n_tensor + eps, and w that of p_tensor -
- * n_tensor + eps, of which the one of the larger norm is 0, of equal ones each is halved, and w is 0 where
- * swap_flag is: da = (u - v) s, dp = -(u + w) s, dn = (v + w) s; else 0. Each may be NULL. In it s is dy of the
- * row for reduction_mode 0, dy[0] / n_rows for 1 and dy[0] for 2. Gradients have the row stride of the input, and
- * may be it.
+ * Where loss_triplet_margin_swap is positive, with u = |d|^(p_norm - 1) sign(d) / max(norm^(p_norm - 1), 1e-12;
+ * 1e-30 for f64) of d = a - p_tensor + eps, v that of a - n_tensor + eps, and w that of p_tensor - n_tensor + eps,
+ * of which the one of the larger norm is 0, of equal ones each is halved, and w is 0 where swap_flag is: da = (u -
+ * v) s, dp = -(u + w) s, dn = (v + w) s; else 0. Each may be NULL. In it s is dy of the row for reduction_mode 0,
+ * dy[0] / n_rows for 1 and dy[0] for 2. Gradients have the row stride of the input, and may be it.
  *   in    a: T [n_rows by row_stride, d_extent]
  *   in    p_tensor: T [n_rows by row_stride, d_extent]
  *   in    n_tensor: T [n_rows by row_stride, d_extent]
@@ -16044,8 +16044,8 @@ BARACUDA_API size_t baracuda_kernels_group_norm_recompute_backward_f64_workspace
  * y[c] = f along one axis, counted from 0: of equal elements the first, of NaNs the first, before any number; -0
  * equals 0. The axis is 1 in output_shape: reduce_extent elements, at least 1, reduce_stride_x apart; the entry of
  * stride_x at it is not used.
- *   argmax  the place of the greatest x
- *   argmin  the place of the least x
+ *   argmax  the index of the greatest x
+ *   argmin  the index of the least x
  *   host  output_shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -16108,8 +16108,8 @@ BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_u32_workspace_size(in
  * y[c] = f along one axis, counted from 0: of equal elements the first, of NaNs the first, before any number; -0
  * equals 0. The axis is 1 in output_shape: reduce_extent elements, at least 1, reduce_stride_x apart; the entry of
  * stride_x at it is not used.
- *   argmax  the place of the greatest x
- *   argmin  the place of the least x
+ *   argmax  the index of the greatest x
+ *   argmin  the index of the least x
  *   host  output_shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -16232,8 +16232,8 @@ BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_i64_u32_workspace_size(in
  * y[c] = f along one axis, counted from 0: of equal elements the first, of NaNs the first, before any number; -0
  * equals 0. The axis is 1 in output_shape: reduce_extent elements, at least 1, reduce_stride_x apart; the entry of
  * stride_x at it is not used.
- *   argmax  the place of the greatest x
- *   argmin  the place of the least x
+ *   argmax  the index of the greatest x
+ *   argmin  the index of the least x
  *   host  output_shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_y: i64 [rank]
@@ -16269,12 +16269,12 @@ BARACUDA_API size_t baracuda_kernels_arg_reduce_argmin_f64_workspace_size(int64_
 
 /*
  * arg_reduce_{F}_axes_{T}_{U}  (T: f32 f16 bf16 f64 u8 i8 i16 u32 i32 i64, U: i32 i64)
- * The extreme of x and its place over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the
+ * The extreme of x and its index over the axes whose bits are set in reduce_axes_mask, bit 0 being that of the
  * first axis; value and place have 1 along them, where the entries of their strides are not used. Either may be
- * NULL. A place counts in row-major order along the reduced axes, from 0: of equal elements the first, of NaNs the
- * first, before any number; -0 equals 0. Of nothing there is none.
- *   argmax  the greatest x and its place
- *   argmin  the least x and its place
+ * NULL. The index counts in row-major order along the reduced axes, from 0: of equal elements the first, of NaNs
+ * the first, before any number; -0 equals 0. Of nothing there is none.
+ *   argmax  the greatest x and its index
+ *   argmin  the least x and its index
  *   host  shape: i32 [rank]
  *   host  stride_x: i64 [rank]
  *   host  stride_value: i64 [rank]
@@ -18109,7 +18109,7 @@ BARACUDA_API size_t baracuda_kernels_reduce_sum_to_bool_workspace_size(const int
  *   in    x: T [shape]
  *   out   y: T [shape], may be x
  *   limits: scan_extent is shape[scan_axis]; scan_stride_x is stride_x[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cumsum_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -18187,7 +18187,7 @@ BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_f64_workspace_size(int6
  *   in    x: T [shape]
  *   out   y: T [shape], may be x
  *   limits: scan_extent is shape[scan_axis]; scan_stride_x is stride_x[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cumsum_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -18217,7 +18217,7 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_i64_workspace_size(int64_t nume
 
 /*
  * scan_exclusive_{F}_{T}  (T: f32 f16 bf16 f64)
- * y[k] = {F}: over j < k along scan_axis or, if reverse is not 0, over j > k; of no terms 0, 1, -inf, inf and
+ * y[k] = {F}: over j < k along scan_axis or, if reverse is not 0, over j > k; of no elements 0, 1, -inf, inf and
  * -inf. scan_extent is shape[scan_axis], scan_stride_x is stride_x[scan_axis]. y may be x, of equal strides.
  *   cumsum          sum of x[j]
  *   cumprod         product of x[j]
@@ -18230,7 +18230,7 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_i64_workspace_size(int64_t nume
  *   in    x: T [shape]
  *   out   y: T [shape], may be x
  *   limits: scan_extent is shape[scan_axis]; scan_stride_x is stride_x[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -18296,9 +18296,9 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_workspace
 
 /*
  * scan_exclusive_{F}_{T}  (T: i32 i64)
- * y[k] = {F}: over j < k along scan_axis or, if reverse is not 0, over j > k; of no terms 0, 1, the smallest and
- * the largest number of the dtype. scan_extent is shape[scan_axis], scan_stride_x is stride_x[scan_axis]. y may be
- * x, of equal strides.
+ * y[k] = {F}: over j < k along scan_axis or, if reverse is not 0, over j > k; of no elements 0, 1, the smallest
+ * and the largest number of the dtype. scan_extent is shape[scan_axis], scan_stride_x is stride_x[scan_axis]. y
+ * may be x, of equal strides.
  *   cumsum   sum of x[j], modulo 2^width
  *   cumprod  product of x[j], modulo 2^width
  *   cummax   largest x[j]
@@ -18309,7 +18309,7 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_f64_workspace
  *   in    x: T [shape]
  *   out   y: T [shape], may be x
  *   limits: scan_extent is shape[scan_axis]; scan_stride_x is stride_x[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_i32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, int32_t scan_axis, int32_t scan_extent, int64_t scan_stride_x, int32_t reverse, const void* x, void* y, void* workspace, size_t workspace_bytes, void* stream);
@@ -18351,7 +18351,7 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_cummin_i64_workspace_size(in
  *   out   y: T [shape], may be x
  *   out   indices: i64 [shape]
  *   limits: scan_extent is shape[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cummax_indices_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_indices, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* x, void* y, void* indices, void* workspace, size_t workspace_bytes, void* stream);
@@ -18401,7 +18401,7 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_indices_i64_workspace_size(int6
  *   in    dy: T [shape]
  *   out   dx: T [shape], may be dy
  *   limits: scan_extent is shape[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cumsum_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -18433,7 +18433,7 @@ BARACUDA_API size_t baracuda_kernels_scan_cumsum_backward_f64_workspace_size(int
  *   in    y: T [shape]
  *   out   dx: T [shape], may be dy or x
  *   limits: scan_extent is shape[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cumprod_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -18463,7 +18463,7 @@ BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_workspace_
 
 /*
  * scan_{F}_backward_{T}  (T: f32 f16 bf16 f64)
- * dx[j] = sum of dy[i] over the places i whose {F} term so far is x[j], the first of equal ones, and the first
+ * dx[j] = sum of dy[i] over the indices i whose {F} element so far is x[j], the first of equal ones, and the first
  * NaN. reverse is the forward op's.
  *   cummax  largest
  *   cummin  smallest
@@ -18475,7 +18475,7 @@ BARACUDA_API size_t baracuda_kernels_scan_log_cumsum_exp_backward_f64_workspace_
  *   in    x: T [shape]
  *   out   dx: T [shape]
  *   limits: scan_extent is shape[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_cummax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -18513,7 +18513,7 @@ BARACUDA_API size_t baracuda_kernels_scan_cummin_backward_f64_workspace_size(int
  *   in    dy: T [shape]
  *   out   dx: T [shape], may be dy
  *   limits: scan_extent is shape[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumsum_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -18545,7 +18545,7 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_cumsum_backward_f64_workspac
  *   in    y: T [shape]
  *   out   dx: T [shape], may be dy or x
  *   limits: scan_extent is shape[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cumprod_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_y, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, const void* y, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -18575,8 +18575,8 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f64_
 
 /*
  * scan_exclusive_{F}_backward_{T}  (T: f32 f16 bf16 f64)
- * dx[j] = sum of dy[i] over the places i whose {F} term before i is x[j], the first of equal ones, and the first
- * NaN. reverse is the forward op's.
+ * dx[j] = sum of dy[i] over the indices i whose {F} element before i is x[j], the first of equal ones, and the
+ * first NaN. reverse is the forward op's.
  *   cummax  largest
  *   cummin  smallest
  *   host  shape: i32 [rank]
@@ -18587,7 +18587,7 @@ BARACUDA_API size_t baracuda_kernels_scan_exclusive_log_cumsum_exp_backward_f64_
  *   in    x: T [shape]
  *   out   dx: T [shape]
  *   limits: scan_extent is shape[scan_axis]
- *   workspace pieces of long rows; with NULL few long rows are scanned by few threads
+ *   workspace tiles of long rows; with NULL few long rows are scanned by few threads
  *   deterministic
  */
 BARACUDA_API int32_t baracuda_kernels_scan_exclusive_cummax_backward_f32_run(int64_t numel, int32_t rank, const int32_t* shape, const int64_t* stride_dy, const int64_t* stride_x, const int64_t* stride_dx, int32_t scan_axis, int32_t scan_extent, int32_t reverse, const void* dy, const void* x, void* dx, void* workspace, size_t workspace_bytes, void* stream);
@@ -19593,8 +19593,8 @@ BARACUDA_API int32_t baracuda_kernels_contiguize_nibble_can_implement(const void
 
 /*
  * write_slice_b1  ()
- * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 1
- * byte. The rank is at least 1, and the window inside of dest.
+ * dest[c + range_start] = source[c], both in row-major order; other elements of dest are left unchanged. Elements
+ * have 1 byte. The rank is at least 1, and the window inside of dest.
  *   inout dest: u8 [dest_words]
  *   in    source: u8 [source_words]
  *   host  dest_shape: i32 [rank]
@@ -19607,8 +19607,8 @@ BARACUDA_API int32_t baracuda_kernels_write_slice_b1_can_implement(const void* d
 
 /*
  * write_slice_b2  ()
- * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 2
- * bytes. The rank is at least 1, and the window inside of dest.
+ * dest[c + range_start] = source[c], both in row-major order; other elements of dest are left unchanged. Elements
+ * have 2 bytes. The rank is at least 1, and the window inside of dest.
  *   inout dest: u16 [dest_words]
  *   in    source: u16 [source_words]
  *   host  dest_shape: i32 [rank]
@@ -19621,8 +19621,8 @@ BARACUDA_API int32_t baracuda_kernels_write_slice_b2_can_implement(const void* d
 
 /*
  * write_slice_b4  ()
- * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 4
- * bytes. The rank is at least 1, and the window inside of dest.
+ * dest[c + range_start] = source[c], both in row-major order; other elements of dest are left unchanged. Elements
+ * have 4 bytes. The rank is at least 1, and the window inside of dest.
  *   inout dest: u32 [dest_words]
  *   in    source: u32 [source_words]
  *   host  dest_shape: i32 [rank]
@@ -19635,8 +19635,8 @@ BARACUDA_API int32_t baracuda_kernels_write_slice_b4_can_implement(const void* d
 
 /*
  * write_slice_b8  ()
- * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 8
- * bytes. The rank is at least 1, and the window inside of dest.
+ * dest[c + range_start] = source[c], both in row-major order; other elements of dest are left unchanged. Elements
+ * have 8 bytes. The rank is at least 1, and the window inside of dest.
  *   inout dest: u64 [dest_words]
  *   in    source: u64 [source_words]
  *   host  dest_shape: i32 [rank]
@@ -19649,8 +19649,8 @@ BARACUDA_API int32_t baracuda_kernels_write_slice_b8_can_implement(const void* d
 
 /*
  * write_slice_b16  ()
- * dest[c + range_start] = source[c], both in row-major order; other cells of dest are left alone. Elements have 16
- * bytes, which are aligned as two of 8. The rank is at least 1, and the window inside of dest.
+ * dest[c + range_start] = source[c], both in row-major order; other elements of dest are left unchanged. Elements
+ * have 16 bytes, which are aligned as two of 8. The rank is at least 1, and the window inside of dest.
  *   inout dest: u64 [dest_words]
  *   in    source: u64 [source_words]
  *   host  dest_shape: i32 [rank]

@@ -100,7 +100,7 @@ class Row:
     sums: bool  # a regular op's outputs are summed where their strides are 0
     includes: tuple[str, ...]
     functions: dict[str, str]  # name -> what it computes; empty for a row of one function
-    headers: dict[str, str]  # name -> header of the family that has its class
+    headers: dict[str, str]  # name -> header in the functors/ of the family that has its class
     by_width: bool  # whether each width of T has a translation unit
     unit_table: str  # the table whose translation units have the row
     slots: dict[str, tuple[str, ...]]
@@ -188,7 +188,7 @@ class Row:
     def includes_of(self, slots: dict[str, str]) -> tuple[str, ...]:
         """The headers that an instance needs."""
         header = self.headers.get(slots.get("F", ""))
-        return (*self.includes, f"{self.family}/{header}") if header else self.includes
+        return (*self.includes, f"{self.family}/functors/{header}") if header else self.includes
 
     def class_of(self, slots: dict[str, str]) -> str:
         """The C++ class of one instance."""

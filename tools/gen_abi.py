@@ -274,7 +274,9 @@ def glue_regular(op: str, row: Row, slots: dict[str, str]) -> str:
     by_name = {p.name: (k, p.element(slots)) for k, p in enumerate(pointers)}
     results = ", ".join("bk::OperandSlot<{1}, {0}>".format(*by_name[p.name]) for p in pointers if p.is_output)
     arguments = ", ".join("bk::OperandSlot<const {1}, {0}>".format(*by_name[name]) for name in row.inputs)
-    out.append(f"using Out = bk::OperandSlots<{results}>;\nusing In = bk::OperandSlots<{arguments}>;\n}}  // namespace {ns}")
+    out.append(
+        f"using Out = bk::OperandSlots<{results}>;\nusing In = bk::OperandSlots<{arguments}>;\n}}  // namespace {ns}"
+    )
     shape, strides = "0, nullptr, nullptr", ""
     if strided:
         shape = "rank, shape, strides"

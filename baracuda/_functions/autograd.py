@@ -1,4 +1,4 @@
-"""Gradients for PyTorch that the op table lacks: of cast, of GEMMs, and composite ones (composed.py)."""
+"""Gradients for PyTorch that the op table lacks: of cast, of GEMMs, and composite ones (composite_gradients.py)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
-from baracuda._functions.composed import WHOLE
-from baracuda._functions.product_gradients import OF_PRODUCTS, matmul_same_batch
-from baracuda._functions.product_gradients import GradientRule as GemmGradient
+from baracuda._functions.composite_gradients import COMPOSITE_GRADIENTS
+from baracuda._functions.gemm_gradients import GEMM_GRADIENTS, matmul_same_batch
+from baracuda._functions.gemm_gradients import GradientRule as GemmGradient
 from baracuda.dtypes import ElementKind
 
 Operators = Callable[[str], Any]  # operator by name
@@ -46,9 +46,9 @@ def _composite(name: str) -> tuple[GradientRule, tuple[str, ...]]:
 
     def rule(operator: Operators, grads: Any, given: Given) -> dict[str, Any]:
         dy = grads[0] if isinstance(grads, tuple) else grads
-        return {n: each.of(calls(operator), {**given, "dy": dy}) for n, each in WHOLE[name].items()}
+        return {n: each.of(calls(operator), {**given, "dy": dy}) for n, each in COMPOSITE_GRADIENTS[name].items()}
 
-    return rule, tuple([saved for each in WHOLE[name].values() for saved in each.reads])
+    return rule, tuple([saved for each in COMPOSITE_GRADIENTS[name].values() for saved in each.reads])
 
 
 def calls(operator: Operators) -> Callable[..., Any]:
@@ -62,9 +62,9 @@ def calls(operator: Operators) -> Callable[..., Any]:
 
 
 # Name -> (function of operators, dy and saved values to gradients by argument, names of the saved values).
-OWN: dict[str, tuple[GradientRule, tuple[str, ...]]] = {
+VJP_RULES: dict[str, tuple[GradientRule, tuple[str, ...]]] = {
     "cast": (lambda operator, dy, given: {"x": operator("cast")(dy, given["dtype of x"])}, ()),
     "matmul": (_matmul, ("a", "b")),
-    **{name: (_of_gemm(rule), reads) for name, (rule, reads) in OF_PRODUCTS.items()},
-    **{name: _composite(name) for name in WHOLE},
+    **{name: (_of_gemm(rule), reads) for name, (rule, reads) in GEMM_GRADIENTS.items()},
+    **{name: _composite(name) for name in COMPOSITE_GRADIENTS},
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import CallMeta, Shape, check_shape
+from baracuda._functions.call_meta import CallMeta, Shape, check_shape
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, as_flag, as_integer, exceeds
 from baracuda.errors import InvalidProblemError

@@ -27,11 +27,11 @@ from baracuda._functions.arrays import (
     result_framework,
     uses_allocator,
 )
+from baracuda._functions.call_meta import CallMeta, StridesError, as_strided, prepend_axes, with_nonzero_strides
 from baracuda._functions.launch import launcher
-from baracuda._functions.layout import CallMeta, StridesError, as_strided, prepend_axes, with_nonzero_strides
-from baracuda._functions.layouts import infer_shapes, parameters
 from baracuda._functions.prepared import Prepared, canonical, ordered, outer_key
 from baracuda._functions.problem import Problem
+from baracuda._functions.shape_rules import infer_shapes, parameters
 from baracuda._functions.spec import Argument, Spec
 from baracuda._lib import symbol_name
 from baracuda._optable import Op, Param, Row
@@ -41,7 +41,7 @@ from baracuda.errors import InvalidProblemError, UnsupportedError, naming
 from baracuda.operands import Operand, check_overlaps, check_view, effective_strides, identical
 from baracuda.tensor import EMPTY_ADDRESS, TensorRef, contiguous_stride, tensor
 
-_MOST = 4096  # prepared calls in the cache of a function
+_MAX_CACHED = 4096  # prepared calls in the cache of a function
 _PACKED = (ElementKind.S4, ElementKind.U4, ElementKind.BIN)
 _NEW = object()
 
@@ -247,7 +247,7 @@ class Function:
 
 
 def keep(store: dict[Any, Any], key: Any, value: Any) -> None:
-    if len(store) >= _MOST:
+    if len(store) >= _MAX_CACHED:
         store.clear()
     store[key] = value
 
@@ -382,7 +382,7 @@ class _Preparation:
         """The outputs that C writes: those that are wanted, and those that it requires."""
         required = {param.name for param in self.spec.row.params if param.is_output and param.is_required}
         named = [out for out, wanted in zip(self.spec.outputs, self.wanted) if wanted or out.pointer in required]
-        return [*named, *self.spec.unnamed]
+        return [*named, *self.spec.unreturned_outputs]
 
     def _field(self, argument: Argument) -> str:
         """Name of an operand in the forms."""
@@ -476,7 +476,7 @@ class _Preparation:
         """Views of all operands by their names in the form, in the shapes that the op takes."""
         given = {self._field(a): (a, self.views[a.name]) for a in self.spec.arrays if a.pointer}
         given |= {self._field(o): (o, target) for o, target in zip(self.spec.outputs, targets)}
-        for extra in self.spec.unnamed:
+        for extra in self.spec.unreturned_outputs:
             fresh = TensorRef(EMPTY_ADDRESS, meta.shapes[extra.pointer], form.kinds(self._field(extra))[0])
             given[self._field(extra)] = (extra, fresh)
         self.copies: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
@@ -537,20 +537,20 @@ class _Preparation:
         spec, call, params = self.spec, Prepared(), op.row.params
         pointers_at = [k for k, param in enumerate(params) if param.is_pointer]
         written = self._written()
-        names = [a.pointer for a in (*spec.arrays, *spec.outputs, *spec.unnamed)]
+        names = [a.pointer for a in (*spec.arrays, *spec.outputs, *spec.unreturned_outputs)]
         call.library, call.framework, call.like = self.library, self.framework, self.like_at[0] if self.like_at else 0
         like = None
         call.results = [
             (meta.shapes[o.pointer], self.framework.native(form.kinds(self._field(o))[0], like))
             if o in written else None
-            for o in (*spec.outputs, *spec.unnamed)
+            for o in (*spec.outputs, *spec.unreturned_outputs)
         ]  # fmt: skip
         call.wanted = self.wanted
         call.scalars = self.scalars
         positions = {a.name: k for k, a in enumerate(spec.arrays)}
         call.copies = [(positions[name], *copy) for name, copy in self.copies.items()]
         call.trims = self._trims(op.row)
-        pointers = [each.pointer for each in (*spec.outputs, *spec.unnamed)]
+        pointers = [each.pointer for each in (*spec.outputs, *spec.unreturned_outputs)]
         call.fills = [(pointers.index(name), positions.get(what, what)) for name, what in meta.fills.items()
                       if name in pointers]  # fmt: skip
         writes_in_part = bool(op.row.leaves) or any([param.direction == "inout" for param in op.row.params])

@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from baracuda._functions.composed import JOINT, SEPARATE, CompositeGradient
-from baracuda._functions.product_gradients import OF_PRODUCTS
+from baracuda._functions.composite_gradients import JOINT, SEPARATE, CompositeGradient
+from baracuda._functions.gemm_gradients import GEMM_GRADIENTS
 from baracuda._functions.spec import REQUIRED, Spec, specs
 
 # Incoming gradients besides dy, and the results that they belong to.
@@ -34,22 +34,22 @@ class Gradient:
     """The gradient `spec` of the forward function `whole`: f itself, or f_forward if the gradient reads results that f
     does not return.
 
-    arriving  incoming gradients, by argument of `spec` -> positions of the results of `whole`
+    incoming  incoming gradients, by argument of `spec` -> positions of the results of `whole`
     reads     arguments and results of `whole` that `spec` reads under the same names
     shaped    arrays of which only the shape matters; None ones are left out
     extents   numbers that are extents: (array, axis or the name of the argument that gives it)
     given     arguments of `whole` -> positions of their gradients among the results of `spec`
-    apart     arguments of `whole` with a gradient function of their own, such as f_target_backward
+    separate     arguments of `whole` with a gradient function of their own, such as f_target_backward
     """
 
     whole: Spec
     spec: Spec | CompositeGradient
-    arriving: Mapping[str, int]
+    incoming: Mapping[str, int]
     reads: tuple[str, ...]
     shaped: tuple[str, ...]
     extents: Mapping[str, tuple[str, int | str]]
     given: Mapping[str, int]
-    apart: Mapping[str, Spec | CompositeGradient]
+    separate: Mapping[str, Spec | CompositeGradient]
 
     def extents_of(self, given: Mapping[str, Any]) -> dict[str, int]:
         """The values of `extents` for these arguments of `whole`."""
@@ -61,9 +61,9 @@ class Gradient:
     def read(self, needs: Mapping[str, bool]) -> list[str]:
         """What the gradients of the needed arguments read, and autograd must save."""
         found = list(self.reads)
-        for each in [each for name, each in self.apart.items() if needs.get(name)]:
+        for each in [each for name, each in self.separate.items() if needs.get(name)]:
             found += each.reads if isinstance(each, CompositeGradient) else [argument.name for argument in each.arrays]
-        return [name for name in dict.fromkeys(found) if name not in self.arriving]
+        return [name for name in dict.fromkeys(found) if name not in self.incoming]
 
     def wanted(self, needs: Mapping[str, bool]) -> list[bool]:
         """Which results of `spec` the gradients of the needed arguments require."""
@@ -76,10 +76,10 @@ def gradient_of(name: str) -> Gradient | None:
     """The gradient of a function; None if the table has none, or one that reads what no function returns."""
     if name in JOINT:
         made, given = JOINT[name], {argument: k for k, argument in enumerate(JOINT[name].outputs)}
-        return Gradient(specs()[name], made, made.arriving, made.reads, made.shaped, {}, given, {})
+        return Gradient(specs()[name], made, made.incoming, made.reads, made.shaped, {}, given, {})
     of = _DIFFERENTIATED_AS.get(name, name).removesuffix("_forward")
     spec = specs().get(f"{of}_backward")
-    if spec is None or name in (*OF_PRODUCTS, "matmul"):  # their gradients are GEMMs, which are differentiable again
+    if spec is None or name in (*GEMM_GRADIENTS, "matmul"):  # their gradients are GEMMs, which are differentiable again
         return None
     for whole in filter(None, (specs()[name], specs().get(f"{of}_forward"))):
         found = _gradient(whole, spec)
@@ -91,15 +91,15 @@ def gradient_of(name: str) -> Gradient | None:
 def differentiated(name: str) -> Spec:
     """The forward function that is computed in place of `name` when it is differentiated."""
     found, forward = gradient_of(name), f"{name}_forward"
-    return found.whole if found is not None else specs()[forward if forward in OF_PRODUCTS else name]
+    return found.whole if found is not None else specs()[forward if forward in GEMM_GRADIENTS else name]
 
 
 def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
     inputs = [argument.name for argument in whole.positional]
     results = [output.name for output in whole.outputs]
     read = [argument.name for argument in spec.arrays if argument.pointer]
-    arriving = {read[0]: 0} | {name: results.index(_INCOMING[name]) for name in read if _INCOMING.get(name) in results}
-    reads = [name for name in read if name not in arriving]
+    incoming = {read[0]: 0} | {name: results.index(_INCOMING[name]) for name in read if _INCOMING.get(name) in results}
+    reads = [name for name in read if name not in incoming]
     # The gradient may call the only result of a function y, whatever its name.
     if not {*inputs, *results, *(["y"] if len(results) == 1 else [])}.issuperset(reads):
         return None
@@ -112,13 +112,13 @@ def _gradient(whole: Spec, spec: Spec) -> Gradient | None:
         return None
     shaped = [argument.name for argument in spec.arrays if not argument.pointer]
     own = {name: specs().get(f"{whole.name.removesuffix('_forward')}_{name}_backward") for name in inputs}
-    apart: dict[str, Spec | CompositeGradient] = {
+    separate: dict[str, Spec | CompositeGradient] = {
         name: each for name, each in own.items() if each is not None and name not in given
     }
     for name, composed in SEPARATE.get(whole.name.removesuffix("_forward"), {}).items():
-        apart[name] = composed
+        separate[name] = composed
         shaped += composed.shaped
-    return Gradient(whole, spec, arriving, tuple(dict.fromkeys(reads)), tuple(shaped), extents, given, apart)
+    return Gradient(whole, spec, incoming, tuple(dict.fromkeys(reads)), tuple(shaped), extents, given, separate)
 
 
 def _extent(whole: Spec, name: str, extent_name: str) -> tuple[str, int | str]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import CallMeta, Shape
+from baracuda._functions.call_meta import CallMeta, Shape
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, as_integer, at_least
 from baracuda.errors import InvalidProblemError, UnsupportedError

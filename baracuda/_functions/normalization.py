@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from baracuda._functions.layout import CallMeta, Shape, axes_of, check_shape, if_contiguous
+from baracuda._functions.call_meta import CallMeta, Shape, axes_of, check_shape, if_contiguous
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, as_flag, as_integer, exceeds
 from baracuda.errors import InvalidProblemError, UnsupportedError

@@ -6,7 +6,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import CallMeta
+from baracuda._functions.call_meta import CallMeta
 from baracuda._lib import Library
 
 

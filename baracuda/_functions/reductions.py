@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions.layout import CallMeta, Shape, ViewAs, as_strided, axes_of, check_shape
+from baracuda._functions.call_meta import CallMeta, Shape, ViewAs, as_strided, axes_of, check_shape
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, as_flag, as_integers, at_least, exceeds
 from baracuda.errors import InvalidProblemError, UnsupportedError

@@ -1,6 +1,6 @@
 """Specs of the functions on arrays: names, arguments and results, all derived from the rows of the op table.
 
-Rows of some families declare their functions (called.py). In the others a function stands for the ops of one name
+Rows of some families declare their functions (table_calls.py). In the others a function stands for the ops of one name
 and all dtypes. Its arguments are the operands that C reads, in C's order, then the numbers that do not follow from
 shapes.
 RENAMED lists the names that NumPy and PyTorch have for functions and arguments.
@@ -21,7 +21,7 @@ REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.
 _DECLARED_FAMILIES = ("gemm", "indexing", "loss", "norm", "reduce", "softmax")
 # Prefixes of ops that have plans only, no function on arrays.
-PLANS_ALONE = (
+PLAN_ONLY = (
     "gemm",
     "gemv",
     "grouped_gemm",
@@ -34,7 +34,7 @@ PLANS_ALONE = (
     "write_slice",
     "kv_cache",
     "check_indices",
-    "concat_",  # any number of arrays: baracuda.joins
+    "concat_",  # any number of arrays: baracuda.concatenation
     "reduce_{F}_backward_{T} moments",  # one axis only
 )
 _PREFIX = re.compile(r"^(unary|binary_cmp|binary|ternary|gated|scan)_")
@@ -114,7 +114,7 @@ class Spec:
     arrays: tuple[Argument, ...]
     numbers: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
-    layout: str  # name of the shape rule (layouts.py)
+    layout: str  # name of the shape rule (shape_rules.py)
     fixed: Mapping[str, str] = dataclasses.field(default_factory=dict)  # C's number -> digits, or the name of another
     extents: Mapping[str, str] = dataclasses.field(default_factory=dict)  # extents of arrays that C does not read
     others: tuple[Spec, ...] = ()  # specs of other rows for the same function and arguments
@@ -165,7 +165,7 @@ class Spec:
         return tuple([n for n in self.numbers if n.name in POSITIONAL_NUMBERS and n.default is not REQUIRED])
 
     @functools.cached_property
-    def unnamed(self) -> tuple[Argument, ...]:
+    def unreturned_outputs(self) -> tuple[Argument, ...]:
         """Outputs that C requires and the function does not return."""
         named = {output.pointer for output in self.outputs}
         required = [p.name for p in self.row.params if p.is_output and p.is_required and p.name not in named]
@@ -192,13 +192,13 @@ def specs() -> dict[str, Spec]:
     """All functions by name."""
     found: dict[str, list[tuple[str, Row, str]]] = {}
     for row in rows():
-        by_name = row.family in _DECLARED_FAMILIES or row.calls or row.pattern.startswith(PLANS_ALONE)
+        by_name = row.family in _DECLARED_FAMILIES or row.calls or row.pattern.startswith(PLAN_ONLY)
         if row.pattern.endswith("_strided") or by_name:
             continue
         for function in row.functions or ("",):
             pattern = row.pattern.replace("{F}", function)
             found.setdefault(_stem(pattern), []).append((pattern, row, function))
-    from baracuda._functions.called import declared_specs
+    from baracuda._functions.table_calls import declared_specs
 
     all_specs = [*(_spec(stem, found) for stem in found), *declared_specs()]
     return {spec.name: spec for spec in sorted(all_specs, key=lambda spec: spec.name)}

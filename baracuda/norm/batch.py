@@ -16,7 +16,7 @@ from baracuda._scalars import INT32_MAX
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import GIVEN, axis_field, eps_field, shape_field
+from baracuda.norm.norm_operands import GIVEN, axis_field, eps_field, shape_field
 from baracuda.plan import ParamPlan
 
 

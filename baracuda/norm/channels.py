@@ -16,7 +16,7 @@ from baracuda._scalars import INT32_MAX
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError, UnsupportedError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import GIVEN, axis_field, eps_field, flag_field, require_together, shape_field
+from baracuda.norm.norm_operands import GIVEN, axis_field, eps_field, flag_field, require_together, shape_field
 from baracuda.operands import Args
 from baracuda.plan import ParamPlan
 from baracuda.tensor import TensorRef

@@ -13,7 +13,7 @@ from baracuda import descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.channels import BatchStatistics, ChannelNormDescriptor
-from baracuda.norm.fields import GIVEN, RowsDescriptor, eps_field, shape_field
+from baracuda.norm.norm_operands import GIVEN, RowsDescriptor, eps_field, shape_field
 from baracuda.operands import Args
 from baracuda.plan import Plan
 from baracuda.tensor import TensorRef

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import GIVEN, RowsDescriptor, eps_field, flag_field, require_together
+from baracuda.norm.norm_operands import GIVEN, RowsDescriptor, eps_field, flag_field, require_together
 from baracuda.operands import Args
 from baracuda.plan import ParamPlan
 from baracuda.tensor import TensorRef

@@ -12,7 +12,7 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda.kinds import NormalizationKind, OpCategory
 from baracuda.norm.channels import ChannelNormDescriptor
-from baracuda.norm.fields import GIVEN, eps_field, shape_field
+from baracuda.norm.norm_operands import GIVEN, eps_field, shape_field
 from baracuda.plan import Plan
 
 

@@ -8,9 +8,9 @@
 #include <algorithm>
 
 #include "attention/alibi_backward.h"
+#include "core/collectives/combine_cluster.cuh"
 #include "core/math/fastdiv.h"
 #include "core/reduce/combine.cuh"
-#include "core/collectives/combine_cluster.cuh"
 #include "core/reduce/sums.h"
 #include "core/types/vec.h"
 

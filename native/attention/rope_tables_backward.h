@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "attention/rope_apply.h"
-#include "core/pointwise/pointwise.h"
 #include "core/collectives/team.h"
+#include "core/pointwise/pointwise.h"
 #include "core/types/vec.h"
 
 namespace bk {

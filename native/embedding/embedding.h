@@ -5,8 +5,8 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/pointwise/pointwise.h"
 #include "core/gather/gather_rows.h"
+#include "core/pointwise/pointwise.h"
 #include "core/scatter/scatter_reduce.h"
 #include "core/types/complex.h"
 

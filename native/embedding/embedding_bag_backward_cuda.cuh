@@ -7,8 +7,8 @@
 #include <algorithm>
 
 #include "core/pointwise/pointwise.h"
-#include "core/segmented/add_segments.cuh"
 #include "core/scatter/atomics.cuh"
+#include "core/segmented/add_segments.cuh"
 #include "core/segmented/sort_pairs.h"
 #include "embedding/embedding_bag_backward.h"
 
@@ -272,7 +272,7 @@ Status add_sorted_bags(const Launch& launch, const BagShape& shape, const Segmen
         return add_segments(launch, runs, RowsByIndex<T, true>{gradients, sort.values[0]}, ids, out, buffers.partials);
     const int32_t* const counts = shape.is_by_frequency ? buffers.counts : nullptr;
     return add_segments(launch, runs, ScaledBags<T>{gradients, sort.values[0], buffers.bags, scales, sort.keys[0], counts}, ids,
-                    out, buffers.partials);
+                        out, buffers.partials);
 }
 
 template <class T, class I>

@@ -6,11 +6,11 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
-#include "core/math/half_power.h"
-#include "core/math/math.h"
+#include "core/collectives/team.h"
 #include "core/copy/row_copies.h"
 #include "core/gather/distinct_rows.h"
-#include "core/collectives/team.h"
+#include "core/math/half_power.h"
+#include "core/math/math.h"
 
 namespace bk {
 

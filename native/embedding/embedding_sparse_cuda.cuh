@@ -5,9 +5,9 @@
 #include <cstdint>
 
 #include "core/select/select_indices.h"
-#include "embedding/sparse_rows_in_place.cuh"
 #include "embedding/embedding_bag_backward_cuda.cuh"
 #include "embedding/embedding_sparse.h"
+#include "embedding/sparse_rows_in_place.cuh"
 
 namespace bk {
 

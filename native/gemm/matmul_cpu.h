@@ -9,10 +9,10 @@
 #include <cstdint>
 
 #include "core/abi/vector_width_cpu.h"
-#include "gemm/matmul.h"
 #include "gemm/cpu/matmul_driver_cpu.h"
 #include "gemm/cpu/matmul_pack_cpu.h"
 #include "gemm/cpu/matmul_skinny_cpu.h"
+#include "gemm/matmul.h"
 
 namespace bk {
 

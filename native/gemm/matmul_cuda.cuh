@@ -7,13 +7,13 @@
 #include <type_traits>
 
 #include "core/abi/workspace.h"
-#include "gemm/sm90/matmul_wgmma.h"
 #include "gemm/cublaslt/matmul_cublaslt.cuh"
-#include "gemm/tiled/matmul_split_k.cuh"
-#include "gemm/tiled/matmul_simt.cuh"
-#include "gemm/tiled/matmul_mma.cuh"
 #include "gemm/skinny/matmul_skinny.cuh"
 #include "gemm/skinny/matmul_skinny_fp8.cuh"
+#include "gemm/sm90/matmul_wgmma.h"
+#include "gemm/tiled/matmul_mma.cuh"
+#include "gemm/tiled/matmul_simt.cuh"
+#include "gemm/tiled/matmul_split_k.cuh"
 #include "gemm/tiled/matmul_transpose.cuh"
 
 namespace bk {
@@ -49,10 +49,10 @@ size_t matmul_workspace(int64_t m, int64_t n, int64_t k, int64_t batch, bool has
         may_be_library(backend) && fits_library<T>(m, n, k, batch, has_steps, is_gated) &&
         (backend == Backend::kLibrary || is_for_library<T>(m, n, k, batch, has_steps, is_gated, KMajor{k_major.a, false}));
     const bool is_staged = stages_sums<T>(has_steps, is_gated);
-    return std::max(
-        for_library ? LibraryWorkspace::of<T>(m, n, k, is_staged, is_gated, nullptr).bytes : 0,
-        is_gated ? 0
-                 : std::max(split_k_workspace<T>(m, n, k, batch), TransposedOperands<T>(m, n, k, batch, k_major, nullptr).bytes));
+    return std::max(for_library ? LibraryWorkspace::of<T>(m, n, k, is_staged, is_gated, nullptr).bytes : 0,
+                    is_gated ? 0
+                             : std::max(split_k_workspace<T>(m, n, k, batch),
+                                        TransposedOperands<T>(m, n, k, batch, k_major, nullptr).bytes));
 }
 
 // Tries cuBLASLt; *done is the number of rows computed.

@@ -118,7 +118,8 @@ Status sparse24_product(const Launch& launch, const Sparse24<T>& p) {
     BK_TRY(sparse24_inflate(launch, p.m, p.k, p.values, p.places, dense));
     const StoredMatrices x{1, 0, p.n, p.k, p.k}, w{1, 0, p.m, p.k, p.k}, y{1, 0, p.n, p.m, p.m};
     const Epilogue<T> epilogue{nullptr, p.y, nullptr, {}, strides_of(y, true), 1, 0, BiasType::kElement, Activation::kNone};
-    return matmul(launch_with_workspace_from(launch, dense_words + words), make_matmul<T>(kRcr, p.n, p.m, p.k, x, p.x, w, dense, epilogue));
+    return matmul(launch_with_workspace_from(launch, dense_words + words),
+                  make_matmul<T>(kRcr, p.n, p.m, p.k, x, p.x, w, dense, epilogue));
 }
 
 }  // namespace bk

@@ -9,9 +9,9 @@
 #include "core/intrinsics/tensor_core.cuh"
 #include "core/types/vec.h"
 #include "gemm/skinny/matmul_skinny_mma.cuh"
-#include "gemm/w4.h"
 #include "gemm/sm90/w4_wgmma.h"
 #include "gemm/tiled/w4_dequantize.cuh"
+#include "gemm/w4.h"
 
 namespace bk {
 

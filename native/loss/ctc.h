@@ -12,11 +12,11 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
+#include "core/collectives/team.h"
 #include "core/math/math.h"
 #include "core/math/wide_range.h"
 #include "core/pointwise/pointwise.h"
 #include "core/row/row_map.h"
-#include "core/collectives/team.h"
 #include "loss/reduction.h"
 
 namespace bk {

@@ -8,9 +8,9 @@
 #include "core/pointwise/pointwise.h"
 #include "loss/cross_entropy/class_rows.h"
 #include "loss/likelihood.h"
+#include "loss/pair_triplet_rows.h"
 #include "loss/reduction.h"
 #include "loss/row_reduction.h"
-#include "loss/pair_triplet_rows.h"
 
 namespace bk {
 

@@ -11,8 +11,8 @@
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
-#include "core/pointwise/pointwise.h"
 #include "core/collectives/team.h"
+#include "core/pointwise/pointwise.h"
 #include "loss/margin.h"
 #include "loss/reduction.h"
 

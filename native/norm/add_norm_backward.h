@@ -7,8 +7,8 @@
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
 #include "norm/add_norm_row.h"
-#include "norm/fused_rows.h"
 #include "norm/channel/group_moments.h"
+#include "norm/fused_rows.h"
 #include "norm/norm_columns.h"
 #include "norm/row_shape.h"
 

@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "core/abi/workspace.h"
-#include "core/math/math.h"
 #include "core/collectives/shuffle.cuh"
+#include "core/math/math.h"
 #include "core/reduce/square_scale.h"
 #include "core/row/row_cache.cuh"
 #include "core/types/vec.h"

@@ -88,8 +88,8 @@ struct NormForward : RowDefaults {
             const C first = in_unit(held[0].x, row.unit);
             acc.base = math::select(Scale::is_finite(first), first, C(0));
             const C inv_count = math::reciprocal<T>(math::max(count, C(1)));
-            acc.mean =
-                sum_generated<N>([&](int i) { return where.has(i) ? in_unit(held[i].x, row.unit) - acc.base : C(0); }) * inv_count;
+            acc.mean = sum_generated<N>([&](int i) { return where.has(i) ? in_unit(held[i].x, row.unit) - acc.base : C(0); }) *
+                       inv_count;
         }
         // opaque() makes a GPU recompute the deviations: stored, they would take as many registers as the elements.
         const C base = opaque(acc.base);
@@ -285,8 +285,12 @@ struct NormBackwardWithChannels : NormBackward<T> {
         C gamma;
     };
     BK_HD bool shares_params(int64_t n) const { return channels.shares_params(n); }
-    BK_HD PositionParams position_params(const Row& row, int64_t j) const { return {widen(channels.gamma[channels.at(row.first_offset, j)])}; }
-    BK_HD Cached transform(const Row& row, const PositionParams& position_params, C dy, C x) const { return {dy * position_params.gamma, (x - row.mean) * row.scale}; }
+    BK_HD PositionParams position_params(const Row& row, int64_t j) const {
+        return {widen(channels.gamma[channels.at(row.first_offset, j)])};
+    }
+    BK_HD Cached transform(const Row& row, const PositionParams& position_params, C dy, C x) const {
+        return {dy * position_params.gamma, (x - row.mean) * row.scale};
+    }
     BK_HD Pack<C> map(const Row& row, const Nothing&, const PositionParams&, const Cached& held) const {
         return NormBackward<T>::map(row, {}, 0, held);
     }

@@ -127,12 +127,12 @@ Status segment_extreme_backward(const Launch& launch, const SegmentShape& shape,
     auto buffers = carve_extremes<kSorted, T>(&carver, shape, s);
     if constexpr (kSorted) {
         BK_TRY(reduce_segments<true>(launch, s, RowsInOrder<T>{operands.input}, operands.ids, reduction, buffers.first_rows,
-                               &buffers.partials));
+                                     &buffers.partials));
     } else {
         BK_TRY(sort_segments(launch, shape, operands.ids, &buffers.sort));
         reduction.rows = buffers.sort.values[0];
         BK_TRY(reduce_segments<true>(launch, s, RowsByIndex<T, false>{operands.input, reduction.rows}, sorted_ids(buffers.sort),
-                               reduction, buffers.first_rows, &buffers.partials));
+                                     reduction, buffers.first_rows, &buffers.partials));
     }
     return gradient_rows(launch, shape, ExtremeGradient<T>{operands.d_output, buffers.first_rows, shape.d}, operands.ids,
                          kSorted, nullptr, operands.d_input, is_aligned(operands.d_output, kVectorBytes));

@@ -115,14 +115,15 @@ __global__ void __launch_bounds__(kSegmentThreads)
 }
 
 template <class Reduce, class T>
-Status launch_reduce_atomic(const Launch& launch, SegmentedShape s, const Reduce& reduction, const T* input, IdArray ids, T* out) {
+Status launch_reduce_atomic(const Launch& launch, SegmentedShape s, const Reduce& reduction, const T* input, IdArray ids,
+                            T* out) {
     constexpr int64_t kRowsPerWorker = 32;
     RowGroups groups;
     BK_TRY(choose_segment_groups(s, RowsInOrder<T>{input}, out, &groups));
     s.chunks = ceil_div<int64_t>(s.rows, kRowsPerWorker);
     return with_vector_width<T>(groups.lanes, [&](auto lanes) {
-        return launch_kernel(launch, segment_grid(s, groups), reduce_atomic_kernel<lanes(), Reduce, T>, reduction, input, ids, out,
-                             s, groups.group);
+        return launch_kernel(launch, segment_grid(s, groups), reduce_atomic_kernel<lanes(), Reduce, T>, reduction, input, ids,
+                             out, s, groups.group);
     });
 }
 
@@ -182,7 +183,7 @@ Status unsorted_segment_reduce(const Launch& launch, const SegmentShape& shape, 
     const auto partials = carve_segment_partials<typename Reduce::Acc>(&carver, s);
     BK_TRY(sort_segments(launch, shape, ids, &sort));
     return reduce_segments<true>(launch, s, RowsByIndex<T, false>{input, sort.values[0]}, sorted_ids(sort), reduction, output,
-                           &partials);
+                                 &partials);
 }
 
 }  // namespace bk

@@ -42,8 +42,8 @@ BK_COLD inline Status count_elements(const char* name, int32_t rank, const int32
     bool is_empty = false, fits = true;
     for (int32_t d = 0; d < rank; ++d) {
         is_empty = is_empty || shape[d] == 0;
-        fits =
-            fits && (shape[d] == 0 || !__builtin_mul_overflow(product, int64_t{shape[d]}, &product)) && product <= kMaxOperandBytes;
+        fits = fits && (shape[d] == 0 || !__builtin_mul_overflow(product, int64_t{shape[d]}, &product)) &&
+               product <= kMaxOperandBytes;
     }
     if (!is_empty && !fits) return fail(Status::kInvalidProblem, "%s has more than 2^47 elements", name);
     *count = is_empty ? 0 : product;

@@ -41,8 +41,12 @@ struct PadBackwardShape {
         sum.rank = rank;
         for (int32_t d = 0; d < rank; ++d) {
             const bool is_plain = pad_low[d] == 0 && input_shape[d] == output_shape[d];
-            sum.axis[d] = {
-                is_plain ? AdjointMode::kShift : map_mode, input_shape[d], output_shape[d], pad_low[d], stride_dx[d], stride_dy[d]};
+            sum.axis[d] = {is_plain ? AdjointMode::kShift : map_mode,
+                           input_shape[d],
+                           output_shape[d],
+                           pad_low[d],
+                           stride_dx[d],
+                           stride_dy[d]};
         }
         return sum;
     }

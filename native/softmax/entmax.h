@@ -79,7 +79,9 @@ struct Entmax15BackwardRows : RowDefaults {
     };
 
     BK_HD Row start() const { return {}; }
-    BK_HD Cached transform(const Row&, int64_t, C dy, C y) const { return {math::select(y == C(0), C(0), dy), math::sqrt<C>(y)}; }
+    BK_HD Cached transform(const Row&, int64_t, C dy, C y) const {
+        return {math::select(y == C(0), C(0), dy), math::sqrt<C>(y)};
+    }
     BK_HD Cached pad() const { return {C(0), C(0)}; }
     BK_HD Acc identity() const { return {C(0), C(0)}; }
     template <class W, int N>

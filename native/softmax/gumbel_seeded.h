@@ -52,7 +52,9 @@ struct WithNoise : Base {
         for (int i = 0; i + Stream::kWords < kWords; ++i) position_params.word[i] = position_params.word[i + Stream::kWords];
     }
     // The logit with noise -ln(-ln(1 - u)): small u, which lie close together, make the greatest.
-    static BK_HD C noisy(const PositionParams& position_params, C x) { return x - math::log<C>(-math::log1p<C>(-UniformOf<C>::of(position_params.word))); }
+    static BK_HD C noisy(const PositionParams& position_params, C x) {
+        return x - math::log<C>(-math::log1p<C>(-UniformOf<C>::of(position_params.word)));
+    }
 };
 
 template <class T>
@@ -61,8 +63,11 @@ struct SeededSoftRows : WithNoise<T, GumbelSoftmaxRows<T>> {
     using typename Rows::C;
     using typename Rows::PositionParams;
     using typename Rows::Row;
-    BK_HD C transform(const Row&, const PositionParams& position_params, C x) const { return Rows::noisy(position_params, x) * this->inv_tau; }
-    BK_HD Pack<C> map(const Row& row, const typename Rows::TileParams& tile_params, const PositionParams& position_params, C x) const {
+    BK_HD C transform(const Row&, const PositionParams& position_params, C x) const {
+        return Rows::noisy(position_params, x) * this->inv_tau;
+    }
+    BK_HD Pack<C> map(const Row& row, const typename Rows::TileParams& tile_params, const PositionParams& position_params,
+                      C x) const {
         return GumbelSoftmaxRows<T>::map(row, tile_params, position_params.at, x);
     }
 };
@@ -73,7 +78,9 @@ struct SeededHardRows : WithNoise<T, GumbelHardRows<T>> {
     using typename Rows::C;
     using typename Rows::PositionParams;
     using typename Rows::Row;
-    BK_HD C transform(const Row&, const PositionParams& position_params, C x) const { return Rows::noisy(position_params, x) * this->inv_tau; }
+    BK_HD C transform(const Row&, const PositionParams& position_params, C x) const {
+        return Rows::noisy(position_params, x) * this->inv_tau;
+    }
     BK_HD Pack<C> map(const Row& row, Nothing, const PositionParams& position_params, C x) const {
         return GumbelHardRows<T>::map(row, {}, position_params.at, x);
     }
@@ -145,8 +152,11 @@ struct SeededGradientRows : WithNoise<T, SoftmaxOfLogitsGradientRows<T>> {
     using typename Rows::Cached;
     using typename Rows::PositionParams;
     using typename Rows::Row;
-    BK_HD Cached transform(const Row&, const PositionParams& position_params, C dy, C x) const { return {Rows::noisy(position_params, x) * this->inv_tau, dy}; }
-    BK_HD Pack<C> map(const Row& row, const typename Rows::TileParams& tile_params, const PositionParams& position_params, const Cached& held) const {
+    BK_HD Cached transform(const Row&, const PositionParams& position_params, C dy, C x) const {
+        return {Rows::noisy(position_params, x) * this->inv_tau, dy};
+    }
+    BK_HD Pack<C> map(const Row& row, const typename Rows::TileParams& tile_params, const PositionParams& position_params,
+                      const Cached& held) const {
         return SoftmaxOfLogitsGradientRows<T>::map(row, tile_params, position_params.at, held);
     }
 };

@@ -18,7 +18,7 @@ import pytest
 import baracuda as bk
 from baracuda import functions
 from baracuda._functions import dispatch
-from baracuda._functions.spec import PLANS_ALONE, REQUIRED, specs
+from baracuda._functions.spec import PLAN_ONLY, REQUIRED, specs
 from baracuda._optable import rows
 from naming import Tries
 
@@ -37,7 +37,7 @@ def test_every_row_has_a_function():
         name = row.pattern.removesuffix("_strided")
         functions = [name.replace("{F}", function) for function in row.functions or ("",)]
         twins = [p.replace("_{T}", "_param_{T}").replace("_backward_param", "_param_backward") for p in functions]
-        if row.name.startswith(PLANS_ALONE):
+        if row.name.startswith(PLAN_ONLY):
             continue
         missing = [p for p, twin in zip(functions, twins) if not {p, twin} & patterns and "_inplace" not in p]
         assert not missing, f"no function stands for {missing} of the row [{row.name}]"
@@ -239,13 +239,13 @@ def test_addresses_are_checked_anew():
 def test_many_shapes_are_forgotten():
     """What is kept for calls like earlier ones does not grow without end."""
     with Tries() as tries:
-        for extent in range(1, dispatch._MOST // 16):
+        for extent in range(1, dispatch._MAX_CACHED // 16):
             with tries(extent):
                 assert bk.neg(np.ones(extent, np.float32)).shape == (extent,)
     store = {}
-    for k in range(dispatch._MOST + 5):
+    for k in range(dispatch._MAX_CACHED + 5):
         dispatch.keep(store, k, k)
-    assert len(store) <= dispatch._MOST
+    assert len(store) <= dispatch._MAX_CACHED
 
 
 @pytest.mark.parametrize("name", dir(functions))
@@ -305,7 +305,7 @@ def test_a_workspace_and_results_that_are_dropped_take_the_short_way(rng):
     expected = bk.batch_norm_forward(x, gamma)[0]
     np.testing.assert_array_equal(bk.batch_norm(x, gamma), expected)
     launchers = bk.batch_norm.__globals__["launchers"]
-    assert len(function.unnamed) == 2 and len(launchers) > 0
+    assert len(function.unreturned_outputs) == 2 and len(launchers) > 0
     np.testing.assert_array_equal(bk.batch_norm(x, gamma), expected)
     out = np.empty_like(x)
     for _ in range(2):

@@ -142,7 +142,7 @@ def test_a_capture_on_cuda(monkeypatch):
     assert runtime.calls[1] == ("cudaStreamBeginCapture", 7, "relaxed")
     assert runtime.calls[-1] == ("cudaGraphLaunch", "executable", 7)
     owner = watched.pop().owner
-    assert any(each is owner for each in gc.get_referents(again._kept[0]))
+    assert any(each is owner for each in gc.get_referents(again._alive[0]))
     assert memory.held is None
     del again
     assert runtime.calls[-1] == ("cudaGraphExecDestroy", "executable")

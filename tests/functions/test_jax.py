@@ -16,17 +16,17 @@ from jax.test_util import check_grads
 
 import baracuda as bk
 import baracuda.jax as bj
-from baracuda._functions.composed import WHOLE
+from baracuda._functions.composite_gradients import COMPOSITE_GRADIENTS
 from baracuda._functions.formulas import FORMULAS
+from baracuda._functions.gemm_gradients import GEMM_GRADIENTS
 from baracuda._functions.gradients import gradient_of
-from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import specs
-from baracuda._jax_calls import OWN
+from baracuda._jax_calls import VJP_RULES
 from harness import ROOT
 from harness.child import child_environment
 from harness.samples import grouped_products, sample
 
-OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in OF_PRODUCTS} | {"matmul": ["a", "b"]}
+OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in GEMM_GRADIENTS} | {"matmul": ["a", "b"]}
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def has_gradient(name):
     # That of the logits; of float32, which differences are too coarse for.
     if name in ("ctc_loss", "ctc_loss_forward", "grouped_gemm"):
         return False
-    return (gradient_of(name) is not None or name in OWN) and "_backward" not in name and "_to_f32" not in name
+    return (gradient_of(name) is not None or name in VJP_RULES) and "_backward" not in name and "_to_f32" not in name
 
 
 @pytest.mark.parametrize("name", [name for name in specs() if has_gradient(name)])
@@ -80,8 +80,8 @@ def test_gradients(name):
     arguments, numbers = sample(name).arguments(name)
     numbers |= {"axis": -1} if name == "concat" else {}
     gradient, spec = gradient_of(name), specs()[name]
-    own = OPERANDS.get(name) or WHOLE.get(name, ["x"])
-    known = own if gradient is None else [*gradient.given, *gradient.apart]
+    own = OPERANDS.get(name) or COMPOSITE_GRADIENTS.get(name, ["x"])
+    known = own if gradient is None else [*gradient.given, *gradient.separate]
     if name == "cast":
         arguments[1] = np.float64
     if name.startswith("rope_apply"):  # whose tables may be wide as well
@@ -97,7 +97,7 @@ def test_gradients(name):
         results = listed(getattr(bj, name)(*mixed, **numbers))
         if name.startswith("exclusive_"):  # which begins with infinities
             return [result[..., 1:] for result in results]
-        return [results[k] for k in sorted(gradient.arriving.values())] if gradient else results
+        return [results[k] for k in sorted(gradient.incoming.values())] if gradient else results
 
     check_grads(function, [arguments[k] for k in at], order=1, modes=["rev"], atol=1e-5, rtol=1e-5, eps=1e-6)
 

@@ -13,11 +13,11 @@ import torch
 
 import baracuda as bk
 import baracuda.torch as bt
-from baracuda._functions.autograd import OWN
-from baracuda._functions.composed import WHOLE
+from baracuda._functions.autograd import VJP_RULES
+from baracuda._functions.composite_gradients import COMPOSITE_GRADIENTS
 from baracuda._functions.formulas import FORMULAS
+from baracuda._functions.gemm_gradients import GEMM_GRADIENTS
 from baracuda._functions.gradients import gradient_of, linear_partner
-from baracuda._functions.product_gradients import OF_PRODUCTS
 from baracuda._functions.spec import specs
 from harness import ROOT
 from harness.child import child_environment
@@ -64,10 +64,10 @@ def test_an_operator_is_its_function(name):
     torch.library.opcheck(operator, arguments, numbers, test_utils=("test_schema", "test_faketensor"))
 
 
-OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in OF_PRODUCTS} | {"matmul": ["a", "b"]}
+OPERANDS = {name: [a.name for a in specs()[name].arrays] for name in GEMM_GRADIENTS} | {"matmul": ["a", "b"]}
 # Not the gradient of logits (test_ctc_loss), nor functions without float64 or whose results are float32.
 UNCHECKED = ("ctc_loss", "ctc_loss_forward", "grouped_gemm")
-GRADIENTS = [n for n in specs() if (gradient_of(n) or n in OWN) and "_backward" not in n and "_to_f32" not in n
+GRADIENTS = [n for n in specs() if (gradient_of(n) or n in VJP_RULES) and "_backward" not in n and "_to_f32" not in n
              and n not in UNCHECKED]  # fmt: skip
 
 
@@ -99,7 +99,9 @@ def test_gradients_of_grouped_products(rng):
 def known_to(name):
     """Arguments by which the function has gradients."""
     gradient = gradient_of(name)
-    return OPERANDS.get(name) or (WHOLE.get(name, ["x"]) if gradient is None else [*gradient.given, *gradient.apart])
+    return OPERANDS.get(name) or (
+        COMPOSITE_GRADIENTS.get(name, ["x"]) if gradient is None else [*gradient.given, *gradient.separate]
+    )
 
 
 def differentiated(name, arguments, known):
@@ -109,7 +111,7 @@ def differentiated(name, arguments, known):
 
 
 TWICE = {name.removesuffix("_backward") for name in FORMULAS} | {"linear", "matmul", "linear_gelu", "linear_swiglu"}
-TWICE = {name for name in TWICE if gradient_of(name) or name in OWN} - {"softmax_to_f32", "log_softmax_to_f32"}
+TWICE = {name for name in TWICE if gradient_of(name) or name in VJP_RULES} - {"softmax_to_f32", "log_softmax_to_f32"}
 LINEAR = [name for name in GRADIENTS if linear_partner(f"{name}_backward")]
 
 
@@ -335,7 +337,7 @@ def test_errors_and_names():
         _ = bt.frobnicate
     with pytest.raises(AttributeError, match="frobnicate"):
         _ = torch.ops.baracuda.frobnicate
-    assert set(dir(bt)) == {*specs(), *bt._torch_joins.FUNCTIONS, "register"}
+    assert set(dir(bt)) == {*specs(), *bt._torch_concat.FUNCTIONS, "register"}
     assert bt.gelu.__doc__.startswith("x Phi(x)") or "gelu" in bt.gelu.__doc__
     np.testing.assert_array_equal(torch.ops.baracuda.neg(torch.ones(2)).numpy(), [-1, -1])
 

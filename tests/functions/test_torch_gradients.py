@@ -1,4 +1,4 @@
-"""Gradients that functions give together (baracuda/_functions/composed.py), as PyTorch's autograd has them."""
+"""Gradients of composite functions (baracuda/_functions/composite_gradients.py) beside PyTorch's autograd."""
 
 import math
 

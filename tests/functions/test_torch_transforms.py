@@ -11,7 +11,7 @@ from torch.func import grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 
 import baracuda as bk
 import baracuda.torch as bt
-from baracuda._functions.autograd import OWN
+from baracuda._functions.autograd import VJP_RULES
 from baracuda._functions.gradients import differentiated, gradient_of
 from baracuda._functions.spec import REQUIRED, specs
 from harness.samples import sample
@@ -39,8 +39,8 @@ def known_to(name):
     whole = differentiated(name).name
     gradient = gradient_of(whole)
     if gradient is not None:
-        return {*gradient.given, *gradient.apart}
-    return {argument.name for argument in specs()[name].arrays} if whole in OWN else set()
+        return {*gradient.given, *gradient.separate}
+    return {argument.name for argument in specs()[name].arrays} if whole in VJP_RULES else set()
 
 
 DIFFERENTIABLE = [name for name in specs() if known_to(name) and "_backward" not in name]

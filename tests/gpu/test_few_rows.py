@@ -1,4 +1,4 @@
-"""Products of few rows, and of so many columns that blocks take whole lines of B (native/gemm/skinny/matmul_skinny.cuh)."""
+"""Skinny GEMM whose columns are so many that blocks take whole lines of B (native/gemm/skinny/matmul_skinny.cuh)."""
 
 import pytest
 from gpu_tools import right_on_two_streams

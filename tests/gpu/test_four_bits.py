@@ -1,6 +1,6 @@
-"""Products of many rows with weights of four bits, which warp groups compute on the chips that have them
-(native/gemm/sm90/w4_sm90a.cu): tiles of 64 and 128 rows, one block and two of a cluster, columns and terms that are no whole
-tiles and stages."""
+"""GEMM of many rows by weights of four bits, which warpgroups compute on the chips that have them
+(native/gemm/sm90/w4_sm90a.cu): tiles of 64 and 128 rows, one block and two of a cluster, columns and K that are no
+whole tiles and stages."""
 
 import pytest
 from gpu_tools import right_on_two_streams

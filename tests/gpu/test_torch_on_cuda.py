@@ -7,7 +7,7 @@ from gpu_tools import gate, is_waiting
 
 import baracuda as bk
 import baracuda.torch as bt
-from baracuda._functions.autograd import OWN
+from baracuda._functions.autograd import VJP_RULES
 from baracuda._functions.gradients import gradient_of
 from baracuda._functions.spec import specs
 from harness.samples import sample
@@ -36,7 +36,7 @@ def test_every_operator(name):
 
 
 def has_gradient(name):
-    known = gradient_of(name) is not None or name in OWN
+    known = gradient_of(name) is not None or name in VJP_RULES
     return known and "_backward" not in name and "_to_f32" not in name and name not in ("ctc_loss", "grouped_gemm")
 
 
@@ -48,7 +48,7 @@ def test_gradients(name):
         arguments, numbers = arguments_of(name)
         arguments = [a.to(device) if isinstance(a, torch.Tensor) else a for a in arguments]
         gradient = gradient_of(name)
-        known = None if gradient is None else {*gradient.given, *gradient.apart}
+        known = None if gradient is None else {*gradient.given, *gradient.separate}
         leaves = []
         for argument, value in zip(specs()[name].positional, arguments):
             floats = isinstance(value, torch.Tensor) and value.is_floating_point()

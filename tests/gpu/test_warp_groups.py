@@ -1,6 +1,5 @@
-"""Products that are large and aligned enough for the kernels of warp groups (native/gemm/sm90/matmul_sm90a.cu), on the chips
-that have them: every layout, steps of the epilogue, gates, batches, groups of rows and terms, bytes; no side has whole
-tiles."""
+"""GEMM by warpgroups (native/gemm/sm90/matmul_sm90a.cu), on the chips that have them: every layout, epilogue steps,
+gates, batches, grouped rows and K, bytes. The problems are large and aligned; no side has whole tiles."""
 
 import dataclasses
 

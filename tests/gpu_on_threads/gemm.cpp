@@ -91,7 +91,8 @@ Status launch(const P& p, Kernel kernel) {
     if constexpr (kHasSkinnyKernels<T>)
         if (kernel == Kernel::kSkinny) return matmul(Launch{}, p);
     if constexpr (std::is_same_v<T, float>) {
-        return kernel == Kernel::kSide128 ? launch_fma_by_load_mode<128>(Launch{}, p, {}) : launch_fma_by_load_mode<64>(Launch{}, p, {});
+        return kernel == Kernel::kSide128 ? launch_fma_by_load_mode<128>(Launch{}, p, {})
+                                          : launch_fma_by_load_mode<64>(Launch{}, p, {});
     } else {
         if constexpr (!std::is_same_v<T, double>)
             if (kernel == Kernel::kSide128) return launch_by_load_mode<T, 128>(Launch{}, p);

@@ -6,8 +6,8 @@
 
 #include "arrays.h"
 #include "core/abi/launch.h"
-#include "core/pointwise/pointwise.h"
 #include "core/gather/indexed_copy.h"
+#include "core/pointwise/pointwise.h"
 #include "core/select/select_indices.h"
 #include "indexing/masked.h"
 #include "indexing/nonzero.h"

@@ -2,8 +2,8 @@
 // vectors or by single elements, against plain loops in double.
 #include "arrays.h"
 #include "core/abi/launch.h"
-#include "loss/margin_loss.h"
 #include "loss/cross_entropy/cross_entropy.h"
+#include "loss/margin_loss.h"
 
 namespace {
 

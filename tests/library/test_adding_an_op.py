@@ -1,6 +1,7 @@
 """A function is a line of a table and functors in the header above it: neither is there without the other."""
 
 import importlib
+import pathlib
 import re
 import shutil
 
@@ -35,17 +36,25 @@ def complaints(rows, texts):
             header = row.includes_of(slots)[-1].removeprefix("elementwise/")
             for name in re.findall(r"bk::op::(\w+)", row.class_of(slots)):
                 named.add(name)
-                headers = [header, *re.findall(r'#include "elementwise/(\w+\.h)"', texts[header])]
+                headers = [header, *re.findall(r'#include "elementwise/([\w/]+\.h)"', texts[header])]
                 if not any(name in defined[other] for other in headers):
-                    found.add(f"{header} has no {name}, which [{row.name}] of {row.table}.abi needs")
+                    found.add(
+                        f"{pathlib.PurePath(header).name} has no {name}, which [{row.name}] of {row.table}.abi needs"
+                    )
     for header, text in texts.items():
         for name in functors(text) - named - HELPERS:
-            found.add(f"no row has {name} of {header}: a line of its table, or the gradient in it, is missing")
+            found.add(
+                f"no row has {name} of {pathlib.PurePath(header).name}: a line of its table, or the gradient in it, is missing"
+            )
     return sorted(found)
 
 
 def texts():
-    return {path.name: path.read_text() for path in sorted(FAMILY.glob("*.h"))}
+    return headers_of(FAMILY)
+
+
+def headers_of(family):
+    return {str(path.relative_to(family)): path.read_text() for path in sorted(family.rglob("*.h"))}
 
 
 def test_functions_and_functors_agree():
@@ -53,9 +62,9 @@ def test_functions_and_functors_agree():
 
 
 def test_functors_are_found():
-    assert {"Log1p", "Log1pBackward"} <= functors(texts()["exponential.h"])
-    assert {"GeluErf", "GeluErfBackward"} <= functors(texts()["normal_distribution.h"])
-    assert {"Eq", "Gt"} <= functors(texts()["compare.h"])
+    assert {"Log1p", "Log1pBackward"} <= functors(texts()["functors/exponential.h"])
+    assert {"GeluErf", "GeluErfBackward"} <= functors(texts()["functors/normal_distribution.h"])
+    assert {"Eq", "Gt"} <= functors(texts()["functors/compare.h"])
     assert sum(len(functors(text)) for text in texts().values()) > 180
 
 
@@ -89,15 +98,15 @@ UNNAMED = "no row has {} of exponential.h: a line of its table, or the gradient 
 def test_what_is_missing_is_named(tmp_path, old, new, expected):
     """Each part of README's example is left out, or wrong."""
     shutil.copytree(FAMILY, tmp_path / "elementwise")
-    changed = [path for path in (tmp_path / "elementwise").iterdir() if old in path.read_text()]
+    changed = [path for path in (tmp_path / "elementwise").rglob("*.*") if old in path.read_text()]
     assert [path.name for path in changed] == ["unary.abi" if old == LINE else "exponential.h"]
     changed[0].write_text(changed[0].read_text().replace(old, new))
     rows = [row for path in sorted(tmp_path.glob("elementwise/*.abi")) for row in abi_table.read_table(path)]
-    found = complaints(rows, {path.name: path.read_text() for path in tmp_path.glob("elementwise/*.h")})
+    found = complaints(rows, headers_of(tmp_path / "elementwise"))
     assert [text for text in found if "_strided" not in text] == expected
 
 
 def test_a_function_below_the_wrong_header_is_named():
     rows = abi_table.read_table(FAMILY / "unary.abi")
-    wrong = {**texts(), "exponential.h": texts()["rounding.h"]}
+    wrong = {**texts(), "functors/exponential.h": texts()["functors/rounding.h"]}
     assert "exponential.h has no Log1p, which [unary_{F}_{T}] of unary.abi needs" in complaints(rows, wrong)

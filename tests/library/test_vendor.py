@@ -193,14 +193,16 @@ def test_cpu_library_has_none(tmp_path):
     assert result.stdout.splitlines() == [f"{name} serves the CUDA library alone" for name in ("cuBLASLt", "cuDNN")]
 
 
-# --- Products of matrices by cuBLASLt (native/gemm/cublaslt/cublaslt.h) --------------------------------------------------------
+# --- GEMM by cuBLASLt (native/gemm/cublaslt/cublaslt.h) ------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def products(tmp_path_factory):
     """run(case, folders): output lines of a program that multiplies by a stub of cuBLASLt that is in those folders."""
     folder = tmp_path_factory.mktemp("cublaslt")
-    program = build_program(folder, SOURCES, source="vendor.cu", program="cublaslt.cpp", more=("gemm/cublaslt/cublaslt.cu",))
+    program = build_program(
+        folder, SOURCES, source="vendor.cu", program="cublaslt.cpp", more=("gemm/cublaslt/cublaslt.cu",)
+    )
     build_stub(folder / "driver" / "libcuda.so.1", "stub_driver.c")
     build_stub(folder / "13" / "libcublasLt.so.13", "stub_cublaslt.c")
 

@@ -13,7 +13,7 @@ import pytest
 
 import baracuda as bk
 from baracuda import segment
-from baracuda._args import _merged
+from baracuda._args import _merge_orders
 from baracuda.loss import elementwise
 from baracuda.operands import Args
 from fakes import PLANS, example_args, example_plan
@@ -77,8 +77,8 @@ def test_lists_are_named():
 
 
 def test_orders_are_merged():
-    assert _merged(["dx", "day"]) == list("dxay")
-    assert _merged(["abd", "acd", "e"]) == list("abcde")
+    assert _merge_orders(["dx", "day"]) == list("dxay")
+    assert _merge_orders(["abd", "acd", "e"]) == list("abcde")
 
 
 def test_a_plan_without_a_row_is_refused():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from baracuda._members import LINES
+from baracuda._members import DESCRIPTIONS
 from baracuda.kinds import IntEnum
 from fakes import PLANS, FakeLibrary, example_descriptor
 from naming import Tries
@@ -97,7 +97,7 @@ def test_members_say_what_they_stand_for(kind):
     lines = [member.description for member in kind]
     assert all(len(line) > 0 and "\n" not in line for line in lines)
     assert len(set(lines)) == len(lines)
-    assert set(LINES.get(kind.__name__, ())) <= {member.name for member in kind}
+    assert set(DESCRIPTIONS.get(kind.__name__, ())) <= {member.name for member in kind}
 
 
 def test_ops_are_described_by_the_table():

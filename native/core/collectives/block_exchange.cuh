@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "core/platform.h"
 #include "core/collectives/acc_words.cuh"
 #include "core/intrinsics/transaction_barrier.cuh"
+#include "core/platform.h"
 
 namespace bk {
 

@@ -6,10 +6,10 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/platform.h"
-#include "core/collectives/shuffle.cuh"
 #include "core/collectives/acc_words.cuh"
 #include "core/collectives/block_exchange.cuh"
+#include "core/collectives/shuffle.cuh"
+#include "core/platform.h"
 #include "core/row/row_map.h"
 
 namespace bk {

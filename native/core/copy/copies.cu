@@ -1,8 +1,8 @@
 #include "core/copy/copies.h"
 
 #include "core/copy/mapped_kernel.cuh"
-#include "core/pointwise/pointwise.h"
 #include "core/copy/repeat_interleave.cuh"
+#include "core/pointwise/pointwise.h"
 
 namespace bk {
 

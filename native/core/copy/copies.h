@@ -7,9 +7,9 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
+#include "core/layout/layout.h"
 #include "core/math/fastdiv.h"
 #include "core/platform.h"
-#include "core/layout/layout.h"
 #include "core/types/complex.h"
 
 namespace bk {

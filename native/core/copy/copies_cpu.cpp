@@ -4,8 +4,8 @@
 #include <type_traits>
 
 #include "core/copy/copy_row_cpu.h"
-#include "core/pointwise/pointwise.h"
 #include "core/copy/transpose_cpu.h"
+#include "core/pointwise/pointwise.h"
 
 namespace bk {
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/math/fastdiv.h"
 #include "core/copy/col2im_tiles.cuh"
 #include "core/copy/im2col_tiles.cuh"
+#include "core/math/fastdiv.h"
 
 namespace bk {
 

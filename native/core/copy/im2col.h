@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/platform.h"
 #include "core/copy/copies.h"
+#include "core/platform.h"
 
 namespace bk {
 

@@ -9,8 +9,8 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/math/fastdiv.h"
 #include "core/copy/im2col.h"
+#include "core/math/fastdiv.h"
 #include "core/types/vec.h"
 
 namespace bk {

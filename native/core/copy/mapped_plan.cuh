@@ -31,7 +31,7 @@ struct MappedKernelPlan {
     bool vectors = false;  // y can be stored by aligned vectors
     bool dense = false;    // y is row-major without gaps
     bool by_rows = false;  // `vectors`, and every row is whole vectors and as long as x's
-    AddressRange reach;           // of x, gaps included
+    AddressRange reach;    // of x, gaps included
     int bands = 0;
     Band band[kMaxBands];
     const int64_t* start = nullptr;

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/math/fastdiv.h"
 #include "core/copy/copies.h"
+#include "core/math/fastdiv.h"
 #include "core/types/vec.h"
 
 namespace bk {

@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "core/abi/launch.h"
-#include "core/math/fastdiv.h"
 #include "core/copy/row_copies.h"
+#include "core/math/fastdiv.h"
 #include "core/types/vec.h"
 
 namespace bk {

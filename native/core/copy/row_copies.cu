@@ -3,8 +3,8 @@
 // L2. Shorter rows still, adjacent on one side, use the tiles of row_concat.cuh.
 #include "core/copy/row_copies.h"
 
-#include "core/math/fastdiv.h"
 #include "core/copy/row_concat.cuh"
+#include "core/math/fastdiv.h"
 #include "core/types/vec.h"
 
 namespace bk {

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
+#include "core/copy/unaligned_vectors.cuh"
 #include "core/math/fastdiv.h"
 #include "core/platform.h"
-#include "core/copy/unaligned_vectors.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -20,7 +20,7 @@ constexpr int kShiftedVectorsOfRow = 2;  // in a row, at least
 struct ShiftedRows {
     FastDiv<uint32_t> extent;
     uint32_t begin = 0, end = 0;  // range of a row that is copied from x, for rows that have one
-    AddressRange reach;                  // of x, gaps included
+    AddressRange reach;           // of x, gaps included
     bool any = false;             // whether this path applies
 };
 
@@ -38,8 +38,7 @@ struct BlockRows {
     template <class RowOf>
     BK_DEVICE void find(const ShiftedRows& rows, uint32_t skipped, uint32_t elements, const RowOf& row_of) {
         const uint32_t last = rows.extent(skipped + elements - 1).quotient;
-        for (uint32_t r = threadIdx.x; r <= last; r += kShiftedThreads)
-            row[r] = row_of(r);
+        for (uint32_t r = threadIdx.x; r <= last; r += kShiftedThreads) row[r] = row_of(r);
         __syncthreads();
     }
 };

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "core/math/fastdiv.h"
 #include "core/gather/gather_rows.h"
+#include "core/math/fastdiv.h"
 #include "core/types/vec.h"
 
 namespace bk {

@@ -1,8 +1,8 @@
 // Position in a ring of shared-memory stages, as producer and consumers of a TMA pipeline advance it.
 #pragma once
 
-#include "core/platform.h"
 #include "core/intrinsics/transaction_barrier.cuh"
+#include "core/platform.h"
 
 namespace bk {
 

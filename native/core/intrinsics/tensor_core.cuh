@@ -48,7 +48,7 @@ struct Mma;
 
 #define BK_MMA(name, sum, constraint, shape, types)                                                               \
     template <>                                                                                                   \
-    struct Mma<name> {                                                                                     \
+    struct Mma<name> {                                                                                            \
         using Sum = sum;                                                                                          \
         static BK_DEVICE void run(Sum (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2]) {                  \
             asm volatile("mma.sync.aligned." shape ".row.col." types                                              \

@@ -55,7 +55,8 @@ bool make_tensor_map(TensorMap* map, const E* data, int64_t inner, int64_t outer
     const cuuint64_t byte_strides[] = {static_cast<cuuint64_t>(pitch) * kSize, static_cast<cuuint64_t>(step) * kSize};
     const cuuint32_t box[] = {static_cast<cuuint32_t>(inner_bytes / kSize), static_cast<cuuint32_t>(box_outer), 1},
                      element_strides[] = {1, 1, 1};
-    if (byte_strides[0] == 0 || byte_strides[1] == 0 || byte_strides[0] >= kMaxOperandBytes || byte_strides[1] >= kMaxOperandBytes)
+    if (byte_strides[0] == 0 || byte_strides[1] == 0 || byte_strides[0] >= kMaxOperandBytes ||
+        byte_strides[1] >= kMaxOperandBytes)
         return false;
     return encode(map, tensor_type<E>(), 3, const_cast<E*>(data), extents, byte_strides, box, element_strides,
                   CU_TENSOR_MAP_INTERLEAVE_NONE, inner_bytes == 128 ? CU_TENSOR_MAP_SWIZZLE_128B : CU_TENSOR_MAP_SWIZZLE_NONE,

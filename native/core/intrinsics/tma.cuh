@@ -6,8 +6,8 @@
 
 #include "core/intrinsics/async_copy.cuh"
 #include "core/intrinsics/tensor_map.h"
-#include "core/platform.h"
 #include "core/intrinsics/transaction_barrier.cuh"
+#include "core/platform.h"
 
 namespace bk {
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
+#include "core/layout/layout.h"
 #include "core/math/fastdiv.h"
 #include "core/platform.h"
-#include "core/layout/layout.h"
 
 namespace bk {
 

@@ -11,8 +11,8 @@
 
 #include "core/abi/launch.h"
 #include "core/compiler_cpu.h"
-#include "core/pointwise/cases.h"
 #include "core/layout/layout.h"
+#include "core/pointwise/cases.h"
 #include "core/pointwise/pointwise.h"
 
 namespace bk {

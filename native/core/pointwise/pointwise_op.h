@@ -155,8 +155,8 @@ Layout<sizeof...(P)> layout_of(const PointwiseArguments& given) {
 }
 
 template <class Fn, class... Out, class... In, class... P>
-int32_t run_flat(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, OperandSlots<Out...>, OperandSlots<In...>,
-                 P... parameters) {
+int32_t run_flat(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, OperandSlots<Out...>,
+                 OperandSlots<In...>, P... parameters) {
     Status status;
     if (has_work(op, given, &status))
         status = pointwise(launch, given.numel, functor_of<Fn, compute_of<Out...>>(parameters...),
@@ -165,8 +165,8 @@ int32_t run_flat(const PointwiseOp& op, const PointwiseArguments& given, const L
 }
 
 template <class Fn, class... Out, class... In, class... P>
-int32_t run_strided(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, OperandSlots<Out...>, OperandSlots<In...>,
-                    P... parameters) {
+int32_t run_strided(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, OperandSlots<Out...>,
+                    OperandSlots<In...>, P... parameters) {
     Status status;
     if (has_work(op, given, &status))
         status = pointwise_strided(launch, layout_of<Out..., In...>(given), functor_of<Fn, compute_of<Out...>>(parameters...),

@@ -7,11 +7,11 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/math/fastdiv.h"
+#include "core/collectives/shuffle.cuh"
 #include "core/layout/layout.h"
+#include "core/math/fastdiv.h"
 #include "core/pointwise/pointwise.h"
 #include "core/reduce/reducer.h"
-#include "core/collectives/shuffle.cuh"
 
 namespace bk {
 
@@ -213,7 +213,7 @@ inline int64_t reduce_splits(int64_t blocks, int64_t max_blocks, int64_t bytes, 
 // Combines `splits` partials of each result, stored split by split, and writes them to `out`.
 template <class R, class... Out>
 Status combine_splits(const Launch& launch, const R& reducer, const Outputs<Out...>& out, const typename R::Acc* partials,
-                     const Layout<sizeof...(Out)>& results, int64_t splits, int64_t count) {
+                      const Layout<sizeof...(Out)>& results, int64_t splits, int64_t count) {
     const int64_t numel = results.numel();
     const int result_threads = power_of_two_for(splits / 4, kReduceThreads / power_of_two_for(numel, 8));
     const int64_t blocks = ceil_div<int64_t>(numel, kReduceThreads / result_threads);

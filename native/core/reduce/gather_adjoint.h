@@ -9,10 +9,10 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
-#include "core/math/fastdiv.h"
-#include "core/platform.h"
 #include "core/copy/copies.h"
 #include "core/layout/layout.h"
+#include "core/math/fastdiv.h"
+#include "core/platform.h"
 #include "core/types/dtype.h"
 
 namespace bk {

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
-#include "core/copy/unaligned_vectors.cuh"
 #include "core/copy/shifted_rows.cuh"
+#include "core/copy/unaligned_vectors.cuh"
 #include "core/reduce/gather_adjoint.h"
 #include "core/types/convert.h"
 #include "core/types/vec.h"
@@ -31,7 +31,7 @@ struct AdjointPlan {
     int rank = 0;
     Index numel = 0;
     bool vectors = false;  // y is stored in vectors
-    AddressRange reach;           // of x
+    AddressRange reach;    // of x
     ShiftedRows copied;    // single terms, if they are most of a dense y
 };
 

@@ -26,8 +26,8 @@ size_t sums_workspace(const PointwiseOp& op, const PointwiseArguments& given, Op
 }
 
 template <class Fn, class... Out, class... In, class... P>
-int32_t run_sums(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, OperandSlots<Out...>, OperandSlots<In...>,
-                 P... parameters) {
+int32_t run_sums(const PointwiseOp& op, const PointwiseArguments& given, const Launch& launch, OperandSlots<Out...>,
+                 OperandSlots<In...>, P... parameters) {
     Operand operands[sizeof...(Out) + sizeof...(In)];
     Status status = locate(op, given, operands);
     const Work work = status == Status::kOk ? work_of_gradients<Out...>(given) : Work::kNone;

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <utility>
 
-#include "core/platform.h"
 #include "core/layout/layout.h"
+#include "core/platform.h"
 #include "core/reduce/reduce_accs_cpu.h"
 #include "core/reduce/reducer.h"
 

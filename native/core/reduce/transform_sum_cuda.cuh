@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/reduce/reduce.h"
-#include "core/reduce/transform_sum.h"
 #include "core/reduce/sums.h"
+#include "core/reduce/transform_sum.h"
 
 namespace bk {
 

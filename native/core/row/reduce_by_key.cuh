@@ -10,8 +10,8 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
-#include "core/layout/layout.h"
 #include "core/collectives/shuffle.cuh"
+#include "core/layout/layout.h"
 #include "core/scatter/scatter_reduce.h"
 #include "core/types/dtype.h"
 

@@ -89,8 +89,8 @@ BK_DEVICE compute_t<T> max_of_vectors(const Pack<Vec<T, N>> (&cell)[V]) {
 }
 
 // Optional members of one-input functions whose Acc has `max` and `sum` = sum of exp(x - max): below(max) is the
-// exponential shifted by max (core/math/exp_below.h); reduce_without_exp() is reduce_tile() without `sum`, needed if has_sums_without_exp()
-// and added up by join(a, b).
+// exponential shifted by max (core/math/exp_below.h); reduce_without_exp() is reduce_tile() without `sum`, needed if
+// has_sums_without_exp() and added up by join(a, b).
 template <class F, class = void>
 constexpr bool kHasShiftedExp = false;
 template <class F>

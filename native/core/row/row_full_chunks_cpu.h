@@ -93,7 +93,8 @@ struct FullChunks<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
 
 private:
     template <class Fn, size_t... I>
-    BK_HD void transform(const Fn& fn, const Row& known, int64_t first, Cached (&cached)[kChunk], std::index_sequence<I...>) const {
+    BK_HD void transform(const Fn& fn, const Row& known, int64_t first, Cached (&cached)[kChunk],
+                         std::index_sequence<I...>) const {
         Pack<Block<compute_t<In>, kChunk>...> wide;
         const Pack<const compute_t<In>*...> cell = pack(Job::widened(get<I>(x) + first, get<I>(wide).cell)...);
         BK_CHUNK_LOOP
@@ -113,7 +114,8 @@ private:
         BK_CHUNK_LOOP
         for (int i = 0; i < kChunk; ++i)
             Job::set_cells(
-                cell, i, fn.map(known, tile_params, position_params_of(fn, known, first + i), cached[i], get<K>(column)[i]...), outs);
+                cell, i, fn.map(known, tile_params, position_params_of(fn, known, first + i), cached[i], get<K>(column)[i]...),
+                outs);
         (job.store_chunk(get<O>(y), Job::kIn + static_cast<int>(O), true, where, get<O>(cell)), ...);
     }
 };

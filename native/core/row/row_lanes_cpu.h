@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "core/abi/launch.h"
-#include "core/layout/layout.h"
 #include "core/copy/transpose_cpu.h"
+#include "core/layout/layout.h"
 #include "core/row/row_map.h"
 #include "core/row/row_memory_cpu.h"
 
@@ -92,7 +92,8 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     static constexpr int kTileBytes = (false || ... || (sizeof(In) == 8)) ? 2048 : 4096;
     static constexpr bool kFindsMax = std::is_base_of_v<MaxKnown, Row>;
     // The output caches what reduce_tile() wrote, for map().
-    static constexpr bool kCachesInOutput = F::kMapIsElementwise && kIn == 1 && kOut == 1 && (std::is_same_v<Out, Cached> && ...);
+    static constexpr bool kCachesInOutput =
+        F::kMapIsElementwise && kIn == 1 && kOut == 1 && (std::is_same_v<Out, Cached> && ...);
     using RowLanes = LanesOf<Row, decltype(F::row_members()), kLanes>;
     using AccLanes = LanesOf<Acc, decltype(F::acc_members()), kLanes>;
 
@@ -206,7 +207,7 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
     }
     template <size_t... I>
     static BK_HD Cached transform(const F& fn, const Row& row, int64_t position, const Cells& cell, int lane,
-                           std::index_sequence<I...>) {
+                                  std::index_sequence<I...>) {
         return fn.transform(row, position_params_of(fn, row, position), get<I>(cell)[lane]...);
     }
 
@@ -348,10 +349,10 @@ struct LaneJob<Job, Inputs<In...>, Inputs<Column...>, Outputs<Out...>> {
             each_lane(batch.blocks, [&](int l) BK_INLINED {
                 const Row row = row_of<true>(batch, l);
                 const Cached cached = cached_at(row, l);
-                set_lane(
-                    to, l,
-                    fn.map(row, fn.tile_params(row, fn.identity()), position_params_of(fn, row, position), cached, get<K>(column)...),
-                    outs);
+                set_lane(to, l,
+                         fn.map(row, fn.tile_params(row, fn.identity()), position_params_of(fn, row, position), cached,
+                                get<K>(column)...),
+                         outs);
             });
         };
         if constexpr (kInOutput) {

@@ -53,8 +53,8 @@
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
 #include "core/compiler_cpu.h"
-#include "core/math/math.h"
 #include "core/layout/layout.h"
+#include "core/math/math.h"
 #include "core/pointwise/pointwise.h"
 #include "core/types/pack.h"
 #include "core/types/vec.h"
@@ -82,18 +82,18 @@ using TwoPassMax = std::conditional_t<kTwice, MaxKnown, Nothing>;
 
 // Defaults of the optional members.
 struct RowDefaults {
-    static constexpr bool kOnePass = false;     // finish() always returns false, apart from kMayRescale
-    static constexpr bool kMayRescale = false;     // rare rows take one more pass: RescaledCombine
-    static constexpr bool kPureReduce = false;    // reduce_tile() does not overwrite elements; TileParams is Nothing
-    static constexpr bool kMapOnly = false;     // there is no reduction: MapOnly
-    static constexpr bool kMapIsElementwise = false;   // map() reads Row and the element only, no TileParams
-    static constexpr bool kZeroPads = false;  // hold() of zeros may replace pad()
+    static constexpr bool kOnePass = false;               // finish() always returns false, apart from kMayRescale
+    static constexpr bool kMayRescale = false;            // rare rows take one more pass: RescaledCombine
+    static constexpr bool kPureReduce = false;            // reduce_tile() does not overwrite elements; TileParams is Nothing
+    static constexpr bool kMapOnly = false;               // there is no reduction: MapOnly
+    static constexpr bool kMapIsElementwise = false;      // map() reads Row and the element only, no TileParams
+    static constexpr bool kZeroPads = false;              // hold() of zeros may replace pad()
     static constexpr bool kVectorizesAcrossRows = false;  // the CPU may vectorise across adjacent rows
-    static constexpr int kCachedBytes = 128;      // cached elements of a GPU thread
-    static constexpr int kCachedInputBytes = 128;      // cached inputs of a GPU thread, with map_recompute()
-    static constexpr int kMaxChunk = 128;      // CPU elements per chunk: 64 to save stack
+    static constexpr int kCachedBytes = 128;              // cached elements of a GPU thread
+    static constexpr int kCachedInputBytes = 128;         // cached inputs of a GPU thread, with map_recompute()
+    static constexpr int kMaxChunk = 128;                 // CPU elements per chunk: 64 to save stack
     using TileParams = Nothing;
-    using RecomputesMap = void;                              // F itself if F, and not just a base of it, has map_recompute()
+    using RecomputesMap = void;                          // F itself if F, and not just a base of it, has map_recompute()
     BK_HD bool keeps_elements() const { return false; }  // with kMapIsElementwise: kPureReduce at run time
     template <class F>
     static const F& at(const F& f, int64_t) {
@@ -148,7 +148,8 @@ BK_HD auto position_params_of(const F& f, const typename F::Row& row, int64_t j)
 template <class F, class PositionParams, class = void>
 constexpr bool kHasNext = false;
 template <class F, class PositionParams>
-constexpr bool kHasNext<F, PositionParams, std::void_t<decltype(std::declval<const F&>().next(std::declval<PositionParams&>()))>> = true;
+constexpr bool
+    kHasNext<F, PositionParams, std::void_t<decltype(std::declval<const F&>().next(std::declval<PositionParams&>()))>> = true;
 
 template <class F, class PositionParams>
 BK_HD void advance_params([[maybe_unused]] const F& f, [[maybe_unused]] PositionParams& position_params) {

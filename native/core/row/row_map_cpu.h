@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "core/abi/launch.h"
-#include "core/pointwise/cases.h"
 #include "core/layout/layout.h"
+#include "core/pointwise/cases.h"
+#include "core/row/row_full_chunks_cpu.h"
 #include "core/row/row_lanes_cpu.h"
 #include "core/row/row_map.h"
 #include "core/row/row_memory_cpu.h"
-#include "core/row/row_full_chunks_cpu.h"
 
 namespace bk {
 
@@ -37,8 +37,9 @@ constexpr int kShortRow = 32;
 constexpr int kMaxShortChunks = 3;  // of a row that would fill little of a long chunk
 template <class F, class... In>
 constexpr int kLongRowChunk =
-    sizeof(typename F::Cached) <= 4 || (sizeof(typename F::Cached) <= 8 && F::kMaxChunk == 128 && (... && (sizeof(In) <= 4))) ? 128
-                                                                                                                           : 64;
+    sizeof(typename F::Cached) <= 4 || (sizeof(typename F::Cached) <= 8 && F::kMaxChunk == 128 && (... && (sizeof(In) <= 4)))
+        ? 128
+        : 64;
 
 // Elements first, first + 1, ... of a row, the first `exist` of which are in the row.
 struct RowChunk {
@@ -136,8 +137,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         decltype(position_params_of(std::declval<F>(), std::declval<Row>(), 0)) of[kHasParamTable ? kRowChunk : 1];
     };
     // The output doubles as the cache of a row if its type is Cached, until results overwrite it.
-    static constexpr bool kCachesInOutput =
-        (F::kMapIsElementwise || (F::kOnePass && !F::kMapOnly && sizeof(Acc) <= 8)) && kOut == 1 && (std::is_same_v<Out, Cached> && ...);
+    static constexpr bool kCachesInOutput = (F::kMapIsElementwise || (F::kOnePass && !F::kMapOnly && sizeof(Acc) <= 8)) &&
+                                            kOut == 1 && (std::is_same_v<Out, Cached> && ...);
 
     static constexpr bool kIsShort = kRowChunk == kShortRow;
     static constexpr bool kUsesFullChunks = std::is_base_of_v<MaxKnown, Row> && !kIsShort;
@@ -228,7 +229,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
 
     template <size_t... I>
     BK_HD void transform(const Batch& batch, int r, const Row& row, const RowChunk& where, const Table& table,
-                    Cached (&cached)[kRowChunk], std::index_sequence<I...>) const {
+                         Cached (&cached)[kRowChunk], std::index_sequence<I...>) const {
         Pack<Block<In, kRowChunk>...> raw;
         Pack<Block<compute_t<In>, kRowChunk>...> wide;
         const Pack<const compute_t<In>*...> cell =
@@ -313,8 +314,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
             const F fn = known;
             BK_CHUNK_LOOP
             for (int i = 0; i < kRowChunk; ++i)
-                set_cells(cell, i, fn.map(row, tile_params, params_in(fn, row, where, table, i), cached[i], get<K>(column)[i]...),
-                          outs);
+                set_cells(cell, i,
+                          fn.map(row, tile_params, params_in(fn, row, where, table, i), cached[i], get<K>(column)[i]...), outs);
         });
         (store_chunk(get<O>(to), kIn + O, is_dense(kIn + O), where, get<O>(cell)), ...);
     }
@@ -349,7 +350,8 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
                         acc[r] = f.combine(acc[r], slot->mine);
                     }
                 if (in_output != nullptr)
-                    exchange(work, batch, r, first, where.exist, slot, &in_output[F::kMapIsElementwise ? 0 : first / kRowChunk]);
+                    exchange(work, batch, r, first, where.exist, slot,
+                             &in_output[F::kMapIsElementwise ? 0 : first / kRowChunk]);
                 if constexpr (kOut > 0) {
                     if (work & kMap)
                         map(batch, r, known, slot->cached, slot->mine, where, table, std::index_sequence_for<Column...>{},

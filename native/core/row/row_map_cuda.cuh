@@ -11,12 +11,12 @@
 #include <utility>
 
 #include "core/abi/launch.h"
+#include "core/collectives/row_exchange.cuh"
 #include "core/intrinsics/cluster.cuh"
 #include "core/layout/layout.h"
-#include "core/row/row_map_columns.cuh"
-#include "core/collectives/row_exchange.cuh"
 #include "core/row/row_cache.cuh"
 #include "core/row/row_map.h"
+#include "core/row/row_map_columns.cuh"
 #include "core/row/row_map_long.cuh"
 #include "core/row/row_operands.cuh"
 
@@ -188,9 +188,9 @@ inline RowGrid plan_rows(int64_t rows, int64_t n, int values, int vector, bool h
         return grid;
     }
     const bool alone = is_streaming && rows * kStreamingThreads >= kRowTargetThreads;
-    const int most = alone                                                      ? kStreamingThreads
+    const int most = alone                                                     ? kStreamingThreads
                      : threads > kRowThreads * kMaxRowCluster || !has_clusters ? kMostRowThreads
-                                                                                : kRowThreads;
+                                                                               : kRowThreads;
     if (has_clusters && !alone)
         grid.cluster_blocks = std::min(kMaxRowCluster, power_of_two_from(ceil_div<int64_t>(threads, most)));
     const int64_t each = ceil_div<int64_t>(threads, grid.cluster_blocks);

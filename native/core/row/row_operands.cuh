@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <utility>
 
+#include "core/gather/bypass_l1.cuh"
 #include "core/layout/layout.h"
 #include "core/layout/long_walk.h"
 #include "core/pointwise/pointwise.h"
-#include "core/gather/bypass_l1.cuh"
 #include "core/types/pack.h"
 
 namespace bk {
@@ -48,16 +48,16 @@ constexpr bool kPadsInputs<F, std::void_t<decltype(F::kPadsInputs)>> = F::kPadsI
 template <class F, class = void>
 constexpr bool kHasTarget = false;
 template <class F>
-constexpr bool kHasTarget<F, std::void_t<decltype(std::declval<const F&>().target_index(std::declval<typename F::Row>()))>> = true;
+constexpr bool kHasTarget<F, std::void_t<decltype(std::declval<const F&>().target_index(std::declval<typename F::Row>()))>> =
+    true;
 
-// Optional members: map_non_target() is map() of elements that are not the target and takes no index; excludes_target(row, first,
-// count) says whether it applies to `count` elements from `first` on, tested once per vector.
+// Optional members: map_non_target() is map() of elements that are not the target and takes no index; excludes_target(row,
+// first, count) says whether it applies to `count` elements from `first` on, tested once per vector.
 template <class F, class = void>
 constexpr bool kHasMapNonTarget = false;
 template <class F>
-constexpr bool
-    kHasMapNonTarget<F, std::void_t<decltype(std::declval<const F&>().excludes_target(std::declval<typename F::Row>(), 0, 0u))>> =
-        true;
+constexpr bool kHasMapNonTarget<
+    F, std::void_t<decltype(std::declval<const F&>().excludes_target(std::declval<typename F::Row>(), 0, 0u))>> = true;
 
 // Optional member: kBypassesL1 is true if F reads a table for every row, such as class weights. Inputs, read once, then
 // bypass L1 so that the table stays there.
@@ -239,7 +239,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     template <int N, int V, class F, size_t... I>
     BK_DEVICE void transform(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
-                        typename F::Cached (&cached)[N * V], std::index_sequence<I...> ins) const {
+                             typename F::Cached (&cached)[N * V], std::index_sequence<I...> ins) const {
         if constexpr (N > 1) {
             Cell<N> cell[V];
             load<N, V>(f, at, where, cell, ins);
@@ -252,13 +252,13 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
             });
 #pragma unroll
             for (int i = 0; i < V; ++i)
-                cached[i] =
-                    where.has(i) ? f.transform(row, position_params_of(f, row, where.at(i)), widen(get<I>(cell[i]))...) : f.pad();
+                cached[i] = where.has(i) ? f.transform(row, position_params_of(f, row, where.at(i)), widen(get<I>(cell[i]))...)
+                                         : f.pad();
         }
     }
     template <int N, int V, class F>
     BK_DEVICE void transform(const F& f, const At& at, const typename F::Row& row, const RowTile<N, V>& where,
-                        typename F::Cached (&cached)[N * V]) const {
+                             typename F::Cached (&cached)[N * V]) const {
         transform<N, V>(f, at, row, where, cached, std::index_sequence_for<In...>{});
     }
 
@@ -309,8 +309,10 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
                 if constexpr (kHasMapNonTarget<F>) {
 #pragma unroll
                     for (int lane = 0; lane < N; ++lane)
-                        set_lane<N>(cell, lane,
-                                    f.map_non_target(row, tile_params, cached[v * N + lane], widen_lane(get<K>(column), lane)...), outs);
+                        set_lane<N>(
+                            cell, lane,
+                            f.map_non_target(row, tile_params, cached[v * N + lane], widen_lane(get<K>(column), lane)...),
+                            outs);
                     is_non_target = f.excludes_target(row, where.position(v * N), N);
                 }
                 if (!is_non_target) {
@@ -318,8 +320,10 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 #pragma unroll
                     for (int lane = 0; lane < N; ++lane) {
                         if (lane > 0) advance<N>(f, row, where.at(v * N + lane), position_params);
-                        set_lane<N>(cell, lane,
-                                    f.map(row, tile_params, position_params, cached[v * N + lane], widen_lane(get<K>(column), lane)...), outs);
+                        set_lane<N>(
+                            cell, lane,
+                            f.map(row, tile_params, position_params, cached[v * N + lane], widen_lane(get<K>(column), lane)...),
+                            outs);
                     }
                 }
                 ((get<O>(y) == nullptr ? (void)0
@@ -331,7 +335,8 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
     template <int N, int V, class F>
     BK_DEVICE void map(const F& f, const At& at, const typename F::Row& row, const typename F::TileParams& tile_params,
                        const RowTile<N, V>& where, const typename F::Cached (&cached)[N * V]) const {
-        map<N, V>(f, at, row, tile_params, where, cached, std::index_sequence_for<Column...>{}, std::index_sequence_for<Out...>{});
+        map<N, V>(f, at, row, tile_params, where, cached, std::index_sequence_for<Column...>{},
+                  std::index_sequence_for<Out...>{});
     }
 
     // --- per-column parameters ---
@@ -347,7 +352,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
 
     template <int N, class F, size_t... K>
     BK_DEVICE MapParams<N, F> map_params(const F& f, const typename F::Row& row, const RowTile<N, 1>& where,
-                                    std::index_sequence<K...>) const {
+                                         std::index_sequence<K...>) const {
         MapParams<N, F> result;
         [[maybe_unused]] Pack<Vec<Column, N>...> column;
         ((get<K>(column) = load_column(get<K>(columns), where, 0)), ...);

@@ -30,7 +30,8 @@ struct StridedRows {
         StridedRows result = *this;
         const int64_t within = first % rows_per_item;
         const bool is_whole = within == 0 && most >= rows_per_item;
-        result.rows = is_whole ? std::min(most / rows_per_item * rows_per_item, rows - first) : std::min(most, rows_per_item - within);
+        result.rows =
+            is_whole ? std::min(most / rows_per_item * rows_per_item, rows - first) : std::min(most, rows_per_item - within);
         if (!is_whole) result.rows_per_item = result.rows;
         return result;
     }
@@ -68,7 +69,7 @@ RowAxes<sizeof...(I), sizeof...(R) + 2> axes_of(const StridedRows<sizeof...(I)>&
 // Stores the value of each row in `each`, rounded to T, or unrounded in `wide`: one of the two is null.
 template <class F, class T, class... In, class... RowIn>
 Status row_values(const Launch& launch, const StridedRows<sizeof...(In)>& given, const F& f, const Inputs<In...>& x,
-                 const Inputs<RowIn...>& row_inputs, T* each, compute_t<T>* wide) {
+                  const Inputs<RowIn...>& row_inputs, T* each, compute_t<T>* wide) {
     const auto axes = axes_of(given, std::index_sequence_for<In...>{}, std::make_index_sequence<sizeof...(RowIn)>{});
     return map_rows(launch, axes, f, x, inputs(), row_inputs, outputs(), outputs(each, wide));
 }
@@ -76,11 +77,12 @@ Status row_values(const Launch& launch, const StridedRows<sizeof...(In)>& given,
 // out = factor * sum of the values of all rows.
 template <class F, class T, class... In, class... RowIn>
 Status sum_row_values(const Launch& launch, const StridedRows<sizeof...(In)>& given, const F& f, const Inputs<In...>& x,
-                     const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out);
+                      const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out);
 
 // The operands from row `first` on.
 template <class... In, size_t... I>
-Inputs<In...> from_row(const Inputs<In...>& x, const StridedRows<sizeof...(In)>& rows, int64_t first, std::index_sequence<I...>) {
+Inputs<In...> from_row(const Inputs<In...>& x, const StridedRows<sizeof...(In)>& rows, int64_t first,
+                       std::index_sequence<I...>) {
     return inputs((get<I>(x.pointer) + rows.offset(I, first))...);
 }
 template <class... RowIn, size_t... R>

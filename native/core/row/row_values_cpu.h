@@ -35,7 +35,7 @@ BK_COLD C scaled_pairwise_sum(C* values, int count) {
 
 template <class F, class T, class... In, class... RowIn>
 Status sum_row_values(const Launch& launch, const StridedRows<sizeof...(In)>& given, const F& f, const Inputs<In...>& x,
-                     const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out) {
+                      const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out) {
     using C = compute_t<T>;
     C partials[kMaxSliceSegments], scaled_partials[kMaxSliceSegments];
     const int64_t length = ceil_div<int64_t>(ceil_div<int64_t>(given.rows, kMaxSliceSegments), kSliceRows) * kSliceRows;
@@ -52,7 +52,8 @@ Status sum_row_values(const Launch& launch, const StridedRows<sizeof...(In)>& gi
                 done = first + slice.rows;
                 const auto compute_values = [&] {  // nothing can fail on the CPU
                     static_cast<void>(row_values<F, T>(launch, slice, f, from_row(x, given, first, ins),
-                                                      rows_from(row_inputs, first * given.row_step, row_ins), nullptr, values));
+                                                       rows_from(row_inputs, first * given.row_step, row_ins), nullptr,
+                                                       values));
                 };
                 compute_values();
                 const C sum = pairwise_sum(values, static_cast<int>(slice.rows));

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/collectives/combine_cluster.cuh"
-#include "core/reduce/sums.h"
 #include "core/collectives/row_exchange.cuh"
+#include "core/reduce/sums.h"
 #include "core/row/row_cache.cuh"
 #include "core/row/row_values.h"
 
@@ -265,7 +265,7 @@ Status add_values(const Launch& launch, C* values, int64_t count, C* total, bool
 
 template <class F, class T, class... In, class... RowIn>
 Status sum_row_values(const Launch& launch, const StridedRows<sizeof...(In)>& given, const F& f, const Inputs<In...>& x,
-                     const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out) {
+                      const Inputs<RowIn...>& row_inputs, compute_t<T> factor, T* out) {
     using C = compute_t<T>;
     const uintptr_t address = reinterpret_cast<uintptr_t>(launch.workspace), start = (address + sizeof(C) - 1) / sizeof(C);
     const uintptr_t end = address + (launch.workspace == nullptr ? 0 : launch.workspace_bytes);

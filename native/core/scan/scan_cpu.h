@@ -317,8 +317,8 @@ private:
 
     template <size_t I>
     BK_HD auto element(const int64_t* offset, int64_t i) const {
-        return load_element<S::kLookaheadInput == static_cast<int>(I)>(get<I>(in.pointer) + offset[kOut + I], axes.step[kOut + I], i,
-                                                              axes.length);
+        return load_element<S::kLookaheadInput == static_cast<int>(I)>(get<I>(in.pointer) + offset[kOut + I],
+                                                                       axes.step[kOut + I], i, axes.length);
     }
 
     template <size_t... O, class Result>

@@ -11,10 +11,10 @@
 
 #include "core/intrinsics/prefetch.cuh"
 #include "core/scan/scan.h"
+#include "core/scan/scan_common.cuh"
 #include "core/scan/scan_lookback.cuh"
 #include "core/scan/scan_splits.cuh"
 #include "core/scan/scan_staged.cuh"
-#include "core/scan/scan_common.cuh"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -138,8 +138,8 @@ BK_DEVICE void scan_items(const S& scan, const Inputs<In...>& in, const int64_t*
     for (int u = 0; u < U; ++u) {
         const int64_t index = range.first + u * range.stride;
         const int valid = u < grid.vectors ? valid_count<N, kWhole>(index, range.end) : 0;
-        loaded[u] = pack(load_items<N, S::kLookaheadInput == static_cast<int>(I)>(get<I>(in.pointer) + offset[I], grid.step[kOut + I],
-                                                                         index, valid, is_dense)...);
+        loaded[u] = pack(load_items<N, S::kLookaheadInput == static_cast<int>(I)>(
+            get<I>(in.pointer) + offset[I], grid.step[kOut + I], index, valid, is_dense)...);
     }
 #pragma unroll
     for (int u = 0; u < U; ++u)
@@ -424,8 +424,9 @@ Status launch_scan(const Launch& launch, const ScanAxes<sizeof...(Out) + sizeof.
     grid.width = plan.width;
     grid.warps = plan.warps;
     grid.vectors = plan.vectors;
-    grid.is_dense = plan.is_innermost && all_have_vectors<N, S::kLookaheadInput>(axes, out, in, typename Outputs<Out...>::Indices{},
-                                                                        typename Inputs<In...>::Indices{});
+    grid.is_dense =
+        plan.is_innermost && all_have_vectors<N, S::kLookaheadInput>(axes, out, in, typename Outputs<Out...>::Indices{},
+                                                                     typename Inputs<In...>::Indices{});
     Carver counter;
     carve_plan_tiles<State>(&counter, plan);
     const bool has_workspace = workspace_holds(launch, counter.bytes());

@@ -9,8 +9,8 @@
 
 #include "core/intrinsics/async_copy.cuh"
 #include "core/intrinsics/prefetch.cuh"
-#include "core/scan/scan_lookback.cuh"
 #include "core/scan/scan_common.cuh"
+#include "core/scan/scan_lookback.cuh"
 
 namespace bk {
 

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "core/platform.h"
 #include "core/collectives/shuffle.cuh"
+#include "core/platform.h"
 #include "core/scatter/scatter_reduce.h"
 
 namespace bk {

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/select/compact_indices_cpu.h"
 #include "core/row/row_sums_cpu.h"
 #include "core/scatter/scatter_reduce.h"
 #include "core/scatter/scatter_tiles_cpu.h"
+#include "core/select/compact_indices_cpu.h"
 
 namespace bk {
 

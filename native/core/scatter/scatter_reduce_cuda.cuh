@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/segmented/add_segments.cuh"
 #include "core/row/reduce_by_key.cuh"
 #include "core/scatter/scatter_atomic.cuh"
 #include "core/scatter/scatter_column_sums.cuh"
 #include "core/scatter/scatter_columns.cuh"
 #include "core/scatter/scatter_fibers.cuh"
 #include "core/scatter/scatter_reduce.h"
+#include "core/segmented/add_segments.cuh"
 #include "core/segmented/sort_pairs.h"
 
 namespace bk {
@@ -130,7 +130,7 @@ Status scatter_rows_sorted(const Launch& launch, const ScatterLayout& s, const S
                          s.dropped, sort.sentinel(), buffers.sort.keys[0], buffers.sort.values[0]));
     BK_TRY(sort_pairs(launch, &buffers.sort, sort.count, sort.sentinel()));
     return add_segments(launch, sort.template runs<T>(), RowsByIndex<T, false>{updates, buffers.sort.values[0]},
-                    static_cast<const uint32_t*>(buffers.sort.keys[0]), out, buffers.runs);
+                        static_cast<const uint32_t*>(buffers.sort.keys[0]), out, buffers.runs);
 }
 
 template <class Index, class Op, class T, class Ids>

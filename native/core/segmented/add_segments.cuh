@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "core/scatter/atomics.cuh"
 #include "core/row/row_queue.cuh"
+#include "core/scatter/atomics.cuh"
 #include "core/segmented/segment_partials.cuh"
 
 namespace bk {
@@ -112,12 +112,12 @@ __global__ void __launch_bounds__(kSegmentThreads)
 
 template <class Source, class I, class T = typename Source::Element>
 Status add_segments(const Launch& launch, const SegmentedShape& s, const Source& source, const I* ids, T* out,
-                const SegmentPartials<compute_t<T>>& partials) {
+                    const SegmentPartials<compute_t<T>>& partials) {
     RowGroups groups;
     BK_TRY(choose_segment_groups(s, source, out, &groups));
     BK_TRY(with_vector_width<T>(groups.lanes, [&](auto lanes) {
-        return launch_kernel(launch, segment_grid(s, groups), add_runs_kernel<RunSink::kPartials, lanes(), Source, I>, source, ids,
-                             out, s, partials, groups.group);
+        return launch_kernel(launch, segment_grid(s, groups), add_runs_kernel<RunSink::kPartials, lanes(), Source, I>, source,
+                             ids, out, s, partials, groups.group);
     }));
     return combine_partials<true>(launch, s, partials, out);
 }
@@ -130,8 +130,8 @@ Status add_rows_atomic(const Launch& launch, SegmentedShape s, const Source& sou
     BK_TRY(choose_segment_groups(s, source, out, &groups));
     s.chunks = ceil_div<int64_t>(s.rows, kRowsPerWorker);
     return with_vector_width<T>(groups.lanes, [&](auto lanes) {
-        return launch_kernel(launch, segment_grid(s, groups), add_runs_kernel<RunSink::kAtomic, lanes(), Source, I>, source, ids,
-                             out, s, SegmentPartials<compute_t<T>>{}, groups.group);
+        return launch_kernel(launch, segment_grid(s, groups), add_runs_kernel<RunSink::kAtomic, lanes(), Source, I>, source,
+                             ids, out, s, SegmentPartials<compute_t<T>>{}, groups.group);
     });
 }
 

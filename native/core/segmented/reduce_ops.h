@@ -65,9 +65,7 @@ template <class T, bool = std::is_integral_v<T>>
 struct RescaledProduct {
     using C = compute_t<T>;
     using Again = WideNumber<C>;
-    BK_HD bool is_lost(C product) const {
-        return bool(int(!is_finite(product)) | int(math::fabs<C>(product) < kMinNormal<C>));
-    }
+    BK_HD bool is_lost(C product) const { return bool(int(!is_finite(product)) | int(math::fabs<C>(product) < kMinNormal<C>)); }
     BK_HD Again start_again() const { return {1, 0}; }
     BK_HD void add_again(Again& again, C x) const { again = again * Again::of(x); }
     BK_HD T finish_again(const Again& again, int64_t) const { return narrow<T>(again.value()); }

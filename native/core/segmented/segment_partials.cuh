@@ -14,8 +14,8 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
-#include "core/segmented/reduce_ops.h"
 #include "core/row/row_groups.cuh"
+#include "core/segmented/reduce_ops.h"
 
 namespace bk {
 
@@ -37,7 +37,8 @@ template <class T>
 SegmentedShape make_segmented_shape(int64_t rows, int64_t columns, int64_t targets, bool with_targets) {
     // Assumes alignment, so that chunks do not depend on it.
     const RowGroups groups = RowGroups::choose<T>(columns, true, kSegmentThreads);
-    SegmentedShape s{static_cast<uint32_t>(rows), static_cast<int32_t>(targets), columns, with_targets ? rows + targets : rows, 0};
+    SegmentedShape s{static_cast<uint32_t>(rows), static_cast<int32_t>(targets), columns, with_targets ? rows + targets : rows,
+                     0};
     const int64_t chunks = (with_targets ? kStoreChunks : kAddChunks) * std::max(1, 8 / groups.group);
     const int64_t wanted = std::max<int64_t>(1, chunks / groups.tiles);
     s.chunks = std::max<int64_t>(1, std::min(wanted, s.items / kMinChunk));
@@ -132,7 +133,8 @@ BK_DEVICE int64_t run_length(Ids ids, const SegmentedShape& s, int32_t target) {
 // target with it. kAdd: accumulates into `out`.
 template <bool kAdd, class Op, class Ids>
 __global__ void __launch_bounds__(kCombineThreads)
-    combine_partials_kernel(Op op, Ids ids, typename Op::Result* out, SegmentedShape s, SegmentPartials<typename Op::Acc> partials) {
+    combine_partials_kernel(Op op, Ids ids, typename Op::Result* out, SegmentedShape s,
+                            SegmentPartials<typename Op::Acc> partials) {
     using Acc = typename Op::Acc;
     constexpr int kLanes = kCombineColumns<Acc>;
     __shared__ int64_t long_first[kCombineWarps];

@@ -20,7 +20,8 @@ struct RunBoundary {
 
 // Merge-path search for both boundaries of a chunk.
 template <bool kSplitsRuns, class Ids>
-BK_DEVICE void find_boundaries(Ids ids, const SegmentedShape& s, int64_t chunk, int group, int lane, RunBoundary (&boundary)[2]) {
+BK_DEVICE void find_boundaries(Ids ids, const SegmentedShape& s, int64_t chunk, int group, int lane,
+                               RunBoundary (&boundary)[2]) {
     int64_t low[2], high[2], goal[2];
 #pragma unroll
     for (int e = 0; e < 2; ++e) {
@@ -56,8 +57,8 @@ BK_DEVICE void store_reduced(const Op& op, typename Op::Result* out, const typen
 // kSplitsRuns false: chunks are whole targets, so that no segment crosses a boundary and no partials are stored.
 template <bool kSplitsRuns, int N, class Op, class Source, class Ids>
 __global__ void __launch_bounds__(kSegmentThreads, 8)  // 64 registers: 32 warps per SM
-    store_runs_kernel(Op op, Source source, Ids ids, typename Op::Result* out, SegmentedShape s, SegmentPartials<typename Op::Acc> partials,
-                      int group) {
+    store_runs_kernel(Op op, Source source, Ids ids, typename Op::Result* out, SegmentedShape s,
+                      SegmentPartials<typename Op::Acc> partials, int group) {
     using T = typename Source::Element;
     using Acc = typename Op::Acc;
     const RowLane self = RowLane::here<N>(group);
@@ -140,8 +141,8 @@ __global__ void __launch_bounds__(kSegmentThreads, 8)  // 64 registers: 32 warps
 
 // partials == nullptr: no workspace, chunks of whole targets. kAlwaysPartials: never null, which saves those kernels.
 template <bool kAlwaysPartials = false, class Source, class Ids, class Op>
-Status reduce_segments(const Launch& launch, SegmentedShape s, const Source& source, Ids ids, const Op& op, typename Op::Result* out,
-                 const SegmentPartials<typename Op::Acc>* partials) {
+Status reduce_segments(const Launch& launch, SegmentedShape s, const Source& source, Ids ids, const Op& op,
+                       typename Op::Result* out, const SegmentPartials<typename Op::Acc>* partials) {
     using T = typename Source::Element;
     RowGroups groups;
     BK_TRY(choose_segment_groups(s, source, out, &groups));
@@ -155,8 +156,8 @@ Status reduce_segments(const Launch& launch, SegmentedShape s, const Source& sou
         }
     }
     BK_TRY(with_vector_width<T>(groups.lanes, [&](auto lanes) {
-        return launch_kernel(launch, segment_grid(s, groups), store_runs_kernel<true, lanes(), Op, Source, Ids>, op, source, ids,
-                             out, s, *partials, groups.group);
+        return launch_kernel(launch, segment_grid(s, groups), store_runs_kernel<true, lanes(), Op, Source, Ids>, op, source,
+                             ids, out, s, *partials, groups.group);
     }));
     return combine_partials<false>(launch, s, *partials, out, op, ids);
 }
@@ -164,7 +165,7 @@ Status reduce_segments(const Launch& launch, SegmentedShape s, const Source& sou
 // Segmented sum.
 template <class Source, class I, class T = typename Source::Element>
 Status store_segments(const Launch& launch, const SegmentedShape& s, const Source& source, const I* ids, T* out,
-                  const SegmentPartials<compute_t<T>>* partials) {
+                      const SegmentPartials<compute_t<T>>* partials) {
     return reduce_segments(launch, s, source, ids, SumOp<T>{}, out, partials);
 }
 

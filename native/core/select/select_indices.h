@@ -19,8 +19,8 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
-#include "core/math/fastdiv.h"
 #include "core/layout/layout.h"
+#include "core/math/fastdiv.h"
 #include "core/types/complex.h"
 #include "core/types/vec.h"
 

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "core/intrinsics/cluster.cuh"
-#include "core/collectives/shuffle.cuh"
 #include "core/collectives/block_exchange.cuh"
+#include "core/collectives/shuffle.cuh"
+#include "core/intrinsics/cluster.cuh"
 #include "core/scan/scan_lookback.cuh"
 #include "core/select/select_indices.h"
 

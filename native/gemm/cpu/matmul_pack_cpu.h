@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "core/pointwise/pointwise.h"
-#include "gemm/cpu/microkernel_cpu.h"
 #include "gemm/cpu/matmul_store_cpu.h"
+#include "gemm/cpu/microkernel_cpu.h"
 
 namespace bk {
 

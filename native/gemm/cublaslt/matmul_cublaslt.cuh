@@ -8,10 +8,10 @@
 #include "core/types/vec.h"
 #include "gemm/cublaslt/cublaslt.h"
 #include "gemm/matmul.h"
-#include "gemm/sm90/matmul_wgmma.h"
-#include "gemm/tiled/matmul_round_tf32.cuh"
-#include "gemm/tiled/matmul_mma.cuh"
 #include "gemm/skinny/matmul_skinny.cuh"
+#include "gemm/sm90/matmul_wgmma.h"
+#include "gemm/tiled/matmul_mma.cuh"
+#include "gemm/tiled/matmul_round_tf32.cuh"
 
 namespace bk {
 
@@ -193,7 +193,7 @@ Status finish_in_place(const Launch& launch, const Matmul<T>& p, LibraryMatmul p
 // cuBLASLt writes row blocks to `sums`, and our epilogue finishes each. *done counts the rows.
 template <class T>
 Status finish_row_blocks(const Launch& launch, const Matmul<T>& p, LibraryMatmul problem, void* workspace, void* sums,
-                    int64_t* done) {
+                         int64_t* done) {
     using S = matmul_scalar_t<T>;
     if (sums == nullptr || p.n % (kLibraryAlignment / static_cast<int64_t>(sizeof(S))) != 0) return Status::kOk;
     const S one = 1, zero = 0;

@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "core/types/vec.h"
-#include "gemm/skinny/matmul_skinny_store.cuh"
 #include "gemm/skinny/matmul_skinny_mma.cuh"
+#include "gemm/skinny/matmul_skinny_store.cuh"
 
 namespace bk {
 

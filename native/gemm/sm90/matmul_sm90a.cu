@@ -8,11 +8,11 @@
 #include <cstdint>
 
 #include "core/intrinsics/cluster.cuh"
-#include "core/intrinsics/tma.cuh"
 #include "core/intrinsics/pipeline_state.cuh"
-#include "core/intrinsics/tensor_map.h"
-#include "core/intrinsics/wgmma.cuh"
 #include "core/intrinsics/prefetch.cuh"
+#include "core/intrinsics/tensor_map.h"
+#include "core/intrinsics/tma.cuh"
+#include "core/intrinsics/wgmma.cuh"
 #include "gemm/sm90/matmul_wgmma.h"
 #include "gemm/sm90/matmul_wgmma_store.cuh"
 

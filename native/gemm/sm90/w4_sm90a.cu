@@ -9,13 +9,13 @@
 #include <cstdint>
 
 #include "core/intrinsics/cluster.cuh"
-#include "core/intrinsics/tma.cuh"
 #include "core/intrinsics/pipeline_state.cuh"
 #include "core/intrinsics/tensor_map.h"
+#include "core/intrinsics/tma.cuh"
 #include "core/intrinsics/wgmma.cuh"
 #include "core/types/vec.h"
-#include "gemm/tiled/matmul_mma.cuh"
 #include "gemm/sm90/w4_wgmma.h"
+#include "gemm/tiled/matmul_mma.cuh"
 #include "gemm/tiled/w4_dequantize.cuh"
 
 namespace bk {

@@ -8,9 +8,9 @@
 #include <type_traits>
 
 #include "core/types/vec.h"
-#include "gemm/tiled/matmul_tile_scheduler.cuh"
-#include "gemm/tiled/matmul_tile.cuh"
 #include "gemm/scaled_epilogue.h"
+#include "gemm/tiled/matmul_tile.cuh"
+#include "gemm/tiled/matmul_tile_scheduler.cuh"
 
 namespace bk {
 

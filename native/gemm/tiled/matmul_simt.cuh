@@ -253,7 +253,7 @@ Status matmul_by_fma(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>
     if (waves >= kManyWaves) return launch_fma_by_load_mode<kSimtSide>(launch, p, split);
     BK_TRY(count_blocks(p, split, kSimtSide / 2, &small));
     return ceil_div(small, kNumSms) < 7 * waves ? launch_fma_by_load_mode<kSimtSide / 2>(launch, p, split)
-                                                         : launch_fma_by_load_mode<kSimtSide>(launch, p, split);
+                                                : launch_fma_by_load_mode<kSimtSide>(launch, p, split);
 }
 
 }  // namespace bk

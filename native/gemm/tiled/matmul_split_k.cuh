@@ -8,8 +8,8 @@
 
 #include "core/abi/workspace.h"
 #include "gemm/cublaslt/matmul_cublaslt.cuh"
-#include "gemm/tiled/matmul_simt.cuh"
 #include "gemm/tiled/matmul_mma.cuh"
+#include "gemm/tiled/matmul_simt.cuh"
 
 namespace bk {
 

@@ -80,7 +80,8 @@ class TileLoader {
         kMode == LoadMode::kMnMajor ? kRows * kSize / kCopyBytes : kMatmulDepth / kCopyBytes;  // of a tile row
     static constexpr int kCopies = kRows * kMatmulDepth / kCopyBytes / kMatmulThreads;
     static constexpr int kRowsAtOnce = kMatmulThreads / kVectors;  // tile rows loaded at once
-    static constexpr bool kMayTranspose = kMode == LoadMode::kElements && kSize == 1 && kElementsPerByte<E> == 1 && !kMayHaveGate;
+    static constexpr bool kMayTranspose =
+        kMode == LoadMode::kElements && kSize == 1 && kElementsPerByte<E> == 1 && !kMayHaveGate;
     static constexpr int kTransposedRows = 8;  // rows of a thread at once, by four K elements
 
 public:

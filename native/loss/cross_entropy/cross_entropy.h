@@ -12,8 +12,8 @@
 #include "core/reduce/transform_sum.h"
 #include "loss/cross_entropy/class_rows.h"
 #include "loss/cross_entropy/class_weights.h"
-#include "loss/cross_entropy/flce_sums.h"
 #include "loss/cross_entropy/cross_entropy_rows.h"
+#include "loss/cross_entropy/flce_sums.h"
 #include "loss/reduction.h"
 #include "loss/row_reduction.h"
 
@@ -72,7 +72,8 @@ struct CrossEntropy {
 
     BK_ROW_LOSS(class_extent, {"row_stride_input", row_stride_input})
     Status run(const T* input, const int64_t* target, T* out, const Launch& launch) const {
-        return row_loss(launch, reduction_mode, StridedRows<1>{n_rows, class_extent, {row_stride_input}, kWordsPerIndex<int64_t>},
+        return row_loss(launch, reduction_mode,
+                        StridedRows<1>{n_rows, class_extent, {row_stride_input}, kWordsPerIndex<int64_t>},
                         CrossEntropyRows<T>{{}, class_extent, -1, 1}, inputs(input), words_of(target), out);
     }
 };

@@ -126,8 +126,12 @@ struct CrossEntropyRows : RowDefaults {
         const ExpBelow<T> by(row.max);
         return map(row, {row.exp_scale * by.scale()}, j, by(x));
     }
-    BK_HD bool excludes_target(const Row& row, int first, unsigned count) const { return are_non_targets(row.target, first, count); }
-    BK_HD Pack<C> map_non_target(const Row&, const TileParams& tile_params, Cached e) const { return pack(e * tile_params.exp_scale); }
+    BK_HD bool excludes_target(const Row& row, int first, unsigned count) const {
+        return are_non_targets(row.target, first, count);
+    }
+    BK_HD Pack<C> map_non_target(const Row&, const TileParams& tile_params, Cached e) const {
+        return pack(e * tile_params.exp_scale);
+    }
     BK_HD Pack<C> map_non_target_recompute(const Row& row, Cached x) const {
         const ExpBelow<T> by(row.max);
         return map_non_target(row, {row.exp_scale * by.scale()}, by(x));
@@ -143,7 +147,7 @@ template <class T>
 struct SmoothCrossEntropyRows : CrossEntropyRows<T> {
     using Base = CrossEntropyRows<T>;
     using Base::kTwoPass, Base::shifted_exp, Base::weight;
-    static constexpr bool kVectorizesAcrossRows = true, kBypassesL1 = true;                   // every row reads the weights again
+    static constexpr bool kVectorizesAcrossRows = true, kBypassesL1 = true;                 // every row reads the weights again
     static constexpr int kCachedBytes = 64, kCachedInputBytes = sizeof(T) == 4 ? 128 : 64;  // Row needs registers too
     using RecomputesMap = SmoothCrossEntropyRows;
     using typename Base::C;
@@ -251,7 +255,9 @@ struct SmoothCrossEntropyRows : CrossEntropyRows<T> {
         return acc;
     }
     BK_HD bool has_sums_without_exp() const { return smoothing_per_class != C(0); }
-    BK_HD Acc combine_same_base(const Acc& a, const Acc& b) const { return {Base::combine_same_base(a, b), a.weight_sum + b.weight_sum}; }
+    BK_HD Acc combine_same_base(const Acc& a, const Acc& b) const {
+        return {Base::combine_same_base(a, b), a.weight_sum + b.weight_sum};
+    }
     BK_HD Acc combine(const Acc& a, const Acc& b) const { return {Base::combine(a, b), a.weight_sum + b.weight_sum}; }
     template <class L>
     BK_HD Acc merge(const Acc& mine, const L& lanes) const {

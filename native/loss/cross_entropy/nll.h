@@ -217,7 +217,7 @@ struct WeightedNll : WeightedNllBase<I, T> {
             return this->reduction_mode == kReductionNone ? Status::kOk : write_empty_loss(launch, this->reduction_mode, out);
         }
         BK_TRY(transform_sum(launch, num_losses, ClassWeights<C>{this->class_extent, this->ignore_index, weight}, 1,
-                            inputs(target), divisor));
+                             inputs(target), divisor));
         const NllForward<T> forward{input, num_losses, this->item(), this->weights(weight, divisor),
                                     FastDiv<uint64_t>(static_cast<uint64_t>(this->inner_extent))};
         if (this->reduction_mode == kReductionNone) return pointwise(launch, num_losses, forward, outputs(out), inputs(target));

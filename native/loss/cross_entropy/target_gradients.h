@@ -5,13 +5,13 @@
 
 #include "core/abi/checks.h"
 #include "core/abi/launch.h"
+#include "core/layout/layout.h"
 #include "core/math/math.h"
 #include "core/pointwise/cases.h"
-#include "core/layout/layout.h"
 #include "core/pointwise/pointwise.h"
+#include "loss/bce_focal.h"
 #include "loss/elementwise_loss.h"
 #include "loss/likelihood.h"
-#include "loss/bce_focal.h"
 #include "loss/reduction.h"
 
 namespace bk {

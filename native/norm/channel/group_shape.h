@@ -5,8 +5,8 @@
 #include <initializer_list>
 
 #include "core/abi/checks.h"
-#include "core/math/fastdiv.h"
 #include "core/layout/layout.h"
+#include "core/math/fastdiv.h"
 
 namespace bk {
 

@@ -6,11 +6,11 @@
 #include <cstdint>
 
 #include "core/abi/launch.h"
+#include "core/collectives/row_exchange.cuh"
 #include "core/intrinsics/async_copy.cuh"
 #include "core/intrinsics/prefetch.cuh"
 #include "core/reduce/reduce.h"
 #include "core/reduce/square_scale.h"
-#include "core/collectives/row_exchange.cuh"
 #include "core/row/row_map.h"
 #include "core/types/vec.h"
 #include "norm/channel/group_moments.h"

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "core/copy/copies.cu"
-#include "core/copy/row_copies.cu"
 #include "core/copy/im2col.cu"
+#include "core/copy/row_copies.cu"
 #include "core/segmented/sort_pairs.h"
 #include "core/vendor/vendor_cpu.cpp"
 #include "gemm/cublaslt/cublaslt.h"

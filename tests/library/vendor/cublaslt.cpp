@@ -1,4 +1,5 @@
-// Products by native/gemm/cublaslt/cublaslt.cu over a stub of cuBLASLt, against loops over row-major matrices. usage: cublaslt CASE
+// Products by native/gemm/cublaslt/cublaslt.cu over a stub of cuBLASLt, against loops over row-major matrices. usage: cublaslt
+// CASE
 #include "gemm/cublaslt/cublaslt.h"
 
 #include <dlfcn.h>
@@ -40,7 +41,8 @@ struct Operand {
         matrix = {data.data(), pitch, step, is_transposed};
     }
     S at(int64_t g, int64_t i, int64_t j) const {
-        return data[static_cast<size_t>(g * matrix.step + (matrix.is_transposed ? j * matrix.pitch + i : i * matrix.pitch + j))];
+        return data[static_cast<size_t>(g * matrix.step +
+                                        (matrix.is_transposed ? j * matrix.pitch + i : i * matrix.pitch + j))];
     }
 };
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.layout import CallMeta, Shape, as_strided, check_shape, if_contiguous
+from baracuda._functions.call_meta import CallMeta, Shape, as_strided, check_shape, if_contiguous
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, exceeds
 from baracuda.errors import InvalidProblemError, UnsupportedError

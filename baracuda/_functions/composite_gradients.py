@@ -24,14 +24,14 @@ class CompositeGradient:
     reads     arguments and results of the function that it reads
     shaped    arrays of which it uses the shape only
     outputs   the arguments whose gradients it gives, in order; several are a tuple
-    arriving  incoming gradients -> positions of the results that they belong to
+    incoming  incoming gradients -> positions of the results that they belong to
     """
 
     of: Callable[[Call, Given], Any]
     reads: tuple[str, ...] = ()
     shaped: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ("x",)
-    arriving: Mapping[str, int] = dataclasses.field(default_factory=lambda: {"dy": 0})
+    incoming: Mapping[str, int] = dataclasses.field(default_factory=lambda: {"dy": 0})
     numbers = ()
     is_partial = False
 
@@ -224,7 +224,7 @@ def _of_moments(statistic: str) -> CompositeGradient:
         of_statistic = call(f"{statistic}_backward", given["dy"], given["x"], correction=given["correction"], **axes)
         return call("add", of_statistic, call("mean_backward", given["dmean"], given["x"], **axes))
 
-    return CompositeGradient(of, ("x",), arriving={"dy": 0, "dmean": 1})
+    return CompositeGradient(of, ("x",), incoming={"dy": 0, "dmean": 1})
 
 
 def _of_extreme(call: Call, given: Given) -> Any:
@@ -288,7 +288,7 @@ def _by_row(name: str, numbers: Sequence[tuple[str, str, str]]) -> CompositeGrad
 
 
 # Functions without a gradient row -> composite gradients by argument.
-WHOLE: dict[str, dict[str, CompositeGradient]] = {
+COMPOSITE_GRADIENTS: dict[str, dict[str, CompositeGradient]] = {
     "affine": {"x": CompositeGradient(lambda call, given: call("affine", given["dy"], given["scale"]))},
     "affine_grid": {"theta": CompositeGradient(_affine_grid, ("theta",))},
     "index_add": {"x": CompositeGradient(_index_add, ("index",))},

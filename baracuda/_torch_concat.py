@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from baracuda import joins
-from baracuda._functions.layout import axis_of
+from baracuda import concatenation
+from baracuda._functions.call_meta import axis_of
 from baracuda._scalars import shown
 from baracuda.errors import InvalidProblemError
 
@@ -51,10 +51,10 @@ def made(name: str, operator: Operator, promoted: Callable[..., list[Any]]) -> A
 
     def split(x: torch.Tensor, sections: int | Sequence[int], *, axis: int = 0) -> tuple[torch.Tensor, ...]:
         shape = tuple(x.shape)
-        return tuple(operator("split")(x, joins.extents_of(shape, sections, axis), axis=axis))
+        return tuple(operator("split")(x, concatenation.extents_of(shape, sections, axis), axis=axis))
 
     function = {"concatenate": concatenate, "stack": stack, "split": split}[name]
-    function.__doc__, function.__module__ = getattr(joins, name).__doc__, "baracuda.torch"
+    function.__doc__, function.__module__ = getattr(concatenation, name).__doc__, "baracuda.torch"
     function.__qualname__ = name
     return function
 
@@ -66,12 +66,12 @@ def _listed(arrays: object) -> Sequence[Any]:
 
 
 def _concatenated(arrays: Sequence[torch.Tensor], *, axis: int = 0) -> Any:
-    return joins.concatenate([array.detach() for array in arrays], axis=axis)
+    return concatenation.concatenate([array.detach() for array in arrays], axis=axis)
 
 
 def _split(x: torch.Tensor, extents: Sequence[int], *, axis: int = 0) -> list[torch.Tensor]:
     ends = list(itertools.accumulate(extents))
-    return list(joins.split(x.detach(), ends[:-1], axis=axis))
+    return list(concatenation.split(x.detach(), ends[:-1], axis=axis))
 
 
 def _with(shape: Sequence[Any], axis: int, extent: Any) -> list[Any]:

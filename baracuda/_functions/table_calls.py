@@ -10,7 +10,7 @@ from baracuda._optable import CallRow, Row, rows
 
 Variant = tuple[str, Row, str, CallRow]  # pattern, row, value of {F}, call
 
-# Shape rule (layouts.py) -> parameters that identify its rows; the first match counts.
+# Shape rule (shape_rules.py) -> parameters that identify its rows; the first match counts.
 _RULE_PARAMETERS = {
     "flip": ("flip_axes",), "roll": ("shifts",), "permute": ("dims",), "triangle": ("diagonal",), "pad": ("pad_low",),
     "concat": ("split_offset",), "unfold": ("window_step",), "image_windows": ("kernel_size", "steps"),

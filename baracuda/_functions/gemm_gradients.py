@@ -103,15 +103,15 @@ def matmul_same_batch(call: Call, dy: Any, given: Given) -> Gradients | None:
 
 
 # Name -> its gradients by argument, and the arguments and results that they read.
-OF_PRODUCTS: dict[str, tuple[GradientRule, tuple[str, ...]]] = {
+GEMM_GRADIENTS: dict[str, tuple[GradientRule, tuple[str, ...]]] = {
     "linear": (_linear, ("x", "weight")),
     "linear_backward": (_linear_backward, ("dy", "x", "weight")),
     "matmul_backward": (_matmul_backward, ("dy", "a", "b")),
 }
 for _name in _ACTIVATIONS:
-    OF_PRODUCTS[f"linear_{_name}_forward"] = _activated(_name), ("x", "weight", "z")
-    OF_PRODUCTS[f"linear_{_name}"] = _recomputed(_name, _activated(_name)), ("x", "weight", "bias")
+    GEMM_GRADIENTS[f"linear_{_name}_forward"] = _activated(_name), ("x", "weight", "z")
+    GEMM_GRADIENTS[f"linear_{_name}"] = _recomputed(_name, _activated(_name)), ("x", "weight", "bias")
 for _name, _function in _GATES.items():
     _reads = ("x", "weight", "up_weight")
-    OF_PRODUCTS[f"linear_{_name}_forward"] = _gated(_function), (*_reads, "z", "up_z")
-    OF_PRODUCTS[f"linear_{_name}"] = _recomputed(_name, _gated(_function)), (*_reads, "bias", "up_bias")
+    GEMM_GRADIENTS[f"linear_{_name}_forward"] = _gated(_function), (*_reads, "z", "up_z")
+    GEMM_GRADIENTS[f"linear_{_name}"] = _recomputed(_name, _gated(_function)), (*_reads, "bias", "up_bias")

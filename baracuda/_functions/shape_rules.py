@@ -18,15 +18,15 @@ from baracuda import _domains
 from baracuda._functions import (
     accumulated,
     bags,
+    copies,
+    gemm_shapes,
     indexing,
     losses,
-    moves,
     normalization,
-    products,
     reductions,
     rotary,
 )
-from baracuda._functions.layout import CallMeta, Shape, axis_of, dense_as, if_contiguous
+from baracuda._functions.call_meta import CallMeta, Shape, axis_of, dense_as, if_contiguous
 from baracuda._functions.spec import REQUIRED, Spec
 from baracuda._optable import Row
 from baracuda._scalars import (
@@ -230,16 +230,16 @@ _SHAPE_RULES: dict[str, Callable[[Spec, Mapping[str, Shape], Mapping[str, Any]],
     "scan": _along_axis, "softmax": _along_axis, "norm": normalization.rows, "channels": normalization.channels,
     "reduce": reductions.along_axes, "reduce_axes": reductions.over_axes,
     "reduce_backward": reductions.gradient, "reduce_to": reductions.to_shape,
-    "trace": reductions.trace, "trace_backward": reductions.trace_gradient, "loss": _loss, "matmul": products.matmul,
-    "matmul_backward": products.matmul_backward, "linear": products.linear,
-    "linear_gated": products.linear_gated, "linear_backward": products.linear_backward,
-    "grouped_gemm": products.grouped, "grouped_gemm_backward": products.grouped_backward,
+    "trace": reductions.trace, "trace_backward": reductions.trace_gradient, "loss": _loss, "matmul": gemm_shapes.matmul,
+    "matmul_backward": gemm_shapes.matmul_backward, "linear": gemm_shapes.linear,
+    "linear_gated": gemm_shapes.linear_gated, "linear_backward": gemm_shapes.linear_backward,
+    "grouped_gemm": gemm_shapes.grouped, "grouped_gemm_backward": gemm_shapes.grouped_backward,
     "accumulated": accumulated.along_axis,
     "rope": rotary.by_positions, "rope_apply": rotary.by_tables, "rope_apply_thd": rotary.of_tokens,
     "rope_tables": rotary.of_sums,
-    "flip": moves.flip, "roll": moves.roll, "permute": moves.permute, "triangle": moves.triangle, "pad": moves.pad,
-    "concat": moves.concat, "unfold": moves.unfold, "image_windows": moves.image_windows,
-    "repeat_interleave": moves.repeat_interleave,
+    "flip": copies.flip, "roll": copies.roll, "permute": copies.permute, "triangle": copies.triangle, "pad": copies.pad,
+    "concat": copies.concat, "unfold": copies.unfold, "image_windows": copies.image_windows,
+    "repeat_interleave": copies.repeat_interleave,
     "gather": indexing.gather, "index_select": indexing.select, "scatter": indexing.scatter,
     "scatter_backward": indexing.scatter_backward, "weighted_bags": bags.by_offsets,
     "last_offset_bags": bags.by_offsets, "sparse_bags": bags.by_offsets, "max_bags": bags.by_offsets,

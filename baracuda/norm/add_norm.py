@@ -13,7 +13,7 @@ from typing import ClassVar
 from baracuda import descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import GIVEN, RowsDescriptor, eps_field
+from baracuda.norm.norm_operands import GIVEN, RowsDescriptor, eps_field
 from baracuda.operands import Args
 from baracuda.plan import ParamPlan
 from baracuda.tensor import TensorRef

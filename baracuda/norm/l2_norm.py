@@ -10,7 +10,7 @@ import dataclasses
 from typing import ClassVar
 
 from baracuda.kinds import NormalizationKind, OpCategory
-from baracuda.norm.fields import RowsDescriptor, eps_field
+from baracuda.norm.norm_operands import RowsDescriptor, eps_field
 from baracuda.plan import ParamPlan
 
 

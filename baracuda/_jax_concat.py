@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from baracuda import _jax_handler, joins
-from baracuda._functions.layout import axis_of
+from baracuda import _jax_handler, concatenation
+from baracuda._functions.call_meta import axis_of
 from baracuda._jax_calls import HOST, INTEGER, LIST, OPERAND, STREAM, libraries
 from baracuda._lib import symbol_name
 from baracuda._optable import ops
@@ -27,7 +27,7 @@ FUNCTIONS = ("concatenate", "split", "stack")
 
 def made(name: str, module: str) -> Any:
     function = {"concatenate": concatenate, "split": split, "stack": stack}[name]
-    function.__doc__, function.__module__ = getattr(joins, name).__doc__, module
+    function.__doc__, function.__module__ = getattr(concatenation, name).__doc__, module
     return function
 
 
@@ -57,7 +57,7 @@ def stack(arrays: Sequence[Any], *, axis: int = 0) -> Any:
 def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
     array = jnp.asarray(x)
     along = axis_of("axis", axis, array.shape)
-    return _split(along, tuple(joins.extents_of(array.shape, sections, along)), array)
+    return _split(along, tuple(concatenation.extents_of(array.shape, sections, along)), array)
 
 
 def _promoted(arrays: Sequence[Any]) -> list[Any]:

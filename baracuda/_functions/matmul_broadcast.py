@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from baracuda._functions.arrays import as_array, result_framework
-from baracuda._functions.layout import Shape, check_shape
-from baracuda._functions.products import batch_of
+from baracuda._functions.call_meta import Shape, check_shape
+from baracuda._functions.gemm_shapes import batch_of
 from baracuda._scalars import shown
 from baracuda.errors import InvalidProblemError, naming
 from baracuda.tensor import tensor

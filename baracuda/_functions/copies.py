@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from baracuda._functions.layout import CallMeta, Shape, as_strided, axes_of, axis_of, check_shape
+from baracuda._functions.call_meta import CallMeta, Shape, as_strided, axes_of, axis_of, check_shape
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, INT32_MIN, as_integer, as_integers, at_least
 from baracuda.errors import InvalidProblemError, naming
