@@ -9,8 +9,8 @@ What the symbols are:
 
 F              functions, one a line: `elu(p0=1)  what it computes => its gradient`, where the parameters' defaults and
                the gradient may be missing. A gradient that begins with `saves y:` is one of the output y, with `saves
-               nothing:` one that reads no operand but dy; all others read the input. A line `power.h:` names the header of
-               the family's functors/ that has the classes of those that follow
+               nothing:` one that reads no operand but dy; all others read the input. A line `power.h:` names the header
+               in the family's functors/ that has the classes of those that follow
 gradients_of   a row of this table, or `table.abi row` of another: these are the gradients of its functions, and what F
                has beside them
 T, U, I, O     dtypes of the slots; a name takes `{T}` and `{U}` as they are, `{I}` as "", "_i64idx" or "_u8idx", and

@@ -38,15 +38,15 @@ def complaints(rows, texts):
                 named.add(name)
                 headers = [header, *re.findall(r'#include "elementwise/([\w/]+\.h)"', texts[header])]
                 if not any(name in defined[other] for other in headers):
-                    found.add(
-                        f"{pathlib.PurePath(header).name} has no {name}, which [{row.name}] of {row.table}.abi needs"
-                    )
+                    found.add(f"{name_of(header)} has no {name}, which [{row.name}] of {row.table}.abi needs")
     for header, text in texts.items():
         for name in functors(text) - named - HELPERS:
-            found.add(
-                f"no row has {name} of {pathlib.PurePath(header).name}: a line of its table, or the gradient in it, is missing"
-            )
+            found.add(f"no row has {name} of {name_of(header)}: a line of its table, or the gradient in it, is missing")
     return sorted(found)
+
+
+def name_of(header):
+    return pathlib.PurePath(header).name
 
 
 def texts():
