@@ -30,7 +30,7 @@ from tools.docs.browser import BrowserError, Page, opened
 PAGES = (
     "index.html", "ops/index.html", "ops/elementwise/unary_gelu.html", "ops/elementwise/binary_div.html",
     "ops/gemm/gemm_rcr_sm80.html", "ops/segment/segment_sum.html", "concepts/strides.html", "how-to/torch.html",
-    "design/adding-an-op.html",
+    "design/adding-an-op.html", "performance/index.html",
 )  # fmt: skip
 IN_THE_DARK = ("index.html", "ops/elementwise/unary_gelu.html")
 SCHEMES = {"light": "default", "dark": "slate"}  # as the theme names them
