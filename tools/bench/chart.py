@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The chart of the README: python -m tools.bench.chart [--check]
 
 Each family has a row: the time of the peer over ours, of all its problems and dtypes, on a logarithmic axis. The

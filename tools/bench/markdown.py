@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results as tables: python -m tools.bench.markdown RESULT... [--write]
 
 In full: the elementwise family, with its hundreds of problems, by dtype, and its problems that are far from a copy one

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Looks at the built site with Chromium: python -m tools.docs.check_site [SITE] [--browser PATH] [--shots FOLDER]
 
 The site is opened as files and from a local server, whose pages are looked at in a wide and in a narrow window, some of

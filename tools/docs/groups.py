@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which ops share a page: all forms, dtypes and gradients of one function."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page of the op tables: the names of all ops in C, family by family, as native/<family>/<table>.abi has them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sources of the site: pages of pages/, the page of each group, two indices of ops, and mkdocs' configuration."""
 
 from __future__ import annotations
