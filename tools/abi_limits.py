@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What values a scalar or host array of a C function may have, by its name, which means the same in every row.
 
 The header and the tests read it. What all extents, axes, ranks, strides and pitches may be is in core/abi/prologue.h.

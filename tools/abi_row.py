@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A row of the op tables as the generators and the tests see it. tools/abi_table.py reads the tables."""
 
 import dataclasses

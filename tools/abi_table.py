@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the op tables native/<family>/*.abi.
 
 A table is an INI file, and a section of it a family of symbols that differ in dtypes, and in the function that they

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `pip install` and `pip wheel` do beside packing files: build the libraries and the bindings, with make.
 
 A wheel holds the CPU library, the headers of C and C++, and the CUDA library where `make cuda` has built one, or where

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds the public header against what libraries export.
 
 usage: check_abi.py HEADER LIB...

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Holds each translation unit of a build to a time and a number of kernels.
 
 usage: check_units.py OBJECT... [--chips N] [--seconds 60] [--one-chip-seconds 120] [--kernels 200]

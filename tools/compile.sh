@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # Compiles for make: says which unit it is instead of how, and keeps the time it took.
 #
 # usage: tools/compile.sh NAME OBJECT COMMAND...          runs COMMAND, which makes OBJECT

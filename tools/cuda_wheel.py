@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Packs a CUDA library as a wheel of its own, baracuda-cuda13, which baracuda's loader finds.
 
 usage: cuda_wheel.py LIBRARY --cuda 13 --dist DIR

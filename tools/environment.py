@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a measurement ran on, and PyTorch where it can be used."""
 
 from __future__ import annotations

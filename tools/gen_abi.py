@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes what follows from the op tables: the public header, the glue and the Python op list.
 
 usage: gen_abi.py header [--check] | glue DIR [--dtypes LIST] | part DIR [--families LIST] [--dtypes LIST] | oplist FILE

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the C++ functions over the C ABI from the op tables.
 
 usage: gen_cpp.py DIR

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the cffi declarations of include/baracuda_kernels.h as a Python module (out-of-line ABI mode: no compiler).
 
 usage: gen_ffi.py OUTFILE

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Writes the Rust crate baracuda-sys, the declarations of include/baracuda_kernels.h, from that header.
 
 usage: gen_rust.py DIR

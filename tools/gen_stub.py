@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes what type checkers and editors are told: the signatures of the functions on arrays, and those of plans.
 
 usage: python -m tools.gen_stub FUNCTIONS [PLANS]

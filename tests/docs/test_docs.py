@@ -69,23 +69,12 @@ def test_programs_are_python(page):
         compile(block.code, page, "exec")
 
 
-def test_cpp_program(cpu_library, tmp_path):
-    (block,) = [block for block in blocks_of(TEXTS["how-to/cpp-runtime.md"]) if block.language == "cpp"]
-    source = tmp_path / "example.cpp"
+@pytest.mark.parametrize(("page", "language"), [("how-to/cpp-runtime.md", "cpp"), ("how-to/languages.md", "c")])
+def test_compiled_programs(page, language, cpu_library, tmp_path):
+    (block,) = [block for block in blocks_of(TEXTS[page]) if block.language == language]
+    source = tmp_path / f"example.{language}"
     source.write_text(block.code)
-    assert compile_and_run("cpp", source, cpu_library, tmp_path) == block.output
-
-
-def test_pages_say_nothing_that_the_readme_says():
-    """What belongs to both is included from the README."""
-    readme = sentences((ROOT / "README.md").read_text())
-    for page, text in TEXTS.items():
-        assert not sentences(text) & readme, page
-
-
-def sentences(text):
-    prose = " ".join(re.sub(r"```.*?```", " ", text, flags=re.S).split())
-    return {part for part in re.split(r"(?<=[.:]) ", prose) if len(part) > 40}
+    assert compile_and_run(language, source, cpu_library, tmp_path) == block.output
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +149,14 @@ def anchors(text):
     return {re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", heading.lower()).strip()) for heading in headings}
 
 
+def test_op_tables_name_every_row(site):
+    text = (site / "ops" / "tables.md").read_text()
+    for row in ROWS.values():
+        assert f"`{row.pattern.removesuffix('_strided')}`" in text or f"`{row.pattern}`" in text, row.name
+
+
 def test_links(site):
-    texts = {path: path.read_text() for path in site.rglob("*.md")}
+    texts = {path: path.read_text() for path in site.rglob("*") if path.suffix in (".md", ".svg")}
     for path, text in texts.items():
         for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)]*)?\)", re.sub(r"`[^`]*`", "", text)):
             place = (path.parent / target).resolve() if target else path
@@ -178,7 +173,7 @@ def test_navigation(site):
 
 def test_a_lost_marker_is_named():
     with pytest.raises(LookupError, match="no line '## Nowhere'"):
-        included("{{ README.md from ## Nowhere to ## C }}")
+        included("{{ CONTRIBUTING.md from ## Nowhere to ## Words }}")
 
 
 DESCRIPTIONS = sorted(

@@ -69,6 +69,8 @@ WRONG = {
 CHECKERS = ("mypy", "basedpyright")
 EXAMPLES = {path.stem: path.read_text() for path in sorted((ROOT / "tests" / "examples" / "python").glob("*.py"))}
 EXAMPLES |= {f"readme_{i}": code for i, code in enumerate(blocks("python"), 1)}
+PLANS = (ROOT / "tools" / "docs" / "pages" / "concepts" / "plans.md").read_text()
+EXAMPLES["plans"] = next(code for code in blocks("python", PLANS) if "BinaryBackwardPlan" in code)
 
 
 def checked(checker, folder, programs):

@@ -67,7 +67,8 @@ def files(folder, *parts):
 def test_the_sdist_has_all_sources(tree):
     parts = ("native", "include", "tools", "tests", "baracuda")
     assert files(tree.parent / "checkout", *parts) == files(tree, *parts)
-    for name in ("Makefile", "LICENSE", "README.md", "pyproject.toml", "CHANGELOG.md"):
+    doors = [f"{name}.md" for name in ("README", "CHANGELOG", "CONTRIBUTING", "SECURITY")]
+    for name in ("Makefile", "LICENSE", "pyproject.toml", *doors):
         assert filecmp.cmp(ROOT / name, tree / name, shallow=False)
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures the error of every elementwise function against its true value, and of other ops; see `--help`."""
 
 from __future__ import annotations

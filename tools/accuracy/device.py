@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures f32 on every value there is, on a GPU, against the formulas of the oracle in float64 there.
 
 Those are meant to be within 2^-36 of the value: beside zeros at irrational arguments, too, since the nearest f32 is

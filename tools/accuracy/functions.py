@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is measured: the unary functions of the op tables, forward and backward, and some of two operands."""
 
 from __future__ import annotations

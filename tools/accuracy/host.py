@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures a function on bits from the host, against references in 80-bit floats: for either backend."""
 
 from __future__ import annotations

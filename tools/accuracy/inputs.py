@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments: every 16-bit value, or samples that are dense where functions are difficult."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The error of each function of glibc's libmvec that native/core/math/math.h lets the compiler call, in every width that the
    machine has: function, width, worst error in ulp, where. Against the long double functions of libm, over arguments of all
    magnitudes and over those near 1.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls a function of a library on bits in host memory."""
 
 from __future__ import annotations

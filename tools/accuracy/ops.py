@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error of ops that are no elementwise function, of the benchmark's problems: what a check of theirs compares with
 float64, of our result and then of PyTorch's."""
 

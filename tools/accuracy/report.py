@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results as JSON, and the README made of them."""
 
 from __future__ import annotations

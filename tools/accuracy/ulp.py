@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors in units in the last place (ulp) of a storage dtype, on the host.
 
 The ulp is that of the true value's binade, at least the smallest subnormal. Beyond the largest value infinity stands

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Measures every op, checked first, beside its peers; see `--help`.
 
 A problem that raises, or whose results are wrong, becomes a row that says so, and the exit status is 1. What has been

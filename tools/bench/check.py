@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Is what is timed right? Samples of every output against float64, at the size that is timed.
 
 Sums are of multiples of 1/16 (data.py), so that those in f32 are exact in any order.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Buffers that our launches and the peers share, and float64 sums over sampled rows for the check before timing."""
 
 from __future__ import annotations

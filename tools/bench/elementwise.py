@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the entries of functions say of elementwise problems: operands, expected values, PyTorch's calls."""
 
 from __future__ import annotations

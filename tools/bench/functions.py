@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host time of functions, and of plans with new Args, on small arrays, fresh each call but of shapes seen before.
 
 usage: python -m tools.bench.functions [--rounds N]

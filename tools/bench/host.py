@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host time of a launch of 16 elements: plan.run with prepared arguments, a bound launch, torch.add(a, b, out=c)."""
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results as tables: python -m tools.bench.markdown RESULT... [--write]
 
 In full: the elementwise family, with its hundreds of problems, by dtype, and its problems that are far from a copy one
 by one; the other families one by one; results of the CPU library by their ratio to the peer alone. In short, as the
-project's README has it: the elementwise family by dtype, the others by family.
+page on performance has it: the elementwise family by dtype, the others by family.
 
-With --write the full tables go to tools/bench/results/README.md and the short ones between the two marks of README.md;
-without it both are printed.
+With --write the full tables go to tools/bench/results/README.md, the short ones between the two marks of
+tools/docs/pages/performance/index.md; without it both are printed. `python -m tools.bench.chart` draws the chart of the
+project's README.
 """
 
 from __future__ import annotations
@@ -30,7 +32,10 @@ LARGE = 1 << 26  # bytes; the device is busy with them
 NEAR, FAR = 0.95, 0.9  # of copy
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FULL = ROOT / "tools" / "bench" / "results" / "README.md"
+RESULTS = ROOT / "tools" / "bench" / "results"
+FULL = RESULTS / "README.md"
+SHORT = ROOT / "tools" / "docs" / "pages" / "performance" / "index.md"
+CHART = ROOT / "tools" / "docs" / "pages" / "assets" / "speed.svg"
 # Multiplications and additions a second of dense products by NVIDIA's data sheets, in units of 10^12, by the dtype of
 # the factors: f32 stands for products without tensor cores, tf32 for those by them.
 PEAKS = {
@@ -191,14 +196,21 @@ def products(rows: Sequence[Row], arithmetic: Mapping[str, int], device: str) ->
     return table(["product", "factors", "TFLOP/s", "of peak", "of copy", "x PyTorch"], lines)
 
 
+def best_paths(rows: Sequence[Row]) -> list[Row]:
+    """Problems with a workspace, and those that were measured without one alone."""
+    with_workspace = {(row["name"], row["dtype"]) for row in rows}
+
+    def has_better(row: Row) -> bool:
+        name = row["name"].removesuffix(", no workspace")
+        return name != row["name"] and (name, row["dtype"]) in with_workspace
+
+    return [row for row in rows if not has_better(row)]
+
+
 def by_family(rows: Sequence[Row]) -> str:
     """One line a family, of its problems with a workspace or that need none; the dtypes f32 and bf16."""
     families: dict[str, dict[str, list[Row]]] = {}
-    with_workspace = {(row["name"], row["dtype"]) for row in rows}
-    for row in rows:
-        name = row["name"].removesuffix(", no workspace")
-        if name != row["name"] and (name, row["dtype"]) in with_workspace:
-            continue
+    for row in best_paths(rows):
         families.setdefault(ops()[row["op"]].row.family, {}).setdefault(row["dtype"], []).append(row)
     lines = []
     for family, found in sorted(families.items()):
@@ -275,7 +287,7 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Every line as long as the README's, but for tables."""
+    """Lines of 120 characters at most, but for tables."""
     lines = text.split("\n")
     return "\n".join(line if line.startswith("|") else textwrap.fill(line, 120) for line in lines)
 
@@ -289,12 +301,12 @@ def replace(path: pathlib.Path, text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.markdown", description=__doc__)
     parser.add_argument("results", nargs="+", type=pathlib.Path, metavar="RESULT", help="JSON files of tools.bench")
-    parser.add_argument("--write", action="store_true", help="into the two README files instead of printing")
+    parser.add_argument("--write", action="store_true", help="into the two pages instead of printing")
     options = parser.parse_args()
     results = [json.loads(path.read_text()) for path in options.results]
     short, full = (wrapped("\n\n".join(map(form, results))) for form in (summary, report))
     if options.write:
-        replace(ROOT / "README.md", short)
+        replace(SHORT, short)
         FULL.write_text(f"{HEAD}\n\n{full}\n")
     else:
         print(short, full, sep="\n\n")

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A benchmark problem in memory: our launch and its peers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a benchmark problem is: one record for every family. problem.py makes it of memory, problems/ lists them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a run leaves: a table and JSON."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One run of the benchmark: what it has measured so far, and the JSON of it, which is written as it goes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m tools.bench --sweep`: each op along each of its extents, beside PyTorch, and where its time has a cliff.
 
     python -m tools.bench --sweep [--seconds 240] [--json FILE] [--families gemm norm host] [--only TEXT] [--skip TEXT]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times of repeated calls: CUDA events on a GPU, the wall clock on the CPU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documentation site: pages written by hand, one page a function made from the op tables, and their examples."""
 
 import pathlib

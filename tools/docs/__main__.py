@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writes the sources of the site: python -m tools.docs DIR"""
 
 import pathlib

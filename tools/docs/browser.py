@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chromium without a window, driven by its DevTools protocol over two pipes: nothing but the standard library."""
 
 from __future__ import annotations

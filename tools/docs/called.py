@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs about the functions that rows name by `call`: operands that fit, the call, and that of the gradient."""
 
 from __future__ import annotations

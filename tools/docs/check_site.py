@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Looks at the built site with Chromium: python -m tools.docs.check_site [SITE] [--browser PATH] [--shots FOLDER]
 
 The site is opened as files and from a local server, whose pages are looked at in a wide and in a narrow window, some of
@@ -30,7 +31,7 @@ from tools.docs.browser import BrowserError, Page, opened
 PAGES = (
     "index.html", "ops/index.html", "ops/elementwise/unary_gelu.html", "ops/elementwise/binary_div.html",
     "ops/gemm/gemm_rcr_sm80.html", "ops/segment/segment_sum.html", "concepts/strides.html", "how-to/torch.html",
-    "design/adding-an-op.html",
+    "design/adding-an-op.html", "performance/index.html",
 )  # fmt: skip
 IN_THE_DARK = ("index.html", "ops/elementwise/unary_gelu.html")
 SCHEMES = {"light": "default", "dark": "slate"}  # as the theme names them

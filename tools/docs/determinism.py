@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which ops are deterministic only with a workspace, and what that costs: rows of the op tables, and measured times."""
 
 from __future__ import annotations

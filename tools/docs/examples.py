@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples of the op pages: files of examples/, cut into cells, rewritten for a function, and run.
 
 A file is a program about one function of a form, unary.py about gelu. Its cells begin with `# %% title` or

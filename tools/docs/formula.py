@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Formulas of the op tables, which are plain text, as MathML.
 
 MathML is laid out by the browser: a page needs no script, no font and no network for it. A sentence such as

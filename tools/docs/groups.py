@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which ops share a page: all forms, dtypes and gradients of one function."""
 
 from __future__ import annotations
@@ -94,3 +95,16 @@ def table_path(row: Row) -> str:
     path = f"native/{row.family}/{row.table}.abi"
     assert (ROOT / path).exists(), path
     return path
+
+
+FLOATS, INTEGERS = {"f32", "f64", "f16", "bf16"}, {f"{sign}{width}" for sign in "iu" for width in (8, 16, 32, 64)}
+
+
+def short(dtypes: list[str]) -> str:
+    """A list of dtypes in words: "floats, bool"."""
+    names, left = [], set(dtypes)
+    for name, members in (("floats", FLOATS), ("integers", INTEGERS)):
+        if members <= left:
+            names.append(name)
+            left -= members
+    return ", ".join([*names, *(dtype for dtype in dtypes if dtype in left)])

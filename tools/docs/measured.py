@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Speed and error of a group's ops, from the committed results of tools/bench and tools/accuracy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs about the products and the parts of losses that no function on arrays calls: a plan of each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a group's C functions refuse, found by making the calls that the tests make."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The sources of the site: pages of pages/, the page of each group, the index, and mkdocs' configuration."""
+# SPDX-License-Identifier: Apache-2.0
+"""The sources of the site: pages of pages/, the page of each group, two indices of ops, and mkdocs' configuration."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from tools.docs import ROOT
 from tools.docs.determinism import MARK, determinism
 from tools.docs.examples import examples_of
 from tools.docs.formula import typeset
-from tools.docs.groups import TITLES, Group, groups
+from tools.docs.groups import TITLES, Group, groups, short
+from tools.docs.op_tables import op_tables
 from tools.docs.page import page
 from tools.docs.refusals import refusals
 
@@ -44,6 +46,7 @@ def write(target: pathlib.Path, say: Callable[[str], None] = lambda line: None) 
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(linked(page(group, examples_of(group), refusals(group, library))))
     (sources / "ops" / "index.md").write_text(index(found))
+    (sources / "ops" / "tables.md").write_text(linked(op_tables()))
     (target / "mkdocs.yml").write_text(configuration(found))
     say(f"{len(found)} pages of ops, {len(list(PAGES.rglob('*.md')))} by hand, in {target}")
     return found
@@ -55,7 +58,7 @@ def made(text: str) -> str:
 
 
 def included(text: str) -> str:
-    """`{{ README.md from A to B }}` becomes what that file has between the line that is A and the line that is B."""
+    """`{{ FILE from A to B }}` becomes what that file has between the line that is A and the line that is B."""
 
     def part(m: re.Match[str]) -> str:
         lines = (ROOT / m[1]).read_text().splitlines()
@@ -95,7 +98,12 @@ def linked(text: str) -> str:
 
 def index(found: dict[str, Group]) -> str:
     """All pages, by family, a line each."""
-    parts = ["# Ops\n", f"{len(found)} pages have {sum(len(group.ops) for group in found.values())} ops.\n"]
+    count = sum(len(group.ops) for group in found.values())
+    parts = [
+        "# Ops\n",
+        f"{len(found)} pages have {count:,} ops, all forms, dtypes and gradients of a function together. The same by "
+        "their names in C: [op tables](tables.md).\n",
+    ]
     for section, title in TITLES.items():
         inside = [group for group in found.values() if group.section == section]
         if not inside:
@@ -111,21 +119,9 @@ def index(found: dict[str, Group]) -> str:
     return "\n".join(parts)
 
 
-FLOATS, INTEGERS = {"f32", "f64", "f16", "bf16"}, {f"{sign}{width}" for sign in "iu" for width in (8, 16, 32, 64)}
-
-
-def short(dtypes: list[str]) -> str:
-    names, left = [], set(dtypes)
-    for name, members in (("floats", FLOATS), ("integers", INTEGERS)):
-        if members <= left:
-            names.append(name)
-            left -= members
-    return ", ".join([*names, *(dtype for dtype in dtypes if dtype in left)])
-
-
 def configuration(found: dict[str, Group]) -> str:
     """mkdocs.yml of tools/docs with the pages of ops in the place of its last line."""
-    lines = ["  - Ops:", "      - ops/index.md"]
+    lines = ["  - Ops:", "      - ops/index.md", "      - ops/tables.md"]
     for section, title in TITLES.items():
         inside = [group for group in found.values() if group.section == section]
         if inside:

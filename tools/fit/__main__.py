@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints the coefficients of the CPU's polynomials and their errors: python -m tools.fit [TEXT of a name or file]."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The polynomials of native/ whose digits tools.fit.polynomials does not compute: what each is part of, how exactly.
 
 They are minimax fits by other programs, with weights and constraints of their own (positive coefficients, first ones of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The minimax polynomials of native/core/math/*_cpu.h: what each approximates, where, and with which weight.
 
 Polynomials of an even or odd function have s = x^2 as their variable.

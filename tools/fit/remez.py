@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weighted minimax polynomials by the Remez exchange on a grid, in as many digits as mpmath is set to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the ops must compute, written from their definitions and apart from the kernels.
 
 Tests, tools.accuracy and tools.bench read one entry a function (functions/); it depends on nothing of theirs.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cosines and sines of position times frequency, whatever the position: the angle modulo a turn in integers."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where to look for wrong results: draws of arguments, (rng, shape, dtype, edges) -> float64, some of each kind."""
 
 from __future__ import annotations

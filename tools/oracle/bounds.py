@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many units of the last place a function's result may be off: the classes that the entries of functions name.
 
 A bound is for f32 and f64; f16 and bf16 are rounded from f32, whose error is below 2^-18 of the value, and have HALF

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a conversion between two storage formats gives, from the bits of one to the bits of the other.
 
 Every value passes through x86's 80-bit floats (or wider ones), which hold each format exactly, and is rounded once.

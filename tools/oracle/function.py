@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is known of a function apart from its kernels: the records that the modules of functions/ are made of.
 
 A module stands for the header of native/elementwise that has the functors, and lists its functions in FUNCTIONS. The

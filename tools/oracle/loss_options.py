@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses with options, in float64: weights of classes and elements, constants of likelihoods, the swap of triplets."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses with a term for each element, in float64: what tests and benchmark hold the kernels to."""
 
 import dataclasses

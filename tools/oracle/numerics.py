@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Storage formats on the host: values to the bits of a dtype, and back, with one correct rounding.
 
 Values are float64 for floats (fp8 too) and exact integers for the rest: uint64 for u64, int64 otherwise. A bool is its

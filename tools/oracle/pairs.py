@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the functions of two and three floats share.
 
 Their forward formulas take float64 arrays that hold values of `dtype`. A value that is to be rounded correctly rounds

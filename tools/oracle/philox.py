@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Philox 4x32-10 (Salmon, Moraes, Dror and Shaw 2011), and the uniform numbers that ops make of it."""
 
 import numpy as np

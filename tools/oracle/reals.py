@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The numbers that formulas are computed with, and the functions that formulas are made of.
 
 A formula is written once, with Python's operators and what is below, on either of two kinds of number:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Derivatives beside their roots at irrational arguments, where the terms of their definitions cancel.
 
 There they are Taylor series, which from 1/32 on are good to the last place of 64 bits. The roots and coefficients were

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that no mathematical library has, of either kind of number: see reals.py."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The benchmark problems of all families, each a module here with `benches` of a backend and UNMEASURED, the rows that
 no problem is for. An op whose workspace only makes it faster is measured without one, too. Some have `sweeps` of a
 backend, which `--sweep` measures: the same problems along one extent.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The elementwise family: every op over 256 MiB and more an operand, strided views, small tensors; on the CPU the ops
 that PyTorch vectorises; and of every other row of the tables its first function, so that none is unknown.
 

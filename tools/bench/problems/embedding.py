@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bags of embeddings and the gradient of their table."""
 
 import dataclasses

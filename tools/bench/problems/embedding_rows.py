@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of embeddings, maxima of bags, and the gradients of their tables."""
 
 import dataclasses

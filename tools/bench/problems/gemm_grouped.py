@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of groups of rows, experts whose shares follow Zipf's law, the gradients of linear, and gated products."""
 
 import itertools

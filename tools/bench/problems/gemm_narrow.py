@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of matrices of narrow elements, and with sparse and 4-bit weights."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sampling positions of an affine map."""
 
 import numpy as np

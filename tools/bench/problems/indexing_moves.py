@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves by indices: gather, scatter and what masks and nonzero elements choose."""
 
 import numpy as np

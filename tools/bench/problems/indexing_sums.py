@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums of elements and of rows where an index says, and the same as gradients."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses: the mean of the terms, and its gradient."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses with weights: cross entropy with smoothing, binary cross entropy, focal loss, Kullback-Leibler divergence."""
 
 import numpy as np

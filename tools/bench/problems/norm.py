@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RMS, layer, batch and group norm, and their gradients."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Norms of sums, batch norm with running statistics, Euclidean lengths, and their gradients."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Group norm with statistics that are not rounded, gradients of norms of x alone, and rows whose numbers are f64."""
 
 import dataclasses

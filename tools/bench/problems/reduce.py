@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions along an inner, a middle and an outer axis and of everything, and their gradients."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rotary position embedding and what is appended to the caches of attention."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folds of segments and their gradients."""
 
 import numpy as np

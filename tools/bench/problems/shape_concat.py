@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Concatenation and its gradients. Each output is checked by where its elements come from."""
 
 from __future__ import annotations

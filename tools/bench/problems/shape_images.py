@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows of images as columns, and their sums."""
 
 from __future__ import annotations

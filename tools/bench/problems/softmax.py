@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax along an axis, its variants, and their gradients."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The entries of all functions: a module a header of native/elementwise, FUNCTIONS its list."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums, products, roots, and what changes a sign."""
 
 from .. import arguments

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of the bits of integers, and of truth values, of which every byte but 0 is set."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparisons, those of IEEE 754 for floats."""
 
 import numpy as np

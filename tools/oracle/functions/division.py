@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Quotients and what they leave."""
 
 import fractions

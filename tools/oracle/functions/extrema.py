@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lesser and the greater of two: with a NaN, NaN, or of fmin and fmax the other."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Angles, lengths, signs, neighbours and powers of two."""
 
 import numpy as np

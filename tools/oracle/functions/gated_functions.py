@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The gates of gated units and their derivatives, each with the sum of the magnitudes of what cancels in it."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ln(x / (1 - x))."""
 
 from ..bounds import LIBRARY

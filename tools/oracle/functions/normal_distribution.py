@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The normal distribution function, times its argument."""
 
 from .. import arguments

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Powers. Where one leaves the range of f64, or of f32 on a GPU, it is the fourth power of its root in a gradient: the
 error of the root counts four times."""
 

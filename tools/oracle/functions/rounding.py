@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whole numbers, and what is left of them."""
 
 from ..bounds import EXACT

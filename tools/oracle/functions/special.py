@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error function and the logarithm of the gamma function, with their relatives."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of angles, and hyperbolic ones."""
 
 import math
