@@ -49,7 +49,7 @@ struct Operand {
 template <class S>
 void multiply(bool a_turned, bool b_turned, int64_t batch, bool has_bias, S alpha, S beta, void* workspace,
               bool expected = true) {
-    const int64_t m = 6, n = 5, k = 9;
+    const int64_t m = 6, n = 5, k = sizeof(S) == 8 ? 1024 : 9;  // from K = 1024 on a workspace is of use
     Operand<S> a(batch, a_turned ? k : m, a_turned ? m : k, 3, a_turned, 1);
     Operand<S> b(batch, b_turned ? n : k, b_turned ? k : n, 2, b_turned, 2);
     Operand<S> c(batch, m, n, 1, false, 3), d(batch, m, n, 4, false, 4);
