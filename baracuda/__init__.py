@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Machine-learning kernels on arrays and raw pointers, over the baracuda C library, on CUDA or the CPU.
 
     y = bk.gelu(bk.add(x, bias))  # arrays of NumPy, PyTorch, CuPy, JAX ...: y belongs to the framework of x

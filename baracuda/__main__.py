@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python -m baracuda info | ops [NAME] [--family FAMILY] | bench NAME [--dtype DTYPE] [--sizes N ...] | cflags"""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The machine code of a library that runs on this machine."""
 
 from __future__ import annotations

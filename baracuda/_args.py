@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Makes a plan's Args class from its rows in the op table, and its Descriptor if its module has none."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m baracuda bench gelu --dtype bf16`: times a function against other installed libraries, with a bar chart.
 
 Peers are the functions of that name in PyTorch, NumPy, CuPy and JAX (jitted), on the same values. A peer whose values

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cached calls of a plan, for operands that differ from checked ones only in their addresses."""
 
 from __future__ import annotations

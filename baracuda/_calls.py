@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The C calls of a plan: the ops that can serve it, and the source of each of their arguments.
 
 All of it follows from the rows of the op table. An operand is the field of Args with its C name. A number is the field

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checking mode: validates indices, sorted ids and, optionally, NaN on host copies of the operands.
 
 Kernels skip indices out of range or give 0 for them, as the op documents, and unsorted ids give wrong sums. In this

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exit status of the command-line programs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Describes one op in text: `python -m baracuda ops gelu`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """DLPack structures (dmlc/dlpack dlpack.h, versions 0.x and 1.x) and reading of capsules, by ctypes.
 
 A capsule that is read is not marked as used: its destructor releases the tensor, so the capsule owns the memory.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Domains of the numbers of functions. Plans and functions on arrays raise for numbers outside of them; C computes its
 formula with them, which gives NaN or a division by 0.
 """

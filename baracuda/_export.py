@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Zero-copy export of views: DLPack, `__cuda_array_interface__`, `__array_interface__`.
 
 NumPy makes the DLPack capsules, of an array that owns the view; the device, and dtypes that NumPy lacks, are written

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recorded sequences of calls for replay: CUDA graphs, and lists of C calls on the CPU."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PlanPreference.check_indices: before its own op a plan launches one that checks indices and reports in the workspace.
 
 The check is asynchronous, so that it runs inside a graph too; `Plan.check` reads the report after the stream has been

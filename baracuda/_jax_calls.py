@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of the functions for JAX: dtype promotion, gradients, vmap rules, and XLA FFI calls (baracuda.jax)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // XLA FFI handler for all functions of baracuda.jax. The attributes of a call name the C function and its signature,
 // and give the source of each of its arguments; XLA passes buffers and, on CUDA, the stream.
 //

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles, opens and registers the XLA FFI handler that calls the library (_jax_handler.cpp).
 
 It depends on jaxlib's version and on the signatures of the library's functions only. `make jax` compiles it into

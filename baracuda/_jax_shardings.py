@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sharding rules: XLA may partition a call along axes whose elements the op computes independently.
 
 Each axis of an operand or a result is a factor of the rule. Axes along which results depend on a whole row, and axes

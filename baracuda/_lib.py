@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds, opens and checks the C library.
 
 Order: BARACUDA_LIB (a file), BARACUDA_BACKEND (cpu or cuda), the CUDA library where a device answers, the CPU library.

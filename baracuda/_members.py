@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One-line descriptions of enumeration members, from the op table or from the texts here."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The op table: which C functions exist, their parameters in order, and what they promise.
 
 `baracuda/_oplist.py` holds one entry for each row; the ops, one for each choice of function and dtypes, are expanded at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A parameter of a C function, as the op tables have it.
 
 The generators load this file by its path before the package can be imported, so it imports nothing of the package.

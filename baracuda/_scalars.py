@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of a caller's integers, sequences of integers, and reals. Booleans and enumerators are not numbers."""
 
 from __future__ import annotations

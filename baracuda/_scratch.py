@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks of the workspace that a caller gives to a launch."""
 
 from __future__ import annotations

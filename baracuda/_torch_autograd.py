@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Autograd kernels of the operators: reverse and forward mode, and the transforms of torch.func.
 
 An operator's kernel for PyTorch's Autograd key records a node, as PyTorch's own operators do; transforms call it once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch.vmap over the operators: one call if the op takes a leading batch axis, else a call for each element."""
 
 from __future__ import annotations

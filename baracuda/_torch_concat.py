@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """concatenate, stack and split for PyTorch: operators on lists of tensors. concatenate and split are each other's
 gradients.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch functions for the gradient formulas of _functions/formulas.py."""
 
 from __future__ import annotations

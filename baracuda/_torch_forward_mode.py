@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forward-mode autograd for PyTorch: tangents of results from tangents of arguments (Jacobian-vector products).
 
 Gradients with a formula are differentiated by PyTorch. Otherwise the tangent follows from the gradient: with a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Preloads NVIDIA's libraries, which the CUDA library opens by soname, from where cuda.pathfinder finds them.
 
 Their names and packages are in the library's build information; the CPU library uses none.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions under the names and signatures of the Python array API standard (2024.12), for NumPy arrays.
 
     from baracuda import array_api as xp

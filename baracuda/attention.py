@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention with linear biases (ALiBi), and appending to KV caches.
 
 ALiBi (Press et al. 2022, without mask): out[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i), both positions

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Composite functions: isnan, isinf, isfinite, addmm, baddbmm, einsum, index_fill, index_copy and write_slice.
 
 They take the arrays that `baracuda.functions` takes. Results belong to the framework of the first array and are on its

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """concatenate, stack and split of any number of arrays, meshgrid, as_strided, and repeat_interleave with counts.
 
 They take the arrays that `baracuda.functions` takes. Results belong to the framework of the first array and are on its

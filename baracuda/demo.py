@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a text classifier with the library, on the source of Python's own standard library.
 
     python -m baracuda.demo

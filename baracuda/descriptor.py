@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptors: frozen dataclasses with the parameters of a plan, checked by `validated`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Element types, and their names in NumPy, torch, the array interfaces and DLPack.
 
 bf16 and fp8 have NumPy dtypes only if ml_dtypes is installed; otherwise their arrays are unsigned integers of the same

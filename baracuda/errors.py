@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exceptions: one class a status of the C library, each also an instance of the fitting builtin.
 
 Every exception carries `status` (a code of `baracuda_status`), `symbol` (the C symbol, or the op where Python found the

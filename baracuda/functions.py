@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One function for each op: `gelu(x)`, `add(a, b, out=c)`, `da, db = mul_backward(dy, a, b, needs=(True, False))`.
 
 Each takes arrays of NumPy, PyTorch, CuPy, JAX and others with DLPack, `__cuda_array_interface__` or the buffer

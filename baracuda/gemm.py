@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GEMM: D = act(alpha A B + beta C + bias), and batches of it.
 
 Matrices are views of rank 2, in a batch of rank 3, with contiguous rows of any pitch. layout is RRR (A and B row-major)

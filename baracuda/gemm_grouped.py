@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Grouped GEMM: groups of rows, each with its own matrix B (mixtures of experts, adapters), and its gradients.
 
 Group g has rows offsets[g] to offsets[g + 1] of A and D; offsets are i32, on the device of the matrices. Rows in no

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GEMMs of narrow elements (fp8, 4 bits, 1 bit), with 2:4 sparse weights, and with quantized weights (Marlin, AWQ).
 
 8-bit floats and 4-bit integers have the conventions and epilogues of baracuda.gemm; C of None means zeros. Views of

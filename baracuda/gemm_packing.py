@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packs and unpacks 4-bit weights in the layouts of Int4MarlinGemmPlan and Int4AwqGemmPlan.
 
 Functions take arrays of NumPy, PyTorch, CuPy or JAX and return arrays of the same framework and device. Codes are

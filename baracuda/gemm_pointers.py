@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GEMMs of matrices given by arrays of pointers: adapters and experts loaded one by one.
 
 Pointer arrays are i64 tensors in the memory of the matrices, for example of PyTorch's data_ptr(). Pointers are not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scaled GEMM: 8-bit operands with scales on the device, and results of 16 or 32-bit floats.
 
 D = alpha (a_scale A) (b_scale B) + beta D + bias. scaling is one scale for each tensor, for each row of A and column of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GEMMs of 8-bit integers and of bits with i32 results. Matrices have the conventions of baracuda.gemm."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Preferences of a plan, its precision guarantee, and the identity of its kernel."""
 
 from __future__ import annotations

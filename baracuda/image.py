@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Image ops.
 
 Affine grid: the positions at which an affine map samples an image, corners not aligned. grid[n, i, j] = (x, y), where

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions on arrays for JAX: `baracuda.jax.gelu(x)`, under jit, grad and vmap, on the CPU and on CUDA.
 
 Each is an XLA FFI call (jax.ffi) of the library; XLA allocates results and workspaces and gives the stream. Functions

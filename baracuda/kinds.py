@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Enumerations of the plan layer. Values are stable; OpCategory and ArchSku have tokens for persisted files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocate, upload and download: enough to use the library without another framework.
 
 Memory belongs to the backend of `library` (default: the default library): cudaMalloc on the current device, or 64-byte

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensor operands of an op, and all checks of the views given for them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans: Descriptor -> select -> run. A family defines Descriptors and the names of its ops; the Args are made from the
 rows of the op table.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions along an axis or any set of axes, gradients, reductions to a shape, and the trace.
 
 Results keep the axis, with extent 1. NaN propagates; the index of equal extremes is that of the first, and they share

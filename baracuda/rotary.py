@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rotary position embedding (Su et al. 2021): pairs of features are rotated by angles proportional to the position.
 
 y_a = x_a cos - x_b sin, y_b = x_b cos + x_a sin of the angle pos base^(-2i / head_dim), where the pair i is features 2i

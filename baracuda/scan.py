@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inclusive and exclusive scans along one axis: CUMSUM, CUMPROD, CUMMAX, CUMMIN and LOG_CUMSUM_EXP.
 
 With `reverse` they run from the end of the axis. The first of equal extrema gets the gradient and gives the index, and

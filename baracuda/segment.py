@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Segment reductions.
 
 output[s] = sum, mean, max, min or prod of input[i] over segment_ids[i] == s; ids outside [0, num_segments) are ignored.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax along one axis, its variants, and their gradients.
 
 SOFTMAX: exp(x - m) / sum exp(x - m), m the row maximum; LOG_SOFTMAX: its logarithm. Gumbel softmax: softmax of (logits

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams: the objects that callers may pass, and their handles."""
 
 from __future__ import annotations

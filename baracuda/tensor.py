@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Views of memory: a pointer with shape, strides and dtype. Nothing here copies or dereferences."""
 
 from __future__ import annotations

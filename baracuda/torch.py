@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions on arrays as operators of PyTorch: `baracuda.torch.gelu(x)`, `torch.ops.baracuda.gelu(x)`.
 
 They work with autograd, autocast, torch.compile, torch.export, fake tensors and CUDA graphs: each has a schema, a fake

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What functions and plans must give, from the entries of the oracle, and operands on which a wrong one shows.
 
 Accuracy at the edges is the business of test_ops; for tests that use this the right function of the right operands

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stand-ins for plan tests: a library that records calls, operands at made-up addresses."""
 
 import baracuda as bk

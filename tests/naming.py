@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of parametrised cases, and of what a test does in a loop."""
 
 import contextlib

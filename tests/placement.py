@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors laid out in all sorts of ways, and what plan tests do with them."""
 
 import numpy as np

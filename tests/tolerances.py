@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far a result may be from the float64 reference: the only place with numbers, each with its reason.
 
 A class gives the error that the op's arithmetic may have made *before* its last rounding. The result must then lie

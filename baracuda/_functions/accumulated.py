@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape rule of scatter_add and index_add: the result is shaped like the updates, with extent `size` along the axis."""
 
 from __future__ import annotations

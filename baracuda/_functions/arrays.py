@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Array frameworks: cache keys, data pointers and streams of their arrays, and allocation of results.
 
 NumPy, PyTorch and CuPy arrays and TensorRefs are read directly. Other arrays with DLPack or an array interface are read

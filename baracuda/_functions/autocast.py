@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch.autocast for the operators, by PyTorch's policy for CUDA, on the CPU too.
 
 GEMMs run in autocast's dtype. Softmax, losses, layer, RMS and group norms run in float32, in which their 16-bit forms

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients for PyTorch that the op table lacks: of cast, of GEMMs, and composite ones (composite_gradients.py)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape rules of embedding bags with per-sample weights, sparse gradients or include_last_offset."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The result of shape inference for a call (CallMeta), and helpers on axes, shapes and views."""
 
 from __future__ import annotations

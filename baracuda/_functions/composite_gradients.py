@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Composite gradients: those without a row in the op table, made of calls of other functions, for PyTorch and JAX.
 
 Arrays are the framework's own, with its operators; functions of this package are called by name.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape rules of ops that copy elements (flip, roll, permute, pad ...), and the gradient of negative pads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls of functions, with a cache: the first call of a signature is checked and prepared, later ones pass addresses.
 
 A signature is the dtypes, shapes, strides and devices of the arrays, and the numbers.

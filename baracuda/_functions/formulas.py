@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients as formulas in a framework's own functions, so that they can be differentiated again, in either mode.
 
 A formula takes `m`, the functions of a framework under the names below, then the arrays and numbers of the gradient,

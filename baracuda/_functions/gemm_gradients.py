@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of linear layers and matmul as calls of functions, shared by PyTorch and JAX. They are differentiable again
 if the gradients of their activations are.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape rules of GEMMs. Operands that C cannot read in place, row-major or column-major, are copied."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Autograd registry for PyTorch and JAX: the gradient of each function, and where its arguments come from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape rules of gather, scatter and masked ops. Operands that C indexes in row-major order become one axis."""
 
 from __future__ import annotations

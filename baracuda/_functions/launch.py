@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Generated Python functions for cached calls, which only convert addresses, allocate results and call C.
 
 The source of such a function depends on a pattern: how many arrays there are, which of them are Python numbers, how

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape rules of losses: a loss for each element or row with reduction "none", else a mean or sum of rank 0."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """matmul_backward for broadcast batch axes and for vectors, on top of the op, which takes equal batch axes.
 
 A single matrix b is multiplied with the rows of all matrices a at once, so that its gradient is one GEMM. Gradients of

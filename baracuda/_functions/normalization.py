@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape rules of norms: over some axes of an array (layer norm), and over channels or groups (batch, group norm)."""
 
 from __future__ import annotations

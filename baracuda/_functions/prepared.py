@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A checked call (Prepared), and the parts of cache keys."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A function call with the interface of a plan, so that `Call` can build its C arguments."""
 
 from __future__ import annotations

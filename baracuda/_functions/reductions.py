@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape rules of reductions and their gradients. Reduced axes are merged into one, the last axis that the op sees."""
 
 from __future__ import annotations

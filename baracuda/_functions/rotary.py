@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape rules of rotary position embeddings."""
 
 from __future__ import annotations

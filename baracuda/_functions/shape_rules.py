@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shape inference: the shapes of results, and the C scalars of a call.
 
 Each shape rule, named by `Spec.layout`, is a function here or in a module beside this one. It makes a CallMeta from the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Specs of the functions on arrays: names, arguments and results, all derived from the rows of the op table.
 
 Rows of some families declare their functions (table_calls.py). In the others a function stands for the ops of one name

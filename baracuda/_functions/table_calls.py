@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Specs of the functions that rows declare by `call`. A row's parameters tell its shape rule."""
 
 from __future__ import annotations

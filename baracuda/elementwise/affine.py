@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Affine: y = scale x + offset, rounded once; integers wrap.
 
 Operands have any strides; x broadcasts along axes of extent 1. y may be x, with equal strides; x of None means the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise ops of two inputs.
 
 y = f(a, b). Operands have any strides; inputs broadcast along axes of extent 1, and a gradient is summed along them: in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cast: y = x converted to another dtype.
 
 Floats round once, to nearest even, and fp8 saturates; floats to integers truncate and saturate, NaN gives 0; integers

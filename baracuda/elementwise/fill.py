@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fill: output = value. output has any strides; elements that they skip are unchanged."""
 
 from __future__ import annotations

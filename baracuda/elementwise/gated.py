@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gated activations: y = a f(b), a and b the first and second half of x along the axis split_dim.
 
 The gate is the second half. Backward: dx = (da, db). Operands have any strides; x and dy broadcast along axes of extent

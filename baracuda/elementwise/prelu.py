@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PReLU: y = x for x > 0, else w x, w one number or one for each channel (He et al. 2015).
 
 Backward: dx = dy for x > 0, else w dy; dweight[c] = sum of dy x over the elements of channel c that are negative or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise ops of three inputs.
 
 CLAMP min(max(a, b), c), FMA a b + c rounded once, ADDCMUL a + scale b c, ADDCDIV a + scale b / c. Operands have any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise ops of one input.
 
 y = f(x); dx = f'(x) dy. Operands have any strides; inputs broadcast along axes of extent 1. y may be x, dx may be dy or

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scatter-reduce along an axis: scatter_add, index_add, scatter_reduce, put_add, and the gradients of gather.
 
 scatter_add adds updates[c] to out[c with c[dim] = index[c]]; index_add adds slices at one index each; they are the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gather, IndexSelect, Take and GatherRows: elements and rows by index.
 
 Gather: out[c] = src[c with c[gather_dim] = index[c]]. IndexSelect: out[.., j, ..] = src[.., idx[j], ..] along

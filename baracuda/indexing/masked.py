@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masked fill, select and scatter, nonzero, and one-hot. A mask is bool or u8, set if it is not 0.
 
 MaskedFill: out = mask ? value : src, of any strides. MaskedSelect: the chosen elements of src in row-major order;

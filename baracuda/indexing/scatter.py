@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scatter and Put: write elements by index, i32 or i64.
 
 Scatter: out[c with c[scatter_dim] = index[c]] = updates[c]; Put: out[index[i]] = updates[i], both flattened. Other

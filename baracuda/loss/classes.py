@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses over classes of [N, C, d...] with class weights: cross entropy of indices or probabilities, and NLL.
 
 reduction NONE gives a loss for each (item, d...); MEAN and SUM give one number of shape (1,). The header has the

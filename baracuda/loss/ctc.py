@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connectionist temporal classification.
 
 The gradient reads the forward's alpha and its workspace, the losses of the samples. It is the gradient by the logits,

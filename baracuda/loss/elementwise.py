@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise losses.
 
 reduction NONE gives a loss for each element, in the shape of the inputs; MEAN and SUM give one number of shape (1,).

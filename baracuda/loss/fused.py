@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fused linear cross entropy of a language model: logits = input weight^T are computed in chunks of rows.
 
 For each chunk a GEMM computes the logits, one pass replaces them by their gradient, and two GEMMs compute the gradients

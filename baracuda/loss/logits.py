@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weighted binary cross entropy with logits, sigmoid focal loss, and batchmean Kullback-Leibler divergence.
 
 reduction, shapes and gradients are those of baracuda.loss.elementwise.

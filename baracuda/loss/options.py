@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses with options that the plain forms lack: class and element weights, constants of likelihoods, distance swap.
 
 reduction and shapes are those of baracuda.loss.elementwise and baracuda.loss.rows. The gradient of FullGaussianNll is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses of n_rows rows of class_extent or d_extent elements, one loss for each row.
 
 reduction NONE gives a loss for each row, MEAN and SUM give one number of shape (1,). The header has the formulas. A

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of losses for their targets and variances.
 
 reduction and shapes are those of baracuda.loss.elementwise. For mse, l1, smooth_l1, huber and gaussian_nll, use the

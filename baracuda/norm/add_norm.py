@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RMS and layer norm of x + residual, which they also store, and their gradients.
 
 The axes whose bits are set in norm_axes_mask are normalized: y = (sum - mean) / deviation * (gamma + gamma_offset) +

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch norm for training and inference, with running statistics, channels first or last.
 
 BatchNormTraining normalizes each channel by its mean and variance over the batch and updates the running statistics, in

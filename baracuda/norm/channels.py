@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch, group and instance norm, and their gradients.
 
 Channels are axis 1. BatchNorm normalizes a channel over the batch and all later axes, InstanceNorm a channel of an

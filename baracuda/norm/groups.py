@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Group and instance norm with channels last, and their gradients.
 
 Channels are the last axis. Each of num_groups equal groups of an item's channels is normalized over all spatial axes;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """L2 normalization, weight norm, and their gradients.
 
 L2Normalize: x / max(|x|, eps); WeightNorm: g * v / |v|, with an element of g for each row. A row has the axes whose

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fields of the norms' descriptors with their checks, and the base for norms over a mask of axes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of norms from x only: they recompute and store the statistics, which the forward op need not save.
 
 Statistics are f32 for 16-bit data. dsum, of the row norms, is a further gradient of x, such as that of the sum that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RMS and layer norm, and their gradients.
 
 RMSNorm and LayerNorm normalize the axes whose bits are set in norm_axes_mask: y = (x - mean) / deviation * gamma +

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Group and instance norm, channels first, with f32 statistics for 16-bit data, and its gradient.
 
 Each of num_groups equal groups of an item's channels, axis 1, is normalized over all later axes; with as many groups as

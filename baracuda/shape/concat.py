@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Concat: a and b along an axis, ConcatMany: any number of tensors. Backward: splits dy. Strides have any sign."""
 
 from __future__ import annotations

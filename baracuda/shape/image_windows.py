@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Im2Col: windows of images [N, C, spatial], with one to three spatial axes, as columns of a matrix. Col2Im, its
 adjoint, sums each element over the windows that contain it.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pad with a constant, or in reflect, replicate or circular mode. Strides have any sign."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flip, Roll and Permute, and their gradients, which are the inverse ops. Strides have any sign."""
 
 from __future__ import annotations

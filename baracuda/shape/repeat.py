@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repeat: tiles a tensor along every axis. RepeatInterleave: repeats each element along one axis.
 
 y[c] = x[c mod input_shape], output_shape = input_shape * repeats. Backward: dx[c] = sum over k in [0, repeats) of

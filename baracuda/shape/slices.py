@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Contiguize and WriteSlice: copies between strided views and dense tensors, of any dtype by its width."""
 
 from __future__ import annotations

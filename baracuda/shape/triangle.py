@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Triu and Tril: the upper or lower triangle of the last two axes, zeros elsewhere; gradients likewise.
 
 Strides have any sign; an output may be its input.

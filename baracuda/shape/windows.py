@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unfold: sliding windows along an axis, with a new last axis for their elements. Backward: sums over windows."""
 
 from __future__ import annotations

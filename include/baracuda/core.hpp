@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the C++ functions of baracuda/<family>/<table>.hpp share: element types, statuses, streams and workspaces.
 //
 // C++17, headers alone; a program links one of the libraries as a C program does. A function has the arguments of the C

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ALiBi (Press et al. 2022): y[b, h, i, j] = scores[b, h, i, j] + slopes[h] * (j - i).
 #pragma once
 

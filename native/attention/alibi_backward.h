@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ALiBi backward: da = dy, dslope[h] = sum over b, i, j of dy[b, h, i, j] * (j - i). One pass over dy serves both.
 #pragma once
 

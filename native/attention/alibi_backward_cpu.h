@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Splits each head's rows into kReduceSplits partial sums over the threads; they are added in split order, so that
 // results do not depend on the number of threads.
 #pragma once

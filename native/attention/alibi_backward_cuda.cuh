@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Several blocks copy a head's scores and sum their share of dslope. Partials are combined in a workspace by a second
 // kernel, in distributed shared memory of a thread-block cluster (sm_90), or one block per head does all.
 //

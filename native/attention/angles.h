@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Angles of rotary position embeddings, position * base^(-i / pairs) for pair i, at any 64-bit position.
 //
 // Angles are fixed-point fractions of 2 pi with 128 bits for f32 and 192 for f64, as in Payne-Hanek reduction: modulo

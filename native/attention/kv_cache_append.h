@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // KV-cache append: copies new key and value rows to cache rows [offset, offset + new_len) of each batch.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread copies kAppendUnroll words of new rows, in flight together. One launch serves keys, then values, in words as
 // wide as all rows allow.
 #pragma once

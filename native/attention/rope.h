@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotary position embedding (Su et al. 2021): pair i of features is rotated by position * base^(-2i / D).
 #pragma once
 

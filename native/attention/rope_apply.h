@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotary position embedding with given tables of cosines and sines.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of the cosine and sine tables of a rotary position embedding, summed over the rows that share an entry.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotation of feature pairs, (a, b) -> (a cos - b sin, b cos + a sin), the core of every rotary position embedding.
 //
 // A row's angles depend on its token; the rows of a group share them token by token. A block computes cosines and sines

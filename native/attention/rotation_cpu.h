@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU rotation: cosines and sines of a tile of tokens and pairs are computed into a buffer, then applied to the group's
 // rows.
 #pragma once

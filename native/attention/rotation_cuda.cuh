@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU rotation: a thread owns a vector of pairs of one token and walks its block's share of the group's rows; the next
 // rows are in flight while it rotates the current ones.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Per-functor overrides of vectors and registers (core/pointwise/tuning.h) and rotation constants, measured on an H200.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What GCC and clang spell differently: functions compiled for an instruction set, and loops that become vector code.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The target of this compilation. Nothing outside native/core asks which one it is.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What text that both targets share may know of the one that it is compiled for.
 #pragma once
 

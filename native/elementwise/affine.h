@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // y = a x + b with scalars a and b: floats by a fused multiply-add of the compute type, integers modulo 2^width.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Building blocks of functors that approximate a function themselves. All coefficients of this family were computed for
 // it: minimax fits by the Remez exchange in 40 digits, rounded.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Casts between types given by run-time codes. Strided GPU casts use them, so that a pair of types adds only a dense
 // kernel.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Casts from and to 4-bit integers, two a byte.
 //
 // A byte and its two elements are one element of the pointwise skeleton. If operands are not aligned to vectors, even

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gated linear units: y = a f(b), where a and b are the halves of x along an axis.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // a f(b) for the gates f of gated linear units, with gradients da = f(b) dy, db = a f'(b) dy.
 //
 // For b so far below 0 that f(b) may leave the range before its products do, f and f' are multiples of e^b, or of

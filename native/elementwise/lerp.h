@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Linear interpolation with a scalar weight.
 //
 // lerp(a, b, w) = a + w (b - a) below w = 0.5 and b - (1 - w) (b - a) from there on, so that both ends are exact.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PReLU (He et al. 2015) and its gradients: a function of x and a weight that is broadcast over all axes but one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products and quotients by mantissa and exponent, for results in range whose intermediates would overflow or
 // underflow.
 //

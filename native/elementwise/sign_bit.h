@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sign bit of floats. Functors that use it alone take elements as bits, which avoids rounding and conversion.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elementwise functors that override the pointwise kernels' {vectors, registers}; 0 keeps the default. All were
 // measured faster so on an H200; register counts are those of nvcc 13 for sm_90.
 //

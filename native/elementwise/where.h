@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // where: selects by a condition that any nonzero value meets. Selected elements keep their bits.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extents of the embedding bag ops, shared by forward and backward.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // embedding: a row gather from a table, and its gradient, a row scatter-add.
 #pragma once
 

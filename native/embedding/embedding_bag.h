@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // embedding_bag: the sum or mean of the table rows of each bag of indices.
 #pragma once
 

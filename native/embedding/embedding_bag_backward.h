@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of embedding_bag: of the table, a scatter-add of each bag's gradient to the rows of its indices, and of the
 // weights.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU, like unsorted_segment_sum: in place for f32 and f64, grouped by row for 16-bit gradients. For scaling by
 // frequency a workspace counts each row; without one the indices are read for each index that is added.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU. With a workspace: (row, bag) pairs are sorted by row and reduced by key (core/segmented/add_segments.cuh). Without: a
 // thread group per bag keeps the bag's gradient in registers and adds it to the rows by atomics; equal indices of a bag
 // become one addition. For scaling by frequency a workspace counts each row; without one a thread reads all indices for

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU: a thread group per bag; a block shares bags of more than kLongBag indices.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // embedding_bag with max: the elementwise maximum of each bag's rows, and the gradient of the table.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // embedding_renorm: rows that indices name and whose p-norm exceeds max_norm are scaled down to it, each once.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sparse gradients of tables: the distinct rows that indices name, ascending, and the sum of the gradients of each.
 //
 // With a workspace indices are sorted (CUDA) or grouped by counting (CPU). Without one only the results are memory: a

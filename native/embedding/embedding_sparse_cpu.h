@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU: positions are grouped by row, and nonempty rows are numbered in order. Without a workspace positions are sorted
 // by row in the output `rows`, which has a slot for each.
 #pragma once

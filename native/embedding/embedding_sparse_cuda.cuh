@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU: (row, bag) pairs are sorted by row, segment starts are selected and numbered, and each segment is summed into
 // the value row of its rank (core/segmented/add_segments.cuh).
 #pragma once

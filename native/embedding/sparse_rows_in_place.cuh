@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Distinct rows by comparing each index with all others: no memory but the results.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backward pass of a batch of D = alpha A B.
 #pragma once
 

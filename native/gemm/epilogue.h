@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM with an epilogue chosen at run time (gemm_epilogue), and gated GEMM of two weight matrices.
 #pragma once
 

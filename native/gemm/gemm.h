@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row-major GEMM with an optional bias and activation: checks and layouts of the ops in gemm*.abi.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grouped GEMM over rows of A, one matrix of B for each group (experts, adapters), and its backward pass. Group offsets
 // are known on the device alone.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Backward pass of y = x weight^T + bias.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // D = act(alpha A B + beta C + bias), once or for a batch: the descriptor that every GEMM passes to the kernels.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM on the CPU: panels for the driver of gemm/cpu/matmul_driver_cpu.h, and its epilogue.
 //
 // 8-bit integers are multiplied in f32, where a block's sum is exact (256 * 255^2 < 2^24), and accumulated in f64, or

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM of sub-byte elements (s4, u4, b1): checks and layouts.
 //
 // lda, ldb, ldc and ldd are pitches in bytes. In layout rcr A and B are packed along k; in rrr B is packed along n.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM of sub-byte elements on the CPU, in f32: the sums of a block are exact.
 #pragma once
 

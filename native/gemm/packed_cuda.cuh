@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM of sub-byte elements on the GPU: tiles hold packed bytes, which Mma widens in registers.
 #pragma once
 

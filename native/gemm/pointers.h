@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointer-array GEMM: matrix addresses are in lists on the device, which the host does not read.
 #pragma once
 

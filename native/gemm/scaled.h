@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 8-bit GEMM with scales for A and B in device memory: checks and layouts.
 #pragma once
 

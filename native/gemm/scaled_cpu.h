@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 8-bit GEMM with scales on the CPU, in f32: block scales are applied as operands are packed, others to the sums.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 8-bit GEMM with scales on the GPU: by cuBLASLt if it supports it, else on tensor cores, which apply block scales to
 // partial sums in registers.
 #pragma once

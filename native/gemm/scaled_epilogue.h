@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Type tag and epilogue of 8-bit GEMM with scales.
 //
 // Scales are per matrix, per row of A and column of B, or per block: 1 x 128 of A and 128 x 128 of B, as in DeepSeek-V3

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM with 2:4 structured sparse weights: two of every four K elements are kept.
 #pragma once
 

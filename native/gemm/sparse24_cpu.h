@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 2:4 sparse GEMM on the CPU: rows of weights are expanded as panels are packed or, for skinny x, as they are
 // multiplied.
 #pragma once

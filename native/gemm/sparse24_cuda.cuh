@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 2:4 sparse GEMM on the GPU. Skinny x multiplies the compressed weights; otherwise, given a workspace, weights are
 // expanded once and a dense GEMM follows.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM of f16 activations with int4 weights that share scales in groups along k: Marlin and AWQ layouts.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // int4-weight GEMM on the CPU: weights are dequantised as panels are packed.
 #pragma once
 

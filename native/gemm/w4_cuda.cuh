@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // int4-weight GEMM on the GPU by mma.sync. Columns of the weights are the rows of the mma, rows of the activations its
 // columns, as in gemm/skinny/matmul_skinny_mma.cuh. Weights are dequantised to f16 in registers; small M is bandwidth-bound
 // on them. The warps of a block share its columns and split K.

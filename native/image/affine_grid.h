@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sampling positions of a 2-D affine map (Jaderberg et al. 2015), for grid_sample.
 //
 // grid[n, i, j] = theta[n] (bx, by, 1), where (bx, by) is the centre of pixel (i, j) of an image that spans [-1, 1]^2.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reports the first index that is out of bounds, and the first that is smaller than its predecessor.
 #pragma once
 

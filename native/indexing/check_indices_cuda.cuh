@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads stride over the positions; atomicMin keeps the first fault, whose index is looked up at the end.
 #pragma once
 

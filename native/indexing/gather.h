@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gather, index_select, take and gather_rows: y = x at indices along an axis.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // index_add: slices are added at one index each; index_select's gradient is the same.
 #pragma once
 

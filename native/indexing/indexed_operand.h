@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operands whose extent along one axis differs from the walked shape, because an index selects along it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // masked_fill, masked_select, masked_scatter. A mask has one byte an element; any byte but 0 selects.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // nonzero: row-major coordinates of the elements that are not zero.
 #pragma once
 

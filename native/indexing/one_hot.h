@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // one_hot: row r has a one at column src[r], else zeros.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A pointwise op without inputs: each output vector computes its own rows and columns, so that nothing is written
 // twice.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elementwise binary losses: weighted binary cross entropy, of logits (with pos_weight) or probabilities, and the
 // sigmoid focal loss of Lin et al. 2017.
 #pragma once

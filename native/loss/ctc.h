@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Connectionist temporal classification (Graves et al. 2006): loss = -log p(targets | frames), by the forward-backward
 // algorithm in log space.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Losses of d = prediction - target: squared error, absolute error, smooth L1 and Huber, all quadratic up to a
 // threshold and linear beyond it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ops of elementwise losses: forward with its reduction, and backward.
 //
 // A loss L has two pointwise functors: L::forward<T>(parameter), of the inputs, and L::gradient<T>(grad_scale,

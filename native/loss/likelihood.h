@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elementwise negative log-likelihoods: Bernoulli (binary cross entropy, of probabilities or logits), Poisson,
 // Gaussian; and the Kullback-Leibler divergence.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elementwise hinge losses: margin ranking, max(0, margin - t (x1 - x2)), and hinge embedding, x or max(0, margin - x).
 #pragma once
 

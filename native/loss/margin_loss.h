@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ops of margin losses of rows: multi-class margin, multi-label soft margin, cosine embedding, triplet margin.
 #pragma once
 

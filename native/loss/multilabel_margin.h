@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multi-label margin loss: 1 / classes times the sum, over listed classes j and unlisted i, of max(0, 1 - x[j] + x[i]).
 //
 // A row's list of labels ends before the first negative one; labels >= classes are skipped, duplicates count again. A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row functions of cosine embedding and triplet margin losses, of pairs and triplets of vectors.
 //
 // A row function (core/row/row_map.h) saves the loss of its row and maps the row to its gradients. start() takes the

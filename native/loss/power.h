@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Powers with the exponents 1 and 2 as special cases.
 #pragma once
 

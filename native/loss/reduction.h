@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reduction of losses: none (one output per loss), mean or sum, and the scales that follow from it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The common part of losses with one value per row: forward with its reduction, backward, and the op members (check,
 // work, results, workspace_size) that follow from an op's fields.
 #pragma once

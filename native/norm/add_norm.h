@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // add_rms_norm and add_layer_norm: s = x + residual and y = norm(s); s is an output, too.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of add_rms_norm and add_layer_norm, with saved or recomputed statistics.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row function of the add_rms_norm and add_layer_norm gradients (core/row/row_map.h).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Fused backward of rms_norm and layer_norm, also of a residual sum: one pass over dy and x writes dx and partial sums
 // over rows of dgamma and dbeta; a second, small pass adds the partials. For dense rows that fit on the chip.
 #pragma once

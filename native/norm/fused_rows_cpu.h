@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU fused norm backward: each row is summed and then, while it is in L1, gives dx and its share of dgamma and dbeta.
 // A fixed range of rows has partial sums of its own, so the order of additions depends on the shape alone.
 #pragma once

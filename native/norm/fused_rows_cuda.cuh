@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA fused norm backward: persistent blocks stride over the rows. A thread owns the same 8 columns (4 in f64) of
 // every row and keeps their dgamma and dbeta in registers; a row stays on the chip from load to store.
 #pragma once

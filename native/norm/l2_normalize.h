@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // L2 normalisation y = x / max(|x|, eps), weight norm w = g * v / |v|, and their gradients.
 #pragma once
 

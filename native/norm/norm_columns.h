@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sums of dy * (x - mean) * scale and of dy over rows or a channel: dgamma and dbeta; with gamma, what dx needs.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Elementwise maps of batch and group norm once all statistics are known: coefficients are those of the row or, if a
 // row has one element a channel, of the column.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row functions of the four norms (core/row/row_map.h): y = (x - mean) * scale * gamma + beta over a row, without
 // mean in RMS norm. gamma and beta go by position (rms, layer norm), row (batch, instance norm) or channel (group
 // norm).

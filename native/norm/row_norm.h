@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // rms_norm and layer_norm: y = (x - mean) / stddev * gamma + beta over the axes of the mask; rms_norm has no mean.
 #pragma once
 

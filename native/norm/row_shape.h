@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shape of rms and layer norm: the axes outside the mask index the rows, those in it the elements of a row.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reductions over any set of axes, the bits of reduce_axes_mask, by the kernels of reductions along one axis.
 //
 // x has the extents `shape`. Outputs have extent 1 along the reduced axes, where their strides are not used, so that

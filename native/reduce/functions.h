@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reductions by name: the reducer of each, and the element type that its kernel takes for T. Integers are taken as
 // unsigned if their sign does not matter or a flipped bit stands for it.
 #pragma once

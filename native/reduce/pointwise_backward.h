@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of reductions that are functions of an element, its result and that result's gradient.
 #pragma once
 

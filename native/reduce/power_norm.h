@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The p-norm along any set of axes, and to a shape.
 #pragma once
 

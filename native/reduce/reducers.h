@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reducers of the reductions (core/reduce/reducer.h has the protocol).
 #pragma once
 

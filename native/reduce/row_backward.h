@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of reductions whose rows are given by strides or by an axis.
 #pragma once
 

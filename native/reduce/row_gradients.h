@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row functions of the gradients that depend on all elements of a reduced row (core/row/row_map.h).
 #pragma once
 

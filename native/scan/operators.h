@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scan operators: sum, product, extreme, log-sum-exp. An `exclusive` scan's result i covers the elements before i.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scan ops along one axis, and their gradients.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scan operators of the gradients: sums of dy over the results that an element went into, from the last one back.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row gradients: row i of the result from row i of the input and the values of its segment.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segment counts on a GPU: in the workspace, or tile by tile in shared memory without one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row counts of segments, the divisors of means; 4 bytes a segment of the workspace, as in the reference ABI.
 #pragma once
 

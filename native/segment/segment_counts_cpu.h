@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segment counts on the CPU: in the workspace, or tile by tile on the stack without one.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradient of segment max and min: it goes to the first row with the extreme, or the first NaN.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU: one segment at a time finds its first extreme rows in registers, then writes its rows. Unsorted rows are grouped
 // first; without a workspace for that, d_input is cleared and all ids are read for each tile of segments.
 #pragma once

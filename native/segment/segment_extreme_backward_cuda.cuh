@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // With a workspace a reduce-by-key finds the first row of each extreme, then every row gets its gradient. Without, a
 // block keeps a tile of segments and columns in shared memory and reads all ids.
 #pragma once

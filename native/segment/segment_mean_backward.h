@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradient of segment mean: d_input[i] = d_output[id] / number of rows of the segment.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradient of segment product: d_input[i] = d_output[id] * y / x, the saved product y over x = input[i]. If y is 0,
 // only the sole zero of a segment has a gradient, for which the other elements are multiplied.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU: rows are computed independently by division; rows with the zero of a product are fixed afterwards. For unsorted
 // ids the workspace groups the rows first if there is such a row.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU: rows are computed independently by division; for unsorted ids the workspace sorts the rows, so that a zero finds
 // its segment.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segment reductions: output[s] = reduction of input[i] over segment_ids[i] == s, for sorted ids and for ids in any
 // order.
 #pragma once

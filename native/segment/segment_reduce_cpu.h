@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU: grouped rows are reduced in registers. Without a workspace unsorted rows are reduced in the output, each thread
 // owning a slice of it; 16-bit results are then rounded at every step.
 #pragma once

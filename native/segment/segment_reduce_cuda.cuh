@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU: sorted ids, a reduce-by-key. Unsorted ids: (id, row) pairs are sorted first, or atomics without a workspace.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segments as lists of rows, distributed over the threads.
 #pragma once
 

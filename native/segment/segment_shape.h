@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extents of the segment ops, n rows of d columns and num_segments results, and their reductions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradient of segment sum: a row gather, d_input[i] = d_output[segment_ids[i]], 0 for an id out of range.
 #pragma once
 

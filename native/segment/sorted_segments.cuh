@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rows sorted by segment id, stable within each segment.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Concatenation of two tensors along an axis and its adjoint, the split: one strided copy per tensor.
 #pragma once
 

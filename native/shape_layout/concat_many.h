@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Concatenation of n tensors along an axis and its adjoint, the split; copies share launches.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies a strided view to a dense array, by element width.
 #pragma once
 

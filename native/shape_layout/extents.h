@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operands whose shape an op computes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // flip, roll and permute: copies with axes reversed, rotated, or exchanged.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // im2col and its adjoint col2im, for one to three spatial axes.
 //
 // An image [N, C, spatial] becomes [N, C * kernel elements, windows], both row-major: y[n, c, k, w] = x[n, c, w * step

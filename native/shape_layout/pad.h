@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Padding along every axis: constant, reflect, replicate, circular.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adjoint of reflect, replicate and circular padding: dx[c] sums dy over all indices that were copied from c.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tiling along every axis, y[c] = x[c mod shape], and its adjoint.
 //
 // An axis of I elements repeated q times is an axis of extent q, along which x is broadcast (stride 0), around one of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // repeat_interleave, y[i] = x[i / q] along one axis, and its adjoint.
 //
 // An axis of I elements, each repeated q times, is one of extent I around one of extent q, along which x is broadcast

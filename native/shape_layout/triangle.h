@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // triu and tril along the last two axes, as a band of a mapped copy; other elements are zero.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // unfold: sliding windows along an axis, as a strided copy.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adjoint of unfold: each element of dx sums dy over the windows that contain it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a dense array into a window of another one, by element width.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entmax with alpha = 1.5 (Peters, Niculae and Martins 2019) along an axis, and its gradient.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gumbel softmax whose noise is made where it is used, of a seed and an offset; and its gradient, which makes it again.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Softmax of logits with Gumbel noise, made from uniform numbers (Jang, Gu and Poole 2017; Maddison, Mnih and Teh 2017).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Softmax and log-softmax of scale x + bias over the elements that a mask keeps, and their gradients.
 #pragma once
 

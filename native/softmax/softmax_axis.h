@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the softmax ops share: the scalars and host arrays of their rows, with what must hold of them.
 #pragma once
 

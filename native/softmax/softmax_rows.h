@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row functions of softmax and log-softmax, and of their gradients.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Softmax and log-softmax in f32 of 16-bit logits, and their gradients: the row functions are those of f32.
 #pragma once
 

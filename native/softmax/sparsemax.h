@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sparsemax, the point of the probability simplex nearest to the logits (Martins and Astudillo 2016), and its gradient.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The case table: one Case a row of the op tables, of the modules here that have CASES. model.py explains fields."""
 
 import importlib

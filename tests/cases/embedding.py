@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """embedding_bag (sum and mean) and its gradient."""
 
 import dataclasses

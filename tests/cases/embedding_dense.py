@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of a table with every option in one: of rows by index and of bags, by frequency or not."""
 
 import dataclasses

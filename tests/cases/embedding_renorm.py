@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """embedding_renorm: rows of a table cut to a norm."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """embedding and embedding_bag_max, and their gradients."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bags of embeddings whose indices have weights, and the gradients of the table and of the weights."""
 
 import numpy as np

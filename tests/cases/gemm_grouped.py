@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of groups of rows, and their gradients."""
 
 import functools

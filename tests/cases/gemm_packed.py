@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of matrices whose elements share bytes: 4-bit integers, and bits."""
 
 import functools

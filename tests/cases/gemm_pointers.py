@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of matrices that lie anywhere: addresses are those of matrices in one array, in any order."""
 
 import functools

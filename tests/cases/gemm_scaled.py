@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of 8-bit factors with scales of matrices, of rows and columns, or of blocks."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products with weights that are stored for less than a matrix takes: sparse, and of four bits."""
 
 import numpy as np

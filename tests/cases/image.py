@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """affine_grid_2d."""
 
 import numpy as np

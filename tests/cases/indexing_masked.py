@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a mask or the elements themselves choose: masked_fill, masked_select, masked_scatter, nonzero; and one_hot."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves by indices along an axis: gather, index_select, take, gather_rows, scatter, put."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """scatter_reduce: sums, products, means and extremes of elements that go where an index says."""
 
 import numpy as np

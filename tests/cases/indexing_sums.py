@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elements that are added where an index says: scatter_add, index_add, and the gradients of gather and index_select."""
 
 import numpy as np

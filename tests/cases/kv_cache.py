@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """kv_cache_append."""
 
 from .model import Bad, Case, Expected, Idle, Problem

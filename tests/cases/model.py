@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a case is: the interface between the case tables and the test drivers.
 
 A Case describes one row of an op table (native/<family>/<family>.abi). Its parameter names are the row's, so a driver

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Norms of a sum, and their gradients."""
 
 import numpy as np

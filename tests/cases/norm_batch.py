@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch norm with running statistics, its use, and its gradient."""
 
 import numpy as np

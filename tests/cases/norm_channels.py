@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch, group and instance norm, and their gradients."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Group and instance norm with channels last, and their gradients."""
 
 import numpy as np

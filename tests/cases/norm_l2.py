@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows over their Euclidean length, weight norm, and their gradients."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RMS and layer norm of any axes, and their gradients."""
 
 import dataclasses

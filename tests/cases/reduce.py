@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions along an axis, to a shape, and of a diagonal."""
 
 import math

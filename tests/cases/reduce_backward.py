@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of reductions: dy and y have a stride of 0 along what was reduced."""
 
 import math

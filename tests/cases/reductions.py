@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a reduction of an array over some axes must be, kept as axes of extent 1, and how far it may be off."""
 
 import math

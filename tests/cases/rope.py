@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rotary position embedding, by positions and by tables, and its gradients."""
 
 import numpy as np

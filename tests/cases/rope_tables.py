@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of the tables of rotary position embeddings."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scans along an axis and their gradients."""
 
 import dataclasses

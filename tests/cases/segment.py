@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Segment sums, means, extremes and products, sorted and unsorted, and their gradients."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """contiguize and write_slice, by the width of elements; with a start on the device, and of nibbles."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """concat of any number of tensors, and its gradient."""
 
 import itertools

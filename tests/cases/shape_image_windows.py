@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """im2col and col2im: windows of images as columns, and their adjoint."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """flip, roll and permute, by both of their names."""
 
 import math

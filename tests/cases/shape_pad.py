@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pad in its modes, and their gradients."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """triu and tril, on contiguous and on strided operands."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """unfold and repeat_interleave with their gradients: moves along one axis that change its extent."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax, log-softmax, gumbel softmax, sparsemax and their gradients."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Softmax of masked logits, of 16-bit logits in f32, entmax15, and their gradients."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gumbel softmax of a seed and an offset, and its gradient."""
 
 import math

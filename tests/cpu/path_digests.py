@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run as a process for each path of the CPU library, which chooses one at first use: prints the path and a digest of
 what every elementwise op of the given dtypes computes. All NaN are one: their bits depend on the order of operands."""
 

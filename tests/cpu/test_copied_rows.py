@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that the CPU library copies piece by piece, those between two lengths: of just less and just more than each, and
 with what is left of a piece."""
 

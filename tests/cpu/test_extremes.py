@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Extremes of rows on the CPU, whose vectors are compared in groups: NaN, infinities and zeros wherever they are."""
 
 import numpy as np

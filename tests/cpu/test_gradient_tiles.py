@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients on the CPU that are worked out a tile at a time: whole tiles, last ones, and tiles that threads share."""
 
 import functools

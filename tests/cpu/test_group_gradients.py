@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of group norm on the CPU: sums and map are a pass or two by the number of threads, of the same bits."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows on the CPU whose passes are joined: exponentials of a row that threads share, blocks of a logarithm of sums, and
 gradients of norms that read memory once. Right, and of the same bits for any number of threads."""
 

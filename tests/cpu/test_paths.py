@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """BARACUDA_CPU_ISA forces each path that the machine has. Pointwise functions below f64 give the same bits on all,
 those that the rest of the suite compares with references; what may differ meets the references on each path."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products without a workspace, of which each thread takes a strip of rows: the results of one thread, bit by bit."""
 
 import pytest

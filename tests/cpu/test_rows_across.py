@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that lie across memory have a lane each on the CPU, with the results of dense rows bit by bit."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pointwise ops whose operands have short lines in memory, of which the CPU computes several at a time."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Short dense rows have a lane of a vector each on the CPU: results are those of few such rows, which have none."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU library on small stacks: at most 32 KiB a call, on the calling thread and on those of OpenMP."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The CPU library with any number of OpenMP threads: right, and with the same bits again."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dot products of bf16 take subnormal products for zeros: where there may be some the CPU library does without them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The size of a workspace never falls as an extent grows: one that is made for the largest problem serves all."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m tools.bench`: a problem that fails is a row, and what was measured is kept. Times do not matter here."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m baracuda bench`: which peers count, and what is printed. Times are nobody's business here."""
 
 import importlib.util

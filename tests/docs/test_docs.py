@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The documentation: every program of every page runs and prints what the page says, every row has a page, every link
 leads somewhere. The pages are written as `make docs` does, without the generator of the site."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a visitor reads first: its programs run, its links lead somewhere, its chart is that of the results."""
 
 import re

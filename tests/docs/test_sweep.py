@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m tools.bench --sweep`: what is measured, in which order, and what is marked. Times do not matter here."""
 
 import dataclasses

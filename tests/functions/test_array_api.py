@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The namespace of the array API standard against NumPy's, which follows the standard: dtypes, shapes and values of
 results, for arrays that hypothesis makes up. The standard's own suite is on no package index:
 ARRAY_API_TESTS_MODULE=baracuda.array_api runs it from a checkout.

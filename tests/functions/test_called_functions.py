@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that rows name by `call`: on the problems of tests/cases against their references, and on more shapes."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of losses that take several forms of an argument."""
 
 import numpy as np

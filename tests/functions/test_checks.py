@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checking mode: what it finds, by name, place and value, and that calls outside of it are as they were."""
 
 import concurrent.futures

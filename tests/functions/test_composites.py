@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that are calls of others, against NumPy in float64."""
 
 import inspect

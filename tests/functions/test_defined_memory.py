@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a function allocates is defined to the last byte: results do not depend on what its memory held before."""
 
 import numpy as np

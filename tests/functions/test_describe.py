@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`python -m baracuda ops NAME`: what it says of each op is what the header says."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finite data with a finite answer gets it: sums, means and products whose partial results leave the dtype's range.
 
 Each is held to longdouble, whose exponents reach 2^16384.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions on arrays of other kinds than NumPy's: results are of the kind of the first array.
 
 PyTorch and JAX are tried where they can be imported. Stand-ins speak DLPack and the array interfaces as they do, and so

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How functions on arrays are called: signatures, Python numbers, errors, threads."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions on arrays against the oracle: every one of them, on whatever shapes, strides and kinds of arrays."""
 
 import itertools

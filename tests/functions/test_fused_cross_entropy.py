@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The last layer of a language model fused with its cross entropy, against float64."""
 
 import numpy as np

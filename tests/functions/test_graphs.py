@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Graphs: sequences of calls done again on what the memory then holds."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Indexing: functions against NumPy, the last of several updates, counts beyond the room, plans."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions for JAX: the results are those of NumPy arrays, eagerly and under jit; gradients are held against
 differences, and vmap against one call after another.
 """

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """concatenate, stack, split and meshgrid against NumPy's, on arrays of several kinds and layouts."""
 
 import itertools

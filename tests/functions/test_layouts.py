@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where arrays lie changes nothing: each function gives of scattered arrays, and into scattered results, what it gives
 of dense ones."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of matrices with long sums, in every layout: errors grow with the logarithm of k, not with k.
 
 Equal terms are the worst case: the rounding errors of a running sum have one sign, so that a sum of a million of

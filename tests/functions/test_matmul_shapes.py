@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """matmul and its gradients take whatever shapes numpy.matmul takes."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever is given for an argument, a function gives a result or raises an error of its own that names itself."""
 
 import numpy as np

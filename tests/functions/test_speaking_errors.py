@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is wrong with a call is said in its own words, and what may have been meant."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operators of PyTorch made of the functions: what autograd, torch.compile and torch.export are told of them is true.
 
 PyTorch's own checks are the judges: gradcheck compares gradients with differences of the function, opcheck the schema,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What torch.autocast does with the operators is what it does on CUDA with PyTorch's functions of these names."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of composite functions (baracuda/_functions/composite_gradients.py) beside PyTorch's autograd."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A second opinion: results and gradients of moves and of work by indices are those of PyTorch's own functions."""
 
 import itertools

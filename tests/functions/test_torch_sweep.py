@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Host times in `python -m tools.bench --sweep`: PyTorch's call computes what ours does."""
 
 import torch

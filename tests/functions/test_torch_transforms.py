@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Forward mode, torch.func's transforms, arguments that are left out and symbolic extents, for all operators.
 
 Which operators there are, and what they take, follows from the specs: nothing is listed here but what is refused.

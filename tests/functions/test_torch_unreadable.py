@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors that C cannot read are refused in the user's words, on the first call and after one that was right."""
 
 import pytest

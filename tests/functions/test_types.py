@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What type checkers say of programs that use the package: mypy --strict, and pyright as basedpyright packs it."""
 
 import pathlib

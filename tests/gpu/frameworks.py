@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frameworks whose arrays lie on the device here: how each makes an array of NumPy values, and reads one."""
 
 import dataclasses

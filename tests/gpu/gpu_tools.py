@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams, a way to hold one back, and large device arrays, on cuda.bindings."""
 
 import concurrent.futures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every op can be captured in a CUDA graph, and a replay does the work again on whatever the arrays then hold."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sums across lines side by side, in shared memory without a workspace (core/scatter/scatter_column_sums.cuh)."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops run in whatever context is current, one made by cuCtxCreate too, and in the primary one again afterwards."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products that are large enough for cuBLASLt (native/gemm/cublaslt/matmul_cublaslt.cuh), with it or without."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo learns the same on both backends."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Skinny GEMM whose columns are so many that blocks take whole lines of B (native/gemm/skinny/matmul_skinny.cuh)."""
 
 import pytest

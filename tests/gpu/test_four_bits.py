@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GEMM of many rows by weights of four bits, which warpgroups compute on the chips that have them
 (native/gemm/sm90/w4_sm90a.cu): tiles of 64 and 128 rows, one block and two of a cluster, columns and K that are no
 whole tiles and stages."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions on arrays that a framework has on the device: results of its kind, in the order of its stream."""
 
 import subprocess

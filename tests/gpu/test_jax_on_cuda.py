@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JAX on the device: the handler that XLA calls, inside and outside of jit, and the gradients."""
 
 import jax

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """More than 2^31 elements: every row once, checked at the ends, around the powers of two, and between.
 
 Arrays repeat a short random pattern, so the expected values are known without a second array of that size.

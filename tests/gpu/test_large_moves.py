@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moves of more than 2^31 elements, and of fewer out of as many: each element is where the op's definition says.
 
 Arrays repeat a short random pattern, so the expected values are known without a second array of that size.

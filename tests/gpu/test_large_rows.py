@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reductions, scans, softmax, norms and losses of more than 2^31 elements.
 
 Results of a row, or of a column, depend on no other one: those of a few rows or columns are a small problem, whose

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Products of so many tiles that blocks have those of 128 x 128 (native/gemm/tiled/matmul_mma.cuh).
 
 Their sides and terms are no multiples of a tile's, while rows begin at multiples of 16 bytes, and are copied as such.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dense problems so large that each thread takes several vectors, with and without elements after the last one."""
 
 import pytest

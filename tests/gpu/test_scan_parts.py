@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scans of few long rows without a workspace, in parts whose sums wait in the output (core/scan/scan_splits.cuh)."""
 
 import pytest

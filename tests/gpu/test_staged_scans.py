@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scans of few long rows, whose tiles wait in shared memory (core/scan/scan_staged.cuh), the last of them a part."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls enqueue and return, on the stream they are given; NULL is the calling thread's own."""
 
 from concurrent.futures import ThreadPoolExecutor

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's tensors on the device: its streams, its graphs, its autograd and its compiler."""
 
 import numpy as np

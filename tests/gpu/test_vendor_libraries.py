@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVIDIA's own libraries behind core/vendor/vendor.h: what its table says of them, and what its handles rely on."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """GEMM by warpgroups (native/gemm/sm90/matmul_sm90a.cu), on the chips that have them: every layout, epilogue steps,
 gates, batches, grouped rows and K, bytes. The problems are large and aligned; no side has whole tiles."""
 

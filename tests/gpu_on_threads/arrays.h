@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays of reproducible values, and the comparison with a double-precision reference, for the programs that include
 // it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mapped-copy kernels on fibers (tests/gpu_on_threads/core) against plain loops over random problems.
 #define __CUDA_ARCH_LIST__ 800
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernels of fused add-norm, batch norm with running statistics, L2 normalisation and masked softmax on fibers
 // (tests/gpu_on_threads/core) against plain loops in double.
 #define __CUDA_ARCH_LIST__ 800

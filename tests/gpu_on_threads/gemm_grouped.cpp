@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Grouped GEMM, split-K GEMM and integer GEMM on fibers against plain loops.
 #define __CUDA_ARCH_LIST__ 800
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM of 8-, 4- and 1-bit elements, and with sparse and 4-bit weights, on fibers against plain loops.
 #define __CUDA_ARCH_LIST__ 800
 

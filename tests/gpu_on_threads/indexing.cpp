@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gather, scatter and selection kernels: vectors, words of rows, strides, indices out of range, duplicate targets,
 // tiles in a chain.
 #include <cstdlib>

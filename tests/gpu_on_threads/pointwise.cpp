@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointwise kernels on fibers against a plain loop: dense operands, vectors, tiles, elements. Functors are the CPU's;
 // the test is which elements are read, computed and written.
 #include <cstdarg>

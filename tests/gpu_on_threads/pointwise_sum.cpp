@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reduction kernels whose summands a functor computes and stores, on fibers (tests/gpu_on_threads/core), against plain
 // loops.
 #define __CUDA_ARCH_LIST__ 800

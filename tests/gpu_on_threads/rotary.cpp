@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rotary embedding and KV-cache append on fibers (tests/gpu_on_threads/core) against plain loops.
 #define __CUDA_ARCH_LIST__ 800
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loss sums without a workspace on fibers (tests/gpu_on_threads/core): rows owned by threads, warps or blocks, by
 // vectors or by single elements, against plain loops in double.
 #include "arrays.h"

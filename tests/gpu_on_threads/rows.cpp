@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row kernels on fibers (tests/gpu_on_threads/core): row functions against plain loops in double.
 #define __CUDA_ARCH_LIST__ 800
 

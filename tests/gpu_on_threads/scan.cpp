@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scan kernels on fibers against a plain loop: contiguous and strided rows, within a warp, by blocks and by chunks.
 #include <cstdarg>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // scatter_reduce kernels on fibers: atomics, slices along the axis and sorted elements against plain loops in double.
 #define __CUDA_ARCH_LIST__ 800
 

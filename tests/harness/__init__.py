@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs ops of the library under test on guarded memory of its backend."""
 
 from tools.oracle.numerics import (

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory between pages that nobody may touch: an access past an array's end is a segmentation fault."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs make and other programs of the build, in an environment that is not that of the tests."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles programs against the header, strictly, and runs them with a library."""
 
 import os

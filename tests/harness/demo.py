@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts the demo as a user does, and reads what it prints."""
 
 import re

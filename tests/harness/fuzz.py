@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random calls of ops of most families, right and wrong, on memory that ends where an operand ends.
 
 usage: python -m harness.fuzz --seed S [--first K] [--calls N] [--log FILE]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random problems of norms and reductions, whose table names a mask or an axis, and where their operands lie."""
 
 import math

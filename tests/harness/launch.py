@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls an op by name with a Problem, on guarded memory, and says what came of it."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory of either backend, and arrays in it with guard bytes at both ends."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A problem by the CPU library with several numbers of threads, with and without a workspace."""
 
 import itertools

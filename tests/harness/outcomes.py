@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Holds what a launch has written to the reference of its case."""
 
 import tolerances

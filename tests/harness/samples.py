@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arguments of every function on arrays: small ones, of float64 where it takes that, on which it is smooth."""
 
 import dataclasses

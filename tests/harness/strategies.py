@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What hypothesis draws for the tests of properties, and how a problem so drawn is held to its reference."""
 
 from hypothesis import HealthCheck, settings

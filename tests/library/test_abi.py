@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Header = op tables = symbols of the library = case table."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A function is a line of a table and functors in the header above it: neither is there without the other."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Files for an architecture: what the Makefile compiles them for, and which of them native/core/abi/arch.h chooses."""
 
 import os

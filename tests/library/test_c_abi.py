@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A C and a C++ program, compiled without a warning against the header and run against the CPU library."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """tools/check_gpu.sh: what the sanitizers get, and that a failure is told at once and kept."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The limits of a translation unit: tools/check_units.py."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nothing that a table has is left out: entries of functions, cases of rows, benchmark problems of rows."""
 
 import pytest

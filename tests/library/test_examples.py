@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The example of each language in tests/examples builds, runs and prints what all of them print.
 
 BARACUDA_EXAMPLES adds languages to the three that need nothing else: "rust go", or "all"; CI those that it could

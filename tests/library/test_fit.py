@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The coefficients in the sources are those that tools/fit computes, or as exact as it says."""
 
 import re

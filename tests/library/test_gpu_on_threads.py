@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Skeletons of the CUDA library where there is no GPU: gpu_on_threads stands in for CUDA, fibers for its threads."""
 
 import pathlib

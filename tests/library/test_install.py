@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What installs, from a copy of the sources: sdist, wheel, and `make install` with both libraries under one PREFIX."""
 
 import filecmp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the header says of the values that an argument may have."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which library is opened, and what is said when none can be."""
 
 import logging

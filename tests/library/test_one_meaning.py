@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A name of native/ means one thing: two types of a name, each in headers of its own, would be one to the linker."""
 
 import collections

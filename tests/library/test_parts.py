@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Libraries of some families and dtypes: `make cpu FAMILIES=... DTYPES=...`."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The door to NVIDIA's libraries (native/core/vendor/vendor.h) over stubs of them and of CUDA; what Python preloads."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every f16 and bf16 argument of every unary function: results are the true value rounded once, or all but.
 
 The error is held to 1/32 ulp over the half of a correct rounding, which the arithmetic in f32 leaves room for; beside

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Results on top of inputs that the case table's drivers cannot express."""
 
 import dataclasses

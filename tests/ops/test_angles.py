@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """sin, cos, tan and their gradients of f32 and bf16 at angles of any size; from 2^17 on the CPU treats them apart."""
 
 import mpmath as mp

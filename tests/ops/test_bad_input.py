@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """C level: bad arguments give a status and a text that names the argument, nothing is written; empty ones give 0."""
 
 import dataclasses

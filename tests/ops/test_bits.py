@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ops that move values move their bits: payloads and signs of NaN, which the case table's values do not show."""
 
 import numpy as np

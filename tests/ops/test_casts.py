@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every cast on every value of an 8- or 16-bit source, and on what decides about the rounding of a wider one.
 
 Bits are compared here, which the case table's float64 values cannot do: payloads of NaN, and 64-bit integers.

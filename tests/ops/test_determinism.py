@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repeated launches give the same bits wherever the op table says deterministic, whatever lies in memory."""
 
 import tolerances

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Conversions in the kernels: every 16-bit value through a copy and through arithmetic, and every kind of rounding.
 
 The harness's own conversions, too, which all other tests rely on.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Casts, affine, fill, gated activations and PReLU on the library, and what holds of all elementwise plans."""
 
 import math

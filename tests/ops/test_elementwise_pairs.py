@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of two and three operands on every pair of special values, over all exponents, and by algebra.
 
 8-bit operands are tried in all pairs. The algebra holds for the bits of results, so it needs no reference.

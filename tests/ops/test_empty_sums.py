@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A gradient that is summed over an axis of extent 0 has cells though its op has no elements: they become +0."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gated products whose activation is next to nothing, and whose gate lifts it back into the range."""
 
 import math

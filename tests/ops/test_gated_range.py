@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gated units whose gate, or product with one factor, leaves the range of the dtype though the result does not."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties of sums and rows by index over random extents and distributions; the case table holds the references."""
 
 from hypothesis import given, settings

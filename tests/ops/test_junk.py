@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever the public functions are given, what they raise is a BaracudaError."""
 
 import numpy as np

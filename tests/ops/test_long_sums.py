@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long sums lose no digits, along whichever axis and without a workspace."""
 
 import numpy as np

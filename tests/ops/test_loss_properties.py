@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses over random shapes, modes, dtypes and targets; the case table holds the references."""
 
 from hypothesis import given

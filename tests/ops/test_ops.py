@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every row of the op tables against its reference: case x instance x problem x layout x workspace; an item an op."""
 
 import dataclasses

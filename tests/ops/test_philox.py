@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The generator against the vectors that its authors published (Random123, kat_vectors), in the oracle and in C++."""
 
 import subprocess

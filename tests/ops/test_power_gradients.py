@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of powers where the power leaves the range of the dtype and the gradient does not, and at the ends."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties over random shapes, strides, dtypes and index distributions; the case table holds the references."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties of moves and of work by indices, over random shapes, layouts, dtypes and distributions of indices."""
 
 import math

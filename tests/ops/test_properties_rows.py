@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties of reductions, softmax, norms and exclusive scans over random shapes, axes, strides and lengths, those too
 around which work is divided otherwise; the case table holds the references."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The references against themselves and against values from elsewhere: gradients are the slopes of the functions."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An output at the address of another operand: status 2 with nothing written, unless the row's `in_place` allows it.
 
 What `in_place` allows gives the results of a call on separate arrays: test_in_place of test_ops.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Norms, variances and their gradients of values of any size and with a large mean.
 
 Finite values whose result is finite get it, though their squares or sums leave the range of the compute type. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Operands of 2^47 bytes and more: _can_implement takes none that is longer, and _run looks at no pointer of them.
 
 The data pointers are NULL: a call that took such a problem would say so.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Inputs that no wanted gradient reads: NULL, and which they are, as the rows' `reads` says."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workspaces of the sizes that the reference ABI fixes, and such as are too short for what an op would like."""
 
 from cases import CASES, Draw

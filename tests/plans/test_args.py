@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Args are made of the rows of the op table, and descriptors that have no fields of their own of those that they derive
 from: they are classes like those that somebody wrote.
 """

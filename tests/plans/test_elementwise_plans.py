@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise plans on the library: every plan, kind and dtype, dense, strided and broadcast, against the oracle."""
 
 import numpy as np

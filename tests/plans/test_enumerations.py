@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Descriptors take members of their own enumerations, and no others: a number means another op in each."""
 
 import dataclasses

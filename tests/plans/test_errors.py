@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The error table is total, and every exception says what it must."""
 
 import pathlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Views given to other packages: DLPack, the array interfaces, NumPy's `__array__`. The memory is shared and held."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that forks after a call, as multiprocessing does: its child can call, too.
 
 Each in a process of its own, with a time limit, since what could go wrong is that it never ends.

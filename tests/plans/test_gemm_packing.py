@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights of four bits in the layouts of Marlin and AWQ, against the definitions of these and against the products."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans of products of matrices: every layout and epilogue computes what it says, from operands that lie by rows."""
 
 import itertools

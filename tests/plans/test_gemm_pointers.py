@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans of products of matrices that lie anywhere: lists of the addresses of matrices that were made one by one."""
 
 import numpy as np

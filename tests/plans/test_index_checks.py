@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans that check indices: what `check` says after a run."""
 
 import numpy as np

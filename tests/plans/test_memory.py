@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocation and copies on the default library's backend."""
 
 import gc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans travel between processes; what is an address of one process does not."""
 
 import concurrent.futures

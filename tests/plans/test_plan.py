@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans: results against NumPy in float64, descriptors, and launches."""
 
 import dataclasses

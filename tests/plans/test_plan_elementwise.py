@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Elementwise plans: which symbol they choose, what they pass to it, what they promise. No kernel runs."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What elementwise plans say about operands: shapes, aliases, gradients. No kernel runs."""
 
 import pytest

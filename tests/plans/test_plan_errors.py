@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Errors of plans stand alone: nothing that the package tried and caught comes with them."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs on operands that are new each time: what was checked once is not looked at again, what may differ is."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a plan checks about its operands, and what it hands to C."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every row of the op table is reached by a plan: what no plan stands for, Python cannot run."""
 
 import collections

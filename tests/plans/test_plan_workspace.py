@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workspace policy, guarantees and SKUs."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rotary position embedding: plans and functions against each other, and tables by published scalings."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What counts as a stream, and what does not."""
 
 from fractions import Fraction

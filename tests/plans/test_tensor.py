@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Views: what can be viewed, what a view knows, and what it refuses."""
 
 import gc

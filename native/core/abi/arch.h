@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Architecture-specific kernels and the dispatch among them; CUDA only.
 //
 // native/<family>/<name>_sm80.cu is compiled for every chip of CUDA_ARCHS from sm_80 on,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Check of an axis argument.
 #pragma once
 

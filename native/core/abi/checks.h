@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Argument checks that ops share. All are host code; each failure names the argument and its value.
 #pragma once
 

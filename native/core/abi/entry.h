@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Protocol between an op and its generated entry points.
 //
 // A regular pointwise op needs only a functor (core/pointwise/pointwise_op.h). Any other op is a struct whose fields

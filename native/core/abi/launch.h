@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launch arguments of an op, and the one way to start work on each target.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Parallel loops on the CPU, compiled for several instruction sets and dispatched at run time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Kernel launches. Errors come from the launch call itself: an older unread error of the caller is neither reported nor
 // cleared.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The library's own functions: build info, exported symbols, last error.
 #include <cstdarg>
 #include <cstdio>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operands of an op: their byte ranges, and the checks of pointers, alignment and overlap. Rules: core/abi/prologue.h.
 #pragma once
 

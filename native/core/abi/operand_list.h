@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operands passed as a host array of pointers, as many as the call says.
 #pragma once
 

@@ -1,4 +1,6 @@
 /*
+ * SPDX-License-Identifier: Apache-2.0
+ *
  * baracuda: machine-learning kernels behind a C ABI.
  *
  * Written by tools/gen_abi.py from native/core/abi/prologue.h and the op tables native/<family>/<table>.abi: edit those.

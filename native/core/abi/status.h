@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Status codes inside the library. A failing function sets the calling thread's error text and returns the code; the
 // entry point prefixes the text with the op's name (entry.h).
 #pragma once

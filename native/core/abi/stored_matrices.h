@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Matrix operands with a pitch (leading dimension), one or a batch of them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Checks and layouts for ops that take a shape and a stride array per operand.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A forked child has none of its parent's OpenMP threads, but the runtime would wait for them in the next parallel
 // region: such a thread runs its loops alone.
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU code for one vector width, that of the instruction set in use.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The same code measures and carves a workspace: with a null base the Carver only counts.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All-to-all exchange of accumulators in a cluster (sm_90): each block pushes its own into the shared memory of all
 // blocks by st.async, counted by an mbarrier. Blocks wait for all data sent to them, so none exits early.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Combination of accumulators across the blocks of a cluster (sm_90).
 #pragma once
 

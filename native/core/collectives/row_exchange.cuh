@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All-reduce of accumulators over the threads of a row: a warp by shuffles, a block through shared memory, a cluster
 // (sm_90) through distributed shared memory. Combine order is fixed, and all threads get the same bits.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Warp shuffles of structs.
 #pragma once
 

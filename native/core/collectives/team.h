@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cooperative groups for CUDA and CPU: a team is a thread block on a GPU, and a single thread on the CPU. For items
 // whose inner loops are data-dependent, along lists or through time.
 //

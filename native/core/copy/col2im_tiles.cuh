@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // col2im for windows that tile the image, on the tiles of im2col_tiles.cuh: a block loads some window rows at one
 // kernel row into shared memory, by vectors, and writes the image rows.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/copy/copies.h"
 
 #include "core/copy/mapped_kernel.cuh"

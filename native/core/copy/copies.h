@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies of elements by their bytes: strided, or through a map of each axis (pad, roll, flip, triangle, slice). Kernels
 // are compiled once per element width and serve every op and dtype (copies.cu, copies_cpu.cpp).
 #pragma once

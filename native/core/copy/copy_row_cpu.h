@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copy of one row of a strided copy.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // im2col on GPUs. Tiles (im2col_tiles.cuh) if windows are adjacent in y; otherwise a thread copies the taps of one
 // window, kernel row by kernel row, so that adjacent threads read nearby elements of x.
 #include "core/copy/im2col.h"

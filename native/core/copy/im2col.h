@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // im2col by the bytes of an element, and its inverse for windows that do not overlap (im2col.cu,
 // im2col_cpu.cpp).
 #pragma once

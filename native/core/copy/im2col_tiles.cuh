@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // im2col by tiles. A block owns one kernel row and some window rows: it loads the image columns that these read into
 // shared memory, each element once and coalesced, and writes windows by vectors.
 //

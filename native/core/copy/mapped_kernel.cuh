@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // General mapped copy. If y is vectorisable, a thread writes 16-byte vectors whose sources are contiguous in x or all
 // the pad value; the elements of other vectors are deferred and shared by the block's threads. Otherwise a thread
 // copies single elements, kMappedThreads apart.

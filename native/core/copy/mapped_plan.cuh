@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launch argument of the mapped-copy kernels, and the map from an element of y to its source in x.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mapped copy whose rows are whole vectors and as long as x's: rolls, flips, and triangles into a y with gaps. A thread
 // writes one 16-byte vector of y; it maps the first and last element, and the others only if these two do not determine
 // them.

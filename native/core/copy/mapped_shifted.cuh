@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mapped copy into a dense y whose rows are contiguous ranges of x's rows between borders: pads, triangles. Vectors at
 // borders are deferred and shared by the block's threads.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Repeat-interleave copies: the innermost axis has stride 0 in x and stride 1 in y. A thread writes 16-byte vectors of
 // y and loads the few elements of x that they contain.
 #pragma once

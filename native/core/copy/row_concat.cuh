@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Concat and split of tensors whose short rows are adjacent in the rows of another one, as in a stack along the last
 // axis. A block stages some rows in shared memory in the order of one side and writes them in the order of the other,
 // so that both sides are accessed by wide words.

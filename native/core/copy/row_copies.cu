@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread copies a few words, as wide as all copies allow. Consecutive blocks work on one copy or, if rows are short,
 // alternate between copies, so that adjacent rows of the destination are written at about the same time and combine in
 // L2. Shorter rows still, adjacent on one side, use the tiles of row_concat.cuh.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batched copies of rows of bytes, up to kMaxRowCopies in one launch: concat, stack and split.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "core/copy/row_copies.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies rows of a dense y that are mostly one contiguous range of a row of x: pads, their gradients, triangles. A
 // block computes the source range of each of its rows once, into shared memory; threads then write 16-byte vectors and
 // look up the range by row.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Block transposition by vector shuffles: a square of as many vectors as a vector has lanes stays in registers.
 #include "core/copy/transpose_cpu.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transposes blocks of memory on the CPU, for every op whose operands differ in their fastest axis.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unaligned 16-byte loads by two aligned ones, and a block-wide list of vectors that are copied element by element.
 #pragma once
 

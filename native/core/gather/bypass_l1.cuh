@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Streaming loads that do not allocate in L1 (L1::no_allocate), for data that is read once.
 #pragma once
 

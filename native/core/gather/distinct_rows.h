@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a job once for each distinct row among indices, without a workspace.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads take ranges of rows with a bitmap on the stack, and read all indices for each range: O(indices * ranges).
 // Fewer indices than ranges are compared with their predecessors instead.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A block an index, which reads its predecessors: quadratic in the number of indices.
 #pragma once
 

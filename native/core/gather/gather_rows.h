@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row gather: y[i] = x[index[i]], or zeros if the index is outside [0, source_rows) or is `dropped`.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU row gather with software prefetch: hardware does not predict indexed rows.
 #pragma once
 

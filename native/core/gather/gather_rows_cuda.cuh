@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU row gather: a thread a 16-byte vector of the output, so that the writes, which dominate, are coalesced.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Indexed copies along one axis. The plain operand and the index are walked by all coordinates c; the indexed operand
 // is accessed at c with c[axis] replaced by the index.
 //   gather   plain = indexed

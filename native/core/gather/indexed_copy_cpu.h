@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU indexed copies. Threads take fibers along the last axis. A scatter gives all updates of a target to one thread,
 // in axis order, so that the last one wins.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU indexed copies. A thread takes a few vectors along the last axis: contiguous plain and index vectors are loaded
 // and stored as such, and rows that share an index are copied as words of up to 16 bytes.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies from global to shared memory that a thread does not wait for until it asks: cp.async (sm_80), in groups.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocks of a cluster: sm_90 and newer. A block that was launched without one is a cluster of its own.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // mma steps for operands narrower than the tensor cores take: s4, u4 and b1 are widened to bytes in registers, fp8 to
 // f16.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Position in a ring of shared-memory stages, as producer and consumers of a TMA pipeline advance it.
 #pragma once
 

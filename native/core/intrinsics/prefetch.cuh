@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Lines of memory that are fetched into the L2 cache ahead of the loads that want them.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // mma.sync and ldmatrix wrappers. sm_80 and newer.
 //
 // Each mma multiplies 16 rows of A by 8 columns of B over 32 bytes along k: 16 elements of 16 bits, 8 of TF32, 32 of 8

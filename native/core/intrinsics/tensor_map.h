@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensor maps (CUtensorMap) that TMA loads take. The driver encodes them; its function is looked up at run time, not
 // linked.
 #pragma once

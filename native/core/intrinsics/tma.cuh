@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // TMA loads (cp.async.bulk, cp.async.bulk.tensor) from global to shared memory, issued by one thread and signalled
 // through an mbarrier. sm_90 and newer.
 #pragma once

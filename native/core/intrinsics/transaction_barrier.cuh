@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Barriers in shared memory that say when bytes which are under way have come (mbarrier). sm_90 and newer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // wgmma and the named barriers of warpgroups. sm_90a alone.
 //
 // A wgmma multiplies 64 rows of A by kColumns columns of B over 32 bytes along k. With w = t / 32, g = t % 32 / 4 and p

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Extents and strides of several operands that are walked together.
 #pragma once
 

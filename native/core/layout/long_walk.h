@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Index-to-offset walks with 64-bit offsets, for fewer than 2^31 elements.
 #pragma once
 

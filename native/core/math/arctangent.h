@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // atan on [0, 1] in f32, for both targets.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Building blocks of the CPU math functions: IEEE 754 operations, fused multiply-adds and branch-free selects, so that
 // loops vectorise and results have the same bits at every vector width. CPUs without fma instructions (before 2013)
 // call the C library's fma: slow, but exact.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bit counts: GPU instructions; on the CPU arithmetic that the compiler vectorises.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Repeated division by one divisor: its reciprocal, then a multiplication per quotient; a division takes a GPU about
 // ten instructions and a branch.
 #pragma once

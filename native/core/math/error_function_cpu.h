@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // erf, erfc and erfinv of f32 on the CPU.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // exp(x - base) for many x <= base, as in a softmax whose maximum is known.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Exponentials and logarithms of f64 on the CPU, also used by f32 functions, which need fewer digits.
 #pragma once
 

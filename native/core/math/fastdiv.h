@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Division by a launch constant: a multiplication and a shift (Granlund and Montgomery 1994).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // ln |Gamma(x)| of f32 on the CPU, in f64, since summands cancel near its zeros.
 #pragma once
 

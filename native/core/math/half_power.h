@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // pow as 2^(b log2 a) with C99's special cases (annex F.10.4.4): for 16-bit types on both targets, in f32, whose error
 // their rounding hides; for f32 on the CPU, in f64.
 #pragma once

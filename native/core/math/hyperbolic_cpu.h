@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hyperbolic functions of f32 on the CPU, and their inverses.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Integer division that never traps: x / 0 = 0, and the quotient that overflows wraps.
 #pragma once
 

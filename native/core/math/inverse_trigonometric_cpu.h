@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // asin, acos and atan of f32 on the CPU.
 #pragma once
 

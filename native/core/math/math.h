@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Math functions by storage type: 16-bit floats may take cheaper GPU instructions, whose error their rounding hides. On
 // the CPU, f32 and 16-bit functions are ours (core/math/math_cpu.h); most f64 ones are glibc's, declared so that the
 // compiler calls libmvec's vector variants in loops. Loops with a branch do not vectorise, hence `select`.

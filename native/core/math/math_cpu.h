@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The CPU's own math functions, all of f32: branch-free IEEE 754 operations that give the same bits at every vector
 // width and on every machine. Errors are below 2 ulp (tools/accuracy).
 #pragma once

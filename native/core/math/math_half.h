@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU functions for 16-bit types: f32 arithmetic with relative error 2^-17, hidden by the rounding to 16 bits, from
 // approximate instructions and short minimax polynomials (Remez exchange, rounded).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cbrt of f32 on the CPU.
 #pragma once
 

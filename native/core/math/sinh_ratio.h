@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sinh near 0 for 16-bit types, on both targets.
 #pragma once
 

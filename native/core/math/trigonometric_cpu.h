@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // sin, cos, tan and 1 + tan^2 of f32 on the CPU.
 //
 // Arguments up to 2^17, `kLargeAngle`, are reduced by multiples of pi in three constants (Cody-Waite), or in f64.

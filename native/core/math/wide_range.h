@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Numbers beyond the range of their type: scaled sums, and products as mantissa and exponent.
 #pragma once
 

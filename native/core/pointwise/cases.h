@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functors whose parameters choose between formulas. Vector loops must not branch, so the CPU compiles one for each
 // choice.
 //

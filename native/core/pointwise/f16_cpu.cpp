@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Converts spans between f16 and f32, with F16C if the CPU has it.
 #include "core/pointwise/pointwise.h"
 

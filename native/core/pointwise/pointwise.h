@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointwise skeleton, y_k[i] = f_k(x_1[i], x_2[i], ...): any number of inputs and outputs.
 //
 // A functor takes the inputs, widened to their compute types, and returns the output, or a Pack of outputs, which the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Type-erased pointwise launches: the host side is compiled once per number of operands, not per functor.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointwise loops on the CPU: blocks of a constant length compile to vector code without a scalar tail, so that a
 // result does not depend on its index. Operands that are not dense along the last axis pass through small stack
 // buffers. Only the dense loop knows the functor; the code around it is compiled once.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointwise kernel for dense operands. Other layouts: core/pointwise/strided_kernels.cuh.
 #pragma once
 

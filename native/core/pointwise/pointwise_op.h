@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points of regular pointwise ops: a functor, and operands that all have the problem's extents.
 //
 // Such an op has no struct. For each form, contiguous or strided, tools/gen_abi.py writes a PointwiseOp that describes

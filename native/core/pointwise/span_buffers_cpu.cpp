@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Spans of pointwise loops on the CPU: gathers and scatters strided operands, and converts f16, through stack buffers.
 #include <algorithm>
 

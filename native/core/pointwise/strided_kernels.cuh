@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointwise kernels for any strides. vector_kernel: 16-byte vectors along the last axis. strided_kernel: transposing
 // tiles through shared memory, or single elements; both in one kernel, which differs only in how a thread's group of
 // elements is loaded and stored, because each skeleton costs more compile time than most functors.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Launch plan of a pointwise kernel over strided operands, made on the host and independent of the functor: vectors
 // along the last axis, transposing tiles through shared memory, or single elements.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared-memory layout of the strided kernels' tiles.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Per-functor overrides of the pointwise kernels' defaults (core/pointwise/pointwise_cuda.cuh); 0 keeps the default.
 // The tune.h of a family specialises kTuning for functors that measured faster with other values.
 #pragma once

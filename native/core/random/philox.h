@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Philox 4x32-10, a counter-based generator (Salmon, Moraes, Dror and Shaw 2011): any number of a stream is computed
 // without those before it and is the same on every target.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by reduction kernels: tuning constants, offsets, and the combination of accumulators of threads and splits.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Terms of a reduction that a dense loop computes from its operands, a span at a time.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adjoint of a gather that copies an element to several places: y[c] is the sum of all x[p] that a map of each axis
 // sends to c. It is the backward pass of pad and unfold (col2im).
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU adjoint of a gather, row by row of y, in tiles: single terms are copied, others added to a tile of compute_t<T>.
 #pragma once
 

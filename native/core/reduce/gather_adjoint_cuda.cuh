@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA adjoint of a gather. If y is contiguous and aligned, a thread computes vectors of 16 bytes, whose terms are
 // vectors, too; elements of other vectors are shared by the threads of the block. Vectors of single terms are copied
 // first if they are most of y, as in the backward pass of pad. Otherwise the threads of a block stride over elements.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mean and sum of squared deviations in one pass: shifted data and pairwise combination (Chan, Golub and LeVeque
 // 1983).
 //

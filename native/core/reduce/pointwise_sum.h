@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pointwise ops some of whose outputs are summed: gradients of broadcast operands.
 //
 // An output with stride 0 along an axis is summed over it in the compute type, in an order that depends on the layout

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU: the reduction engine over terms that the functor's dense loop computes.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Entry points of pointwise ops whose outputs are gradients, summed where their operand was broadcast.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Recomputes results whose accumulator left its range although their terms are finite (may_be_lost in
 // core/reduce/reducer.h). Rare, so these are plain loops.
 #pragma once

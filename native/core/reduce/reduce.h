@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reduction engine: y[c] = finish(combine of the terms x[c, r] over r), where c runs over the kept axes and r over
 // the reduced ones; any number of inputs and outputs, any strides. core/reduce/reducer.h has the reducer protocol.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Structure of arrays of a reducer's accumulators, so that loops over them vectorise.
 #pragma once
 

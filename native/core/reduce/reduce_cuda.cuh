@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA reduction engine: one kernel accumulates terms, a second one combines the partials of split results.
 //
 // The first can store what it computes for each term. `each` are outputs for that, any of them null; they are operands

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a thread accumulates its terms: vectors of each input, lane by lane, along one axis or over several.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reducer protocol: what a reduction accumulates, combines and writes.
 //
 // A reducer R is a trivially copyable struct, parameters are its members:

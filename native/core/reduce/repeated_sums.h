@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adjoint of repeat_interleave with few repeats (core/copy/repeat_interleave.cuh): sums of adjacent elements.
 #pragma once
 

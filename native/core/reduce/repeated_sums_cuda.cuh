@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A thread loads vectors of 16 bytes of y that contain all terms of their results.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Powers of two that scale values whose squares leave the range of the compute type (as in Blue 1978).
 #pragma once
 

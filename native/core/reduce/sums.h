@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reducers that add elements of memory, or what a functor computes from them (core/reduce/reducer.h).
 #pragma once
 

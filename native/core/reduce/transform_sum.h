@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transform and sum: what a functor computes from dense inputs, added, over a divisor; terms are not rounded to T.
 #pragma once
 

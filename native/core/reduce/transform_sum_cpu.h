@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU transform and sum: the loop of the pointwise op computes blocks of terms, which are added pairwise. Threads
 // share segments, whose number depends on numel alone.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA transform and sum: the reduction engine's kernels with a functor that computes their terms.
 #pragma once
 

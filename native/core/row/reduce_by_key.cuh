@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reduce-by-key of sorted elements: out[key] = combine(out[key], all updates of that key), in a fixed order by one
 // writer.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Register cache of a thread's elements of a row, from load to map: transformed elements, or raw input vectors.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU fast path for full chunks of dense rows of two-pass functions, which find the row maximum first (softmax, cross
 // entropy). Dispatch on step and layout is hoisted out of the chunk loop: in RowJob it costs more per chunk than the
 // exponentials of 128 logits.

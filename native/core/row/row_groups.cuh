@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thread groups for rows of a matrix: 1 to 32 lanes (a power of two) share a row, each with one vector of N columns.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU row reduce + map vectorised across adjacent rows, as for softmax along an outer axis: memory is contiguous across
 // rows, and each SIMD lane processes one row, index by index. Accumulators are combined in the tree order of dense rows
 // (sum_of in row_map.h), so results are bit-identical. Short dense rows are transposed into this layout by tiles.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row reduce + map: a statistic per row, then a map over its elements. Softmax, norms, cross entropy and gradients.
 //
 // A row function F is a small trivially copyable struct, written once for CUDA and CPU in compute types. Its members:

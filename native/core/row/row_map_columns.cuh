@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Map with per-column parameters, as batch and group norm with channels last: a thread caches the parameters of one
 // vector of columns in registers and loops over rows. Map-only row functions only.
 #pragma once

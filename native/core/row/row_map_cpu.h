@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU row reduce + map. Rows are processed in chunks of constant length, which vectorise. Short rows are cached on the
 // stack between passes and run in batches, to hide the latency of each row's dependent steps; longer rows are read
 // again. A row longer than kRowSegment is reduced segment by segment, by several threads if there are fewer rows than

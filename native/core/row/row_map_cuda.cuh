@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA row reduce + map. A row is cached in the registers of up to a warp, a block or a cluster (sm_90), hence read
 // once; longer rows are read again for each pass. Aligned dense rows use 16-byte vectors, many a thread or few (short
 // or few rows); other layouts use scalars, with one thread row per matrix row or, if rows are adjacent in memory,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Map of long rows with per-row parameters: a block stays within one row, so that the lookup of the parameters is
 // amortised over the elements that each thread loops over.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Strided gather and scatter of row elements, and software prefetch, on the CPU.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Loads, stores and address computation for a thread's elements of a row.
 #pragma once
 

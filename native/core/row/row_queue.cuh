@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Multi-stage load pipeline over rows. Each thread has its own queue for its own columns, so no block barrier is
 // needed. Vectors of 8 and 16 bytes go to shared memory by cp.async (sm_80) and take no registers in flight; narrower
 // ones are loaded when they are consumed.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU helpers for segmented row sums: rows of a matrix added into output rows by id.
 #pragma once
 

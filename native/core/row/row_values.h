@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One value per row (such as a loss), or the sum or mean of these. A row function (core/row/row_map.h) saves the value
 // twice, in the storage type and in the compute type.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU: values of kSliceRows rows at a time are stored on the stack. Threads split either the segments of rows, whose
 // number depends on the row count alone, or the rows of each slice if that occupies more threads.
 #pragma once

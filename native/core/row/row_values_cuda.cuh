@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUDA sums of row values: through the workspace (sum_values_kernel), or in one launch (sum_rows_kernel).
 #pragma once
 

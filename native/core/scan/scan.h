@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The scan skeleton: y[i] combines elements 0 .. i along one axis, in axis order; inclusive or exclusive.
 //
 // An operator S is trivially copyable and takes the inputs widened to their compute types:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the scan kernels: launch geometry, element order within vectors, adding one element to a state.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU scan. Threads take rows, or tiles of a single long row in two passes (reduce, then scan). Strided rows are
 // scanned side by side, vectorised across the rows.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scan kernels. Lanes and warps of a block share a row, tile after tile; each thread takes a few adjacent elements. If
 // the scanned axis is innermost, lanes share a row and load vectors; if it is strided, each lane takes a row. Few long
 // rows: each tile gets a block, with look-back between tiles (core/scan/scan_lookback.cuh), or reduce-then-scan without a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Deterministic decoupled look-back: the exclusive prefix of each tile while the tiles of a row are scanned
 // concurrently.
 //

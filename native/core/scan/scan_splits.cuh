@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reduce-then-scan of few long rows without a workspace, in three launches: each block reduces one split of a row and
 // stores the aggregate over the split's own first outputs; one block a row scans the aggregates; blocks then scan their
 // splits. If an output aliases an input, those outputs are not free: one block takes all splits of a row and combines

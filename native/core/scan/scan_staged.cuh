@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Chained scan staged in shared memory, for few long rows: a block keeps its tile in shared memory, not in registers,
 // while it waits for its prefix, so that an SM has more bytes in flight. A thread owns adjacent elements of a row: it
 // reduces them, the block scans the threads' aggregates, and with the prefix from the look-back each thread scans its

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Atomic additions to global memory (red.global), N adjacent elements in as few instructions as the chip has; `pointer`
 // is aligned to them. 16-bit floats are added in their own width, each addition rounded.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Warp-level combination of the values of lanes that hold equal keys.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Atomic scatter: out[index[j]] is combined with updates[j] along each fiber of the scatter axis. Two kernels: if
 // adjacent fibers are contiguous, or a whole row has one index, a thread takes some updates of one fiber, or of N
 // adjacent fibers at once, and combines consecutive equal targets before it writes (across). If the fiber itself is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unordered scatter-sum over many adjacent fibers (columns): a block takes eight adjacent columns, or their updates for
 // one tile of targets, and adds them by shared-memory atomics. A thread first combines consecutive equal targets of its
 // column; the next batch of updates is in flight while one is added. Hot targets make blocks wait only for themselves,

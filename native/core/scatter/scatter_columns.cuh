@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scatter over many adjacent fibers (columns): a block takes eight adjacent columns, or their updates for one tile of
 // targets, and accumulates them in shared memory. All warps load a batch of updates and transpose it; then each warp
 // owns one column and adds 32 of its updates at once, equal targets combined first: no atomics and no ordering between

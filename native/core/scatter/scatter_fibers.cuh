@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scatter over many long dense fibers: a block takes a fiber, or its updates for one tile of targets, and accumulates
 // them in shared memory. Its warps load batches of updates and combine equal targets among 32 at once; then the warps
 // add them to the tile one after another, in batch order. Results are bitwise reproducible for any number of warps; out

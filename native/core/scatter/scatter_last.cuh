@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Last-write-wins scatter over dense fibers: a block finds the last update of each target of its fiber in shared memory
 // and writes the targets that have one in order.
 #pragma once

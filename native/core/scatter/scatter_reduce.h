@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Scatter-reduce: out[c with c[axis] = index[c]] = combine(itself, updates[c]), all duplicates combined. Indices
 // outside [0, targets), and `dropped`, are skipped. A row scatter is the case of an index with stride 0 along the row.
 //

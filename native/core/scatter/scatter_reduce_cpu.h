@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU scatter-reduce. In place: each thread owns fibers, or a class of targets, so that updates are combined in order.
 // 16-bit results accumulate in f32 if there is a workspace: equal rows are grouped, other fibers go through tiles of
 // targets (core/scatter/scatter_tiles_cpu.h). Without one every step is rounded.

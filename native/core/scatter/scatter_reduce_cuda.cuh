@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU scatter-reduce: in shared memory (core/scatter/scatter_fibers.cuh, core/scatter/scatter_columns.cuh,
 // core/scatter/scatter_column_sums.cuh), by atomics (core/scatter/scatter_atomic.cuh), or by a sort of (target, update) pairs
 // and a reduce-by-key: rows by add_segments.cuh, elements by core/row/reduce_by_key.cuh. At most kScatterSlab updates

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 16-bit scatter-reduce over fibers with indices of their own: a tile of fibers accumulates in f32, in a slice of the
 // workspace that fits L2, and every cell is rounded once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segmented sum that accumulates: out[t] += sum of the rows with id t. Targets without rows are not touched.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reduction operators over rows. An operator is a trivially copyable struct:
 //
 //   using Acc, Result                              accumulator; stored type

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segmented reduction of rows by sorted ids (reduce by key), with the operators of core/segmented/reduce_ops.h.
 //
 // Load-balanced: workers take chunks of equal length, whatever the segment lengths. A segment within one chunk is

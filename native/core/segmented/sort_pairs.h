@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stable radix sort of (key, value) pairs by key (CUB), deterministic. CUDA only.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Segmented reduction that writes every target: out[t] = reduction of the rows with id t.
 //
 // Chunks split the merge of row ids with target ends (merge path: Odeh et al. 2012; for segmented sums: Merrill and

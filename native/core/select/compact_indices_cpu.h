@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Branch-free stream compaction of indices, for threads that own an unpredictable subset of all targets.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream compaction (select): the indices of [0, count) for which a predicate holds, in order.
 //
 // A Predicate is trivially copyable:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU select: tiles are counted in parallel, then written from their exclusive prefix on; a single thread does both at
 // once.
 #pragma once

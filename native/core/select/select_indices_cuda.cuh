@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GPU select in one pass: a block tests a tile, gets the tile's exclusive prefix by deterministic look-back
 // (core/scan/scan_lookback.cuh) in the workspace, and writes its selected indices in order. Without a workspace the blocks
 // of one cluster, or a single block on chips without clusters, take tiles round-robin and exchange their counts.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Complex numbers of two f32 (c32) or two f64 (c64), real part first; kernels only move their bytes.
 #pragma once
 

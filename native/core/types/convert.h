@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Conversions between any two element types.
 //
 // Floats are rounded once: on the way to a narrower type, values too long for f32 are rounded to odd there, so that the

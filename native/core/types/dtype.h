@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Storage types and their conversions: `widen` to the compute type, `narrow` back with round to nearest even.
 #pragma once
 

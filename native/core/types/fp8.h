@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // 8-bit floats to and from f32. Widening is exact; narrowing rounds to nearest even and saturates, infinities included;
 // NaN becomes 0x7f.
 #pragma once

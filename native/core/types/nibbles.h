@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Sub-byte elements: two 4-bit integers or eight bits a byte.
 #pragma once
 

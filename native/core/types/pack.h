@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A tuple for device code. std::tuple cannot be indexed there without a compiler extension.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Short vectors that one instruction loads or stores.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Guards for ops that fall back when one of NVIDIA's libraries fails: they restore the state a failed call would leave.
 #pragma once
 

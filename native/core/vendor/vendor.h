@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Run-time loading of NVIDIA's libraries. Nothing links to them: each is opened by its soname at first use, so only the
 // ops that need a missing one fail, with status 3 and a message that names the package. A library that the program has
 // loaded already, as baracuda/_vendor.py does, is preferred to a newer one that is not loaded. A failed load is retried

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU build: every request for one of NVIDIA's libraries fails.
 #include "core/vendor/vendor.h"
 

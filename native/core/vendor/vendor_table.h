@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NVIDIA's libraries that ops may load: sonames, packages to install, and version and handle functions.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Smooth activations and their gradients; gelu itself is in normal_distribution.h.
 //
 // All are functions of e = exp(-|x|), which neither overflows nor cancels: sigmoid(|x|) = 1 / (1 + e), sigmoid(-|x|) =

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Signs, powers and roots of one operand; sums, differences and products of two. Integers wrap modulo 2^width.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bit operations on integers, and logic on booleans.
 #pragma once
 

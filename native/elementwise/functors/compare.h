@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // IEEE 754 comparisons: 1 if true, else 0.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Quotients and remainders of floats and integers, and their gradients.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Minimum and maximum of two values; -0 orders before +0.
 //
 // minimum and maximum return NaN if either operand is NaN; fmin and fmax prefer a number.

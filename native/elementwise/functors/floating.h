@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions of the floating-point representation and of the plane: copysign, nextafter, ldexp, atan2, hypot.
 #pragma once
 

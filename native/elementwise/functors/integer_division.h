@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Integer division and powers. Division by 0 gives 0 (remainders included), overflow wraps.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // logit, the inverse of sigmoid, and its gradient.
 #pragma once
 

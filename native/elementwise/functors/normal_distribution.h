@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // gelu(x) = x Phi(x) and its gradient; Phi and phi are the standard normal distribution and density.
 //
 // With z = |x| the tail is Phi(-z) = exp(-z^2 / 2) R(z), R(z) = erfcx(z / sqrt 2) / 2, and gelu'(-z) = Phi(-z) - z

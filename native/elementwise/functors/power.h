@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Powers and their gradients: a^b of two operands (Pow), x^p0 (Powf), x^n for an integer n (Powi).
 #pragma once
 

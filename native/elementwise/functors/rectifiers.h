@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Piecewise linear activations, and hardswish, with their gradients.
 #pragma once
 

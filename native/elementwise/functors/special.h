@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // erf, erfc, erfinv, lgamma, digamma and their gradients.
 #pragma once
 

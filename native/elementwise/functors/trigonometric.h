@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Circular and hyperbolic functions and their inverses, with gradients.
 #pragma once
 

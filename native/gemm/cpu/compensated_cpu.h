@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compensated addition of partial sums: the error of a long sum is that of one partial sum, however many there are.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Activations of the GEMM epilogue on the CPU.
 #include "gemm/cpu/matmul_store_cpu.h"
 

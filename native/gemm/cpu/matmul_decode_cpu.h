@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM on the CPU with operands that the problem decodes as they are packed (packed, sparse, quantised), on the driver
 // of gemm/cpu/matmul_driver_cpu.h. A problem P provides
 //     kPacking                                              kF32, kF64, kBf16Pairs, or kF32Integer

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM driver on the CPU: blocking (MC, NC, KC), packing and threads around the microkernel.
 #include "gemm/cpu/matmul_driver_cpu.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Blocked GEMM on the CPU, after BLIS: operands are packed into panels and multiplied by the microkernel of
 // gemm/cpu/microkernel_cpu.h.
 //

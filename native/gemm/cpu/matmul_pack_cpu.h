@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packing of A and B into panels for the microkernel of gemm/cpu/microkernel_cpu.h.
 #pragma once
 

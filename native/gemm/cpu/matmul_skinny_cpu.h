@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Skinny GEMM on the CPU, M <= 8 or N <= 8: bandwidth-bound on one read of the large operand, which is not packed.
 #pragma once
 

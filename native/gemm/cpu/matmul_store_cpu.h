@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operand conversion and epilogue of GEMM on the CPU.
 #pragma once
 

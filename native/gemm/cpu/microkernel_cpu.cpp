@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM microkernels on FMA, in GCC vectors of 16, 32 and 64 bytes.
 #include "gemm/cpu/microkernel_cpu.h"
 

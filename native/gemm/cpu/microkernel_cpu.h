@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM microkernels on the CPU, after BLIS: an MR x NR tile of accumulators in vector registers, a rank-1 update for
 // each unit along k of packed panels of A and B. Compiled once for each packing and instruction set
 // (gemm/cpu/microkernel_cpu.cpp).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM microkernels on AVX-512 dot products (vdpbf16ps, vpdpbusd), which sum adjacent products along k.
 #include "gemm/cpu/microkernel_cpu.h"
 

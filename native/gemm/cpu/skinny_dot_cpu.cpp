@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dot products of bf16 rows, both operands unconverted, by AVX-512 vdpbf16ps.
 #include "gemm/cpu/microkernel_cpu.h"
 #include "gemm/cpu/skinny_kernel_cpu.h"

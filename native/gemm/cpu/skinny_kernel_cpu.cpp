@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Microkernels of skinny GEMM: axpy across rows and dot products along k.
 #include "gemm/cpu/skinny_kernel_cpu.h"
 

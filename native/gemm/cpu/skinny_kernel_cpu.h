@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Microkernels of skinny GEMM on the CPU: up to 8 rows of one operand times many of the other.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "gemm/cublaslt/cublaslt.h"
 
 #include <cstring>

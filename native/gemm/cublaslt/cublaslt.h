@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GEMM by cuBLASLt. CUDA only.
 //
 // A row-major matrix is the transpose of a column-major one, so D = A B is computed as D^T = B^T A^T, and a bias along

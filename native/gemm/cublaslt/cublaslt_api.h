@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The subset of cuBLASLt's C interface that GEMM needs (cublasLt.h of CUDA 12.4 to 13; row scales since 12.9).
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The choice between cuBLASLt and this library's kernels, and the translation to cuBLASLt's problem.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Skinny GEMM on the GPU, M <= 8: bandwidth-bound on one read of B.
 //
 // A block has a few columns of B, and its warps split K (split-K within the block); each element of B is multiplied by

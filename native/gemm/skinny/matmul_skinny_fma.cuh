@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Skinny f32 GEMM on FMA: a lane multiplies each element of B by two rows of A, or by eight.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Skinny FP8 GEMM, M <= 16, both operands K-major: bandwidth-bound on one read of B. As the 16-bit kernels of
 // gemm/skinny/matmul_skinny_mma.cuh, with sums over 128 K elements promoted and scaled if scales are by blocks.
 #pragma once

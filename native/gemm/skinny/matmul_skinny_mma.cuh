@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Skinny GEMM of 16-bit elements on tensor cores: columns of B are the rows of the mma, rows of A its columns, so that
 // one mma multiplies a fragment of B by all rows of A.
 //

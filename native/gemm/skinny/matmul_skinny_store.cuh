@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Epilogue of the skinny kernels: reduces the partial sums of a block's warps.
 #pragma once
 

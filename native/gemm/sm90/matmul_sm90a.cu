@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Persistent warp-specialised Hopper GEMM. sm_90a alone.
 //
 // A block computes 128-row tiles one after another: one producer warp issues TMA loads into a ring of kStages stages,

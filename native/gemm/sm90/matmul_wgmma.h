@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Hopper wgmma GEMM: interface of gemm/sm90/matmul_sm90a.cu to the kernel choice.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Epilogue of wgmma kernels: registers to memory, directly along rows if layout and alignment allow it, else staged in
 // shared memory.
 #pragma once

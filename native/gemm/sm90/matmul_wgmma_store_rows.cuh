@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vectorised epilogue of wgmma kernels for 16-bit results: 16 bytes a thread along rows, C and residual prefetched one
 // pass ahead.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Vectorised epilogue of wgmma kernels for GEMM with scales: 16-bit results as in gemm/sm90/matmul_wgmma_store_rows.cuh, f32 in
 // pairs that fill memory sectors.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Persistent warp-specialised Hopper GEMM with int4 weights, for many rows: wgmma takes weights from registers, where
 // they are dequantised to f16, and activations from shared memory. sm_90a alone.
 //

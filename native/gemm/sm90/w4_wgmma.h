@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // int4-weight GEMM by wgmma, for many rows: interface of gemm/sm90/w4_sm90a.cu.
 #pragma once
 

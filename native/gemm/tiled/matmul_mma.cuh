@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tensor-core GEMM for sm_80 and newer: mma.sync on tiles that cp.async loads, in a ring of kMatmulStages stages.
 //
 // A block of four warps computes a kSide x kSide tile, each warp a quarter of it in registers. The order of additions

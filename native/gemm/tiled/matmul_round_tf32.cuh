@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Rounds operands to TF32 in the workspace, so that cuBLASLt, which truncates, multiplies what the TF32 ops promise.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // f32 GEMM on FMA: block tiles of 128 x 128 by four warps, 64 x 64 a warp, 16 x 8 a thread; or half of each extent.
 // Operands arrive by cp.async, double-buffered, and keep their memory order in shared memory.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Split-K GEMM for small M x N and large K: enough blocks to fill the chip compute partial sums over slices of K, which
 // are added in slice order (deterministic). The number of slices follows from the extents alone.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Operand tiles in shared memory for mma.sync: kRows rows of A or columns of B by 64 bytes along k.
 //
 // A tile keeps its operand's memory order, so that copies take 16 bytes: K-major, or MN-major (contiguous across k).

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tile scheduler: maps a block to its tile of a matrix, of a group of rows, of a group along k, or of a slice of K.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Transposes 8-bit A and B to K-major in the workspace: 8-bit wgmma takes nothing else, and older tensor cores would
 // gather bytes one by one.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Dequantisation of int4 weights to mma fragments.
 #pragma once
 

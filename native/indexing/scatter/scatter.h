@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // scatter and put: elements are written at indices; of duplicates the last wins if there is a workspace.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // scatter_add: elements are added at an index of the same shape; gather's gradient is the same.
 #pragma once
 

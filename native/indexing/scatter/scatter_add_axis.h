@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shared by the scatter-add ops: checks, the location of the output, and the scatter itself.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU gradients of scatter_reduce by tiles of cells: a thread counts the updates of a tile, then computes the gradients
 // of its cells and their updates. A tile is some whole fibers, counted in the workspace; without one, as many cells of
 // a fiber as fit the stack, and every tile reads all indices of its fiber.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // scatter_reduce: sums, products, means and extremes of elements at an index of the same shape.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of scatter_reduce with respect to x (the initial cells) and the updates.
 //
 // A mean's gradient is shared equally by all its operands, an extreme's by those that equal it (NaN equals NaN here). A

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Updates are counted per tile of cells; with fewer fibers than threads in a workspace, by atomic integer additions,
 // whose order does not matter.
 #pragma once

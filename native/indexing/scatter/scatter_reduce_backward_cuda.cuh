@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One thread per count or gradient; lanes of a warp with one target are counted together first. With many fibers each
 // gets a block, which counts in shared memory.
 #pragma once

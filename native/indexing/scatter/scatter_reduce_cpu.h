@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // With a workspace all 16-bit updates of a target are combined at once. Otherwise in place: excluded cells are reset,
 // updates are combined in memory, and means are divided by counts that are recounted for each tile of targets.
 #pragma once

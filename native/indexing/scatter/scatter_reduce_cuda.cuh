@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // All updates of a target are combined at once, by a sort or in shared memory. Without a workspace, or with too many
 // updates for one sort: excluded cells are reset, updates are combined by atomics, and means are divided by counts that
 // blocks recount for each tile of targets.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row functions of losses over classes: cross entropy with soft targets, multi-class margin and multi-label soft
 // margin; and helpers that cross_entropy_rows.h shares.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Class weights of targets, ignored targets, and the number of losses of an [N, C, d...] input.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Cross entropy of logits with class indices or with probabilities as targets: plain, and with class weights, label
 // smoothing, an ignored index and z-loss; forward, backward, or both in one pass.
 #pragma once

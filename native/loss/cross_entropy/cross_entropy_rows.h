@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Row functions of cross entropy with class indices: loss and gradient of a row of logits in one kernel.
 //
 // loss = sum over c of s[c] (lse - x[c]) + z_loss lse^2, dx[c] = (softmax(x)[c] (sum of s + 2 z_loss lse) - s[c]) dy,

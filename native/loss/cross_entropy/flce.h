@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps of fused linear cross entropy (FLCE), which never stores all logits: the caller computes the logits of a block
 // of rows, these ops overwrite them by their gradient, and the caller multiplies that by the weights.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reductions of fused linear cross entropy: the scaled sum of row losses, and the number of targets not ignored.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Negative log-likelihood of rows of log-probabilities: loss = -w[target] input[target]; dinput is 0 but at targets.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Soft cross entropy on the CPU: the gradient of the logits of dense rows, dx = (softmax(x) sum(q) - q) dy.
 //
 // Sums have kLanes accumulators, which are added up at the end of a row; rows of up to kMaxCached elements cache their

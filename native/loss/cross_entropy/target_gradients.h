@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of losses with respect to targets and variances. Each functor's formula is multiplied by dy grad_scale.
 #pragma once
 

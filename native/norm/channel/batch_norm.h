@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batch norm with running statistics (Ioffe and Szegedy 2015), for training and for inference.
 #pragma once
 

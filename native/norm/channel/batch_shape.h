@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shape of batch norm with running statistics: [N, C, S], or [N, S, C] with channels last.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU gradients of group_norm with channels last, a block of whole groups at a time: the sums of each channel of an
 // item and the coefficients of the map are on the stack. The block size does not change the order of additions.
 #pragma once

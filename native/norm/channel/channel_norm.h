@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // batch_norm, group_norm and group_norm_wide: y = (x - mean) * rstd * gamma + beta, with statistics over a channel of
 // the batch or over a group of channels of an item.
 #pragma once

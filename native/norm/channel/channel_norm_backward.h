@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients of batch_norm, group_norm and group_norm_wide, with saved or recomputed statistics.
 #pragma once
 

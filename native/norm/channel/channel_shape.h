@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batch, group and instance norm: [N, C, S] in groups of whole channels. A slice is one channel of one item.
 #pragma once
 

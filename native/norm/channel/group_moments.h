@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Mean and 1 / sqrt(variance + eps) of groups, or their root mean square, in one pass.
 #pragma once
 

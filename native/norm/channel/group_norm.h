@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // group_norm with channels last, [N, S, C]: y = (x - mean) * rstd * gamma + beta, statistics over a group.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Shape of group and instance norm with channels last: [N, S, C], an item's channels in equal groups.
 #pragma once
 

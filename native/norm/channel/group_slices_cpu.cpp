@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CPU gradients of group and instance norm with long slices: a group is summed slice by slice, and its dx is written
 // while it is still in cache; dgamma and dbeta of a channel accumulate item by item. With fewer channel groups than
 // threads, the sums and the map are two passes with the same order of additions.

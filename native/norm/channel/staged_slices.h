@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Batch and group norm and their gradients for channels first, [N, C, S]: a group stays in shared memory between
 // statistics and map, so that memory is read once.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One block, or one cluster, computes a group. A thread issues all its cp.async copies to slots of its own in shared
 // memory, accumulates the stages as they arrive, and maps from there; slices that do not fit are read again, from L2.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The elementwise family: a module a group of op tables, common.py for what they share."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """y = a x + b, of floats with one rounding, of integers modulo 2^width."""
 
 import fractions

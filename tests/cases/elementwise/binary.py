@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of two floats: binary_add to binary_remainder, and binary_ldexp, whose second operand is an integer."""
 
 import numpy as np

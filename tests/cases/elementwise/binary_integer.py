@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of two integers: arithmetic, extrema, bitwise functions and shifts."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Casts between all storage formats: lengths and layouts. test_casts.py has every value of the short formats."""
 
 import numpy as np

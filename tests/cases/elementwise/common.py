@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the elementwise cases share: makers of problems, lists of problems, bad calls, sums of gradients, benchmarks.
 
 A maker is a function that makes one Problem; where a row's flat arrays are all [numel] and its strided ones all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Comparisons of floats, integers and truth values."""
 
 import numpy as np

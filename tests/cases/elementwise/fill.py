@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """fill: a value as it is, or the bits of one."""
 
 import dataclasses

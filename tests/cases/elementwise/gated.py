@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gated units: y = a f(b), a the first and b the second half of x along an axis, and their gradients.
 
 An array of both halves has an axis for them in front here, of the stride `half offset`: so they may lie anywhere.

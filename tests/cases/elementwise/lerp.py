@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """binary_lerp, binary_lerp_param and their gradients."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of two truth values; every byte but 0 is set."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """prelu with a weight a channel, or one for all, and its gradients."""
 
 import numpy as np

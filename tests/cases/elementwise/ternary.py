@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions of three operands, clamp, fma, addcmul and addcdiv, and their gradients."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unary functions on floats, integers and bool, and their gradients."""
 
 import functools

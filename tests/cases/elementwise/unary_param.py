@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unary functions of one or two parameters, and their gradients."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """where, whose condition is any integer but 0, and its gradients."""
 
 import numpy as np

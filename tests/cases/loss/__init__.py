@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loss family, a module a table or two."""
 
 from . import ctc, elementwise, flce, logits, nll, options, rows, targets, weighted

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connectionist temporal classification, against the same recursions in float64."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses with a term for each element, and their gradients."""
 
 import dataclasses

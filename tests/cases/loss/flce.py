@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pieces of a fused linear cross entropy."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses with a term for each element whose rows are their own: weighted binary cross entropy, the focal loss, and the
 Kullback-Leibler divergence with a batch or logarithms for targets."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """nll and its gradient."""
 
 import numpy as np

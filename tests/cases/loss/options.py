@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses with options: weights of classes and elements, constants of likelihoods, the distance swap of triplets."""
 
 import numpy as np

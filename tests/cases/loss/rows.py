@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses with a term for each row, and their gradients."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of losses for their targets and variances."""
 
 import numpy as np

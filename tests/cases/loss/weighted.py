@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses over the classes of [N, C, d...]: cross entropy of an index, with an ignored one, label smoothing and a
 penalty of the normalizer, or of probabilities, and nll; with weights of the classes."""
 

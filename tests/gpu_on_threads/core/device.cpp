@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // C interface of the fiber device, to which the Python modules in ../device give CUDA's names. Stream 1 is the legacy
 // default stream, 2 the per-thread one.
 #include "core/device.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A device for kernels on fibers: memory that the host cannot read, streams that run only when waited for, graphs.
 // Without device memory (programs that test one skeleton) work runs at once.
 #pragma once

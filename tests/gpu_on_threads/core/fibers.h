@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads of a GPU block as fibers of one CPU thread. A fiber runs until it waits, so that results are reproducible,
 // and a barrier that some threads never reach aborts the program instead of hanging it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Non-template parts of the CUDA library for kernels on fibers: copies as they are, and replacements for NVIDIA's own
 // code.
 #include <algorithm>

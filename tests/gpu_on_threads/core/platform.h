@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces native/core/platform.h: CUDA kernels as functions that fibers run, block after block.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What core/abi/arch.h chooses where files *_sm80.cu and *_sm90a.cu exist. Defines only what was compiled, as a build does.
 #include <cstdio>
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A C11 program against the header: every op once through the CPU library, and one error of each kind. */
 #include <baracuda_kernels.h>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The header in C++17: prototypes with C linkage and exact types, the enumeration, and a call from several threads.
 #include <baracuda_kernels.h>
 

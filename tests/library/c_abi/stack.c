@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much of the stack a call takes: it runs on a thread whose stack had a pattern before. */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C++ functions under nvcc: a stream of CUDA's, a workspace of device memory in its order, elements of CUDA's types.
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>

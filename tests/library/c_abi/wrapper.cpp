@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The C++ functions: overloads, workspaces that grow, statuses as exceptions, gradients that are not wanted.
 #include <baracuda/kernels.hpp>
 #include <cstdio>

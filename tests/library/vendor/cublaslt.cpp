@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Products by native/gemm/cublaslt/cublaslt.cu over a stub of cuBLASLt, against loops over row-major matrices. usage: cublaslt
 // CASE
 #include "gemm/cublaslt/cublaslt.h"

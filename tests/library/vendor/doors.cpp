@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls native/core/vendor/vendor.h as an op would, over stubs of NVIDIA's libraries and of CUDA. usage: doors CASE
 #include <dlfcn.h>
 #include <sys/wait.h>

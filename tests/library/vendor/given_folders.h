@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // dlopen() for a program that is to find the libraries of the folders of LD_LIBRARY_PATH alone, not those that the machine has
 // installed. Included once.
 #pragma once

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in for libcublasLt: computes products of f32 and f64 by the descriptors of its C interface, column-major as it is.
  * What it is asked goes to standard output. */
 #include <stdint.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Stands in for one of NVIDIA's libraries: PREFIX names its functions, VERSION is its version. Says on standard output what
  * becomes of its handles; a handle counts its users, and a program may be called back from within `create`. */
 #include <stdio.h>

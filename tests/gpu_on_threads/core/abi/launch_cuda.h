@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces native/core/abi/launch_cuda.h: blocks run one after another, their threads as fibers.
 #pragma once
 

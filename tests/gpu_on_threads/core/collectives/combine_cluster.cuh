@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces native/core/collectives/combine_cluster.cuh: blocks read what the others published in this run or the one before.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces native/core/intrinsics/async_copy.cuh: asynchronous copies that complete as late as the waits allow.
 #pragma once
 

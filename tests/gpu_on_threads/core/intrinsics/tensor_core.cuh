@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces native/core/intrinsics/tensor_core.cuh: warp-wide instructions by memory that all lanes see.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces native/core/scatter/atomics.cuh: fibers are not preempted, so plain additions are atomic.
 #pragma once
 

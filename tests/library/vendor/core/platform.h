@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for native/core/platform.h: host code of the CUDA library without CUDA, over a runtime that programs define.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The device of the library whose kernels run on fibers: its memory, which the host cannot read, and its functions."""
 
 import bisect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The functions of cuda.bindings.runtime that this project calls, for the device on fibers."""
 
 import ctypes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stands in for native/core/abi/launch_cuda.h.
 #pragma once
 
