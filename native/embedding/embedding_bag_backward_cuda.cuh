@@ -8,6 +8,7 @@
 #include <algorithm>
 
 #include "core/pointwise/pointwise.h"
+#include "core/reference_chip.h"
 #include "core/scatter/atomics.cuh"
 #include "core/segmented/add_segments.cuh"
 #include "core/segmented/sort_pairs.h"
@@ -354,7 +355,7 @@ Status embedding_bag_scales_backward(const Launch& launch, const BagShape& shape
     constexpr int N = kVectorLanes<T>;
     const RowGroups groups = RowGroups::choose<T>(
         shape.embedding_dim, is_aligned(dout, kVectorBytes) && is_aligned(weight, kVectorBytes), kBagGradThreads);
-    constexpr int64_t kFull = 132 * 2048;  // threads that fill a 132-SM chip
+    constexpr int64_t kFull = kReferenceSms * 2048;  // threads that fill the chip
     const int items = int64_t{shape.total_indices} * groups.group >= 8 * kFull ? 8 : 1;
     const int64_t block_items = int64_t{kBagGradThreads / groups.group} * items;
     const Grid grid{dim3(static_cast<unsigned>(ceil_div<int64_t>(shape.total_indices, block_items))), dim3(kBagGradThreads)};

@@ -11,6 +11,7 @@
 #include "core/collectives/shuffle.cuh"
 #include "core/math/math.h"
 #include "core/reduce/square_scale.h"
+#include "core/reference_chip.h"
 #include "core/row/row_cache.cuh"
 #include "core/types/vec.h"
 #include "norm/fused_rows.h"
@@ -22,7 +23,7 @@ template <class T>
 constexpr int kFusedColumns = sizeof(compute_t<T>) == 8 ? 4 : 8;
 constexpr int kFusedMinThreads = 256;  // threads a block; short rows share it
 constexpr int kFusedMaxThreads = 1024;
-constexpr int64_t kFusedThreads = 132 * 1024;  // resident on an H200; fixed, as it decides the order of sums
+constexpr int64_t kFusedThreads = kReferenceSms * 1024;  // resident on the chip; fixed, as it decides the order of sums
 
 struct FusedGrid {
     int row_threads;  // a power of two

@@ -183,7 +183,7 @@ bool test_skinny(const char* name) {
             right &= test<T>(name, Kernel::kSkinny, layout, {m, 24, 0});
             right &= test<T>(name, Kernel::kSkinny, layout, {m, 24, 2184, 8});
             right &= test<T>(name, Kernel::kSkinny, layout, {m, 37, 600, 3});
-            right &= test<T>(name, Kernel::kSkinny, layout, {m, 64 * kNumSms + 24, 70, 8});
+            right &= test<T>(name, Kernel::kSkinny, layout, {m, 64 * kReferenceSms + 24, 70, 8});
         }
     return right;
 }

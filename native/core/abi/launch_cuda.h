@@ -8,6 +8,7 @@
 #include "core/abi/launch.h"
 #include "core/abi/status.h"
 #include "core/platform.h"
+#include "core/reference_chip.h"
 #include "core/types/pack.h"
 
 namespace bk {
@@ -80,26 +81,43 @@ inline Status fill_bytes(const Launch& launch, void* destination, int value, siz
     return from_cuda(cudaMemsetAsync(destination, value, bytes, stream_of(launch)), clean, "cudaMemsetAsync");
 }
 
-// Compute capability of the current device times ten, cached per device; 0 if there is none.
-inline int device_arch() {
-    constexpr int kMaxDevices = 64;
-    static int known[kMaxDevices];
-    int device = 0, major = 0, minor = 0;
-    const bool clean = no_pending_error();
-    cudaError_t error = cudaGetDevice(&device);
-    const bool is_cacheable = error == cudaSuccess && device < kMaxDevices;
-    if (is_cacheable)
-        if (const int arch = __atomic_load_n(&known[device], __ATOMIC_RELAXED)) return arch;
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-    if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
-    if (error != cudaSuccess) {
+// What launches ask of a device; all 0 if there is none.
+struct DeviceTraits {
+    int16_t arch, sms;  // compute capability times ten, number of SMs
+
+    static DeviceTraits query(int device) {
+        int major = 0, minor = 0, sms = 0;
+        const bool clean = no_pending_error();
+        cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+        if (error == cudaSuccess) error = cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device);
+        if (error == cudaSuccess) error = cudaDeviceGetAttribute(&sms, cudaDevAttrMultiProcessorCount, device);
+        if (error == cudaSuccess) return {static_cast<int16_t>(major * 10 + minor), static_cast<int16_t>(sms)};
         if (clean) cudaGetLastError();
-        return 0;
+        return {0, 0};
     }
-    const int arch = major * 10 + minor;
-    if (is_cacheable) __atomic_store_n(&known[device], arch, __ATOMIC_RELAXED);
-    return arch;
+};
+
+// Of the current device, cached per device.
+inline DeviceTraits device_traits() {
+    constexpr int kMaxDevices = 64;
+    static uint32_t known[kMaxDevices];
+    int device = 0;
+    const bool clean = no_pending_error();
+    if (cudaGetDevice(&device) != cudaSuccess) {
+        if (clean) cudaGetLastError();
+        return {0, 0};
+    }
+    if (device >= kMaxDevices) return DeviceTraits::query(device);
+    if (const uint32_t word = __atomic_load_n(&known[device], __ATOMIC_RELAXED))
+        return {static_cast<int16_t>(word >> 16), static_cast<int16_t>(word & 0xffff)};
+    const DeviceTraits traits = DeviceTraits::query(device);
+    __atomic_store_n(&known[device], static_cast<uint32_t>(traits.arch) << 16 | static_cast<uint32_t>(traits.sms),
+                     __ATOMIC_RELAXED);
+    return traits;
 }
+
+inline int device_arch() { return device_traits().arch; }
+inline int64_t device_sms() { return device_traits().sms; }
 
 constexpr int64_t kMaxGridX = INT32_MAX;
 constexpr int64_t kMaxGridY = 65535;

@@ -12,6 +12,7 @@
 #include "core/abi/launch.h"
 #include "core/copy/im2col.h"
 #include "core/math/fastdiv.h"
+#include "core/reference_chip.h"
 #include "core/types/vec.h"
 
 namespace bk {
@@ -50,7 +51,7 @@ struct WindowTiles {
 
     // Returns false if one thread per window does better, or counts do not fit 32 bits.
     static bool of(const WindowCopy& copy, int bytes, const void* y, WindowTiles* tiles) {
-        constexpr int64_t kMost = INT32_MAX - 4 * kWindowTileBytes, kMinBlocks = 132 * 16, kMinWindows = 8;
+        constexpr int64_t kMost = INT32_MAX - 4 * kWindowTileBytes, kMinBlocks = kReferenceSms * 16, kMinWindows = 8;
         const WindowAxis &outer = copy.axis[0], &middle = copy.axis[1], &inner = copy.axis[2];
         const int64_t reach = (inner.taps - 1) * inner.dilation + 1;
         for (const WindowAxis& a : copy.axis)

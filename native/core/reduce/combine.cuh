@@ -13,6 +13,7 @@
 #include "core/math/fastdiv.h"
 #include "core/pointwise/pointwise.h"
 #include "core/reduce/reducer.h"
+#include "core/reference_chip.h"
 
 namespace bk {
 
@@ -188,13 +189,13 @@ inline int power_of_two_for(int64_t n, int most) {
     return p;
 }
 
-// Fewest splits with which `blocks` fill whole waves, to 80 %. A wave is 132 SMs with `resident` blocks each, a
-// constant for the same reason as kReduceBlocks.
+// Fewest splits with which `blocks` fill whole waves, to 80 %. A wave is kReferenceSms with `resident` blocks
+// each, a constant for the same reason as kReduceBlocks.
 inline int64_t splits_for_waves(int64_t blocks, int resident) {
     constexpr int kMaxWaves = 3;
     int64_t splits = 1;
     for (int waves = 1; waves <= kMaxWaves; ++waves) {
-        const int64_t capacity = int64_t{132} * resident * waves;
+        const int64_t capacity = kReferenceSms * resident * waves;
         splits = capacity / blocks;
         if (5 * splits * blocks >= 4 * capacity) break;
     }

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "core/abi/launch.h"
+#include "core/reference_chip.h"
 #include "core/scatter/atomics.cuh"
 #include "core/scatter/combine_duplicates.cuh"
 #include "core/scatter/scatter_reduce.h"
@@ -184,7 +185,7 @@ __global__ void __launch_bounds__(kScatterThreads, 2)
 
 template <int N, class Index, class Op, class T, class Ids>
 Status launch_across(const Launch& launch, const Op& op, const ScatterLayout& s, const T* updates, Ids index, T* out) {
-    constexpr int64_t kThreads = 132 * 2048, kFull = 4 * kThreads;
+    constexpr int64_t kThreads = kReferenceSms * 2048, kFull = 4 * kThreads;
     constexpr int64_t kCached = 16 << 20, kAtOnce = 10 << 20;  // bytes of out in L2; added to at once
     constexpr int64_t kStrip = 256;
     const int64_t fibers = s.fibers(), bytes = N * static_cast<int64_t>(sizeof(T));

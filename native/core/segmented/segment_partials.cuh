@@ -15,15 +15,16 @@
 
 #include "core/abi/launch.h"
 #include "core/abi/workspace.h"
+#include "core/reference_chip.h"
 #include "core/row/row_groups.cuh"
 #include "core/segmented/reduce_ops.h"
 
 namespace bk {
 
 constexpr int kSegmentThreads = 128;
-// Full waves of an H200: 132 SMs with 32 resident warps of store_runs_kernel or 24 of add_runs_kernel. Constants, so
+// Full waves of the reference chip: 32 resident warps of store_runs_kernel or 24 of add_runs_kernel. Constants, so
 // that the order of additions is equal on every chip.
-constexpr int64_t kStoreChunks = 132 * 32 * 2, kAddChunks = 132 * 24 * 3;
+constexpr int64_t kStoreChunks = kReferenceSms * 32 * 2, kAddChunks = kReferenceSms * 24 * 3;
 constexpr int64_t kMinChunk = 16;
 
 struct SegmentedShape {

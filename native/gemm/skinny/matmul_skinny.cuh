@@ -18,7 +18,7 @@ template <class T>
 constexpr bool kHasSkinnyKernels = std::is_same_v<T, float> || std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 
 // Blocks from which on each reads full 128-byte cache lines of a row of B, not half ones.
-constexpr int64_t kFullCacheLineBlocks = kNumSms;
+constexpr int64_t kFullCacheLineBlocks = kReferenceSms;
 
 template <class T>
 Status launch_skinny(const Launch& launch, const Matmul<T>& p, void (*kernel)(Matmul<T>, bool, bool), int columns, int warps) {

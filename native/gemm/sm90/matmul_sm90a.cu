@@ -426,7 +426,7 @@ Status launch_wgmma(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     int64_t count = 0;
     BK_TRY(count_tiles(operands.blocks > 1 ? tiles_m : count_row_tiles(p, kWgmmaRows), tiles_n, a_batch, &count));
     const auto kernel = wgmma_kernel<T, kColumns>;
-    const int64_t clusters = std::min(count, kNumSms / operands.blocks);
+    const int64_t clusters = std::min(count, device_sms() / operands.blocks);
     Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3(kBlockThreads)};
     grid.cluster = static_cast<unsigned>(operands.blocks);
     grid.shared = Tile::kShared;
@@ -449,7 +449,7 @@ Status matmul_sm90a(const Launch& launch, const Matmul<T>& p, bool* is_taken) {
     if constexpr (sizeof(E) == 2 || kIsPromoted<T>) {
         const int64_t batch = p.grouped == Grouped::kRows ? 1 : p.batch;
         const int64_t wide_tiles = ceil_div<int64_t>(p.m, kWgmmaRows) * ceil_div<int64_t>(p.n, columns_of(p, 256));
-        if (p.n <= 128 || wide_tiles < ceil_div(kNumSms, batch)) return launch_wgmma<T, 128>(launch, p, is_taken);
+        if (p.n <= 128 || wide_tiles < ceil_div(kReferenceSms, batch)) return launch_wgmma<T, 128>(launch, p, is_taken);
     }
     return launch_wgmma<T, 256>(launch, p, is_taken);
 }

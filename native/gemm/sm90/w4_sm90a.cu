@@ -291,7 +291,7 @@ Status launch_wgmma(const Launch& launch, const P& p, bool* is_taken) {
     if (!Columns::kScalesAccumulators && !make_tensor_map(&operands.weights, reinterpret_cast<const uint8_t*>(p.weights),
                                                           p.k / 2, p.n, p.k / 2, 1, p.n * (p.k / 2), kTileColumns, kStageK / 2))
         return Status::kOk;
-    const int64_t count = tiles_m * (tiles_n / operands.blocks), clusters = std::min(count, kNumSms / operands.blocks);
+    const int64_t count = tiles_m * (tiles_n / operands.blocks), clusters = std::min(count, device_sms() / operands.blocks);
     Grid grid{dim3(static_cast<unsigned>(clusters * operands.blocks)), dim3((kConsumers + 1) * kWarpgroupThreads)};
     grid.cluster = static_cast<unsigned>(operands.blocks);
     grid.shared = Tile::kShared;
@@ -304,7 +304,7 @@ template <class Columns, class P>
 Status choose_tile(const Launch& launch, const P& p, bool* is_taken) {
     if (!is_aligned(p.a, 16) || !is_aligned(p.weights, 16) || !is_aligned(p.d, 16) || p.k < kStageK) return Status::kOk;
     const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, kTileColumns);
-    if (p.m <= 64 || 2 * large <= kNumSms) return launch_wgmma<Columns, 64>(launch, p, is_taken);
+    if (p.m <= 64 || 2 * large <= kReferenceSms) return launch_wgmma<Columns, 64>(launch, p, is_taken);
     return launch_wgmma<Columns, 128>(launch, p, is_taken);
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "core/reference_chip.h"
 #include "core/types/vec.h"
 #include "gemm/scaled_epilogue.h"
 #include "gemm/tiled/matmul_tile.cuh"
@@ -528,8 +529,6 @@ Status launch_by_load_mode(const Launch& launch, const Matmul<T>& p, const Split
     return launch_tiles<T, 64, LoadMode::kElements, LoadMode::kElements>(launch, p, split);
 }
 
-constexpr int64_t kNumSms = 132;  // of an H200
-
 // 128-wide tiles read less; 64-wide ones leave fewer SMs idle and promote long integer sums.
 template <class T>
 Status matmul_by_tensor_cores(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>& split = {}) {
@@ -540,7 +539,7 @@ Status matmul_by_tensor_cores(const Launch& launch, const Matmul<T>& p, const Sp
         const int64_t large = ceil_div<int64_t>(p.m, 128) * ceil_div<int64_t>(p.n, columns_of(p, 128));
         bool fits = p.k <= MmaTraits<T>::kMaxK && rows > 64 && p.n > 64 && split.count == 1;
         if constexpr (kIsScaled<T>) fits = fits && !p.epilogue.is_by_blocks();  // both accumulators would not fit in registers
-        if (fits && large >= ceil_div(kNumSms, batch)) return launch_by_load_mode<T, 128>(launch, p, split);
+        if (fits && large >= ceil_div(kReferenceSms, batch)) return launch_by_load_mode<T, 128>(launch, p, split);
     }
     return launch_by_load_mode<T, 64>(launch, p, split);
 }

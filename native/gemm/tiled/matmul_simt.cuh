@@ -250,11 +250,11 @@ Status matmul_by_fma(const Launch& launch, const Matmul<T>& p, const SplitKOf<T>
     constexpr int64_t kManyWaves = 64;
     int64_t large = 0, small = 0;
     BK_TRY(count_blocks(p, split, kSimtSide, &large));
-    const int64_t waves = ceil_div(large, 2 * kNumSms);
+    const int64_t waves = ceil_div(large, 2 * kReferenceSms);
     if (waves >= kManyWaves) return launch_fma_by_load_mode<kSimtSide>(launch, p, split);
     BK_TRY(count_blocks(p, split, kSimtSide / 2, &small));
-    return ceil_div(small, kNumSms) < 7 * waves ? launch_fma_by_load_mode<kSimtSide / 2>(launch, p, split)
-                                                : launch_fma_by_load_mode<kSimtSide>(launch, p, split);
+    return ceil_div(small, kReferenceSms) < 7 * waves ? launch_fma_by_load_mode<kSimtSide / 2>(launch, p, split)
+                                                      : launch_fma_by_load_mode<kSimtSide>(launch, p, split);
 }
 
 }  // namespace bk

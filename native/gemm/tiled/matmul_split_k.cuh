@@ -28,9 +28,9 @@ SplitKOf<T> split_k_of(int64_t m, int64_t n, int64_t k, int64_t batch, void* sum
     SplitKOf<T> split;
     if (!kHasSplitK<T> || std::min({m, n, batch}) <= 0 || k < 2 * kMinSliceK) return split;
     const int64_t tiles_m = ceil_div(m, kSide), tiles_n = ceil_div(n, kSide);
-    if (tiles_m > kNumSms || tiles_n > kNumSms || batch > kNumSms) return split;
-    const int64_t tiles = tiles_m * tiles_n * batch, wanted = std::min(2 * kNumSms / tiles, k / kMinSliceK);
-    if (2 * tiles > kNumSms || wanted < 2) return split;
+    if (tiles_m > kReferenceSms || tiles_n > kReferenceSms || batch > kReferenceSms) return split;
+    const int64_t tiles = tiles_m * tiles_n * batch, wanted = std::min(2 * kReferenceSms / tiles, k / kMinSliceK);
+    if (2 * tiles > kReferenceSms || wanted < 2) return split;
     split.partials = static_cast<matmul_scalar_t<T>*>(sums);
     split.slice_k = ceil_div(ceil_div(k, wanted), kSliceUnit) * kSliceUnit;
     split.count = ceil_div(k, split.slice_k);

@@ -10,6 +10,7 @@
 #include "core/abi/launch.h"
 #include "core/abi/status.h"
 #include "core/device.h"
+#include "core/reference_chip.h"
 
 namespace bk {
 
@@ -59,6 +60,7 @@ inline int device_arch() {
     constexpr int arch = __CUDA_ARCH_LIST__;
     return arch / 10;
 }
+inline int64_t device_sms() { return kReferenceSms; }
 constexpr unsigned kDefaultSharedBytes = 48 << 10;
 inline int64_t max_shared_bytes(int) { return 49152; }
 
