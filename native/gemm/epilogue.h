@@ -22,7 +22,7 @@ inline Status require_backend_choice(int32_t backend) {
 
 inline Status require_epilogue(int32_t layout, int32_t activation, int32_t backend) {
     BK_TRY(require_layout(layout));
-    BK_TRY(require_choice("activation", activation, 5, "0 (none), 1 (relu), 2 (gelu), 3 (silu) or 4 (gelu_tanh)"));
+    BK_TRY(require_choice("activation", activation, kActivations, kActivationNames));
     return require_backend_choice(backend);
 }
 

@@ -11,8 +11,7 @@
 #include "core/types/dtype.h"
 #include "core/types/fp8.h"
 #include "core/types/nibbles.h"
-#include "elementwise/functors/activations.h"
-#include "elementwise/functors/rectifiers.h"
+#include "gemm/activation.h"
 
 namespace bk {
 
@@ -67,7 +66,6 @@ BK_HD int32_t saturated_sum(int64_t sum) {
     return static_cast<int32_t>(sum < INT32_MIN ? INT32_MIN : sum > INT32_MAX ? INT32_MAX : sum);
 }
 
-enum class Activation : int32_t { kNone, kRelu, kGelu, kSilu, kGeluTanh };
 // Kernels that may compute a GEMM. kByRule: cuBLASLt if the rule of gemm/cublaslt/matmul_cublaslt.cuh selects it, else failure.
 // kWgmma: this library's wgmma kernels alone.
 enum class Backend : int32_t { kAny, kOwn, kLibrary, kByRule, kWgmma };
@@ -249,11 +247,11 @@ struct Epilogue {
     static BK_HD S activated_as(Activation activation, S z) {
         if constexpr (!std::is_integral_v<S>) {
             switch (activation) {
-                case Activation::kRelu: return op::Relu<A>{}(z);
-                case Activation::kGelu: return op::Gelu<A>{}(z);
-                case Activation::kSilu: return op::Silu<A>{}(z);
-                case Activation::kGeluTanh: return op::GeluTanh<A>{}(z);
-                default: break;
+#define BK_CASE(number, functor, name, low, high) \
+    case Activation::k##functor: return op::functor<A>{}(z);
+                BK_ACTIVATIONS(BK_CASE)
+#undef BK_CASE
+                case Activation::kNone: break;
             }
         }
         return z;

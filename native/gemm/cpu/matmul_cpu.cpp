@@ -20,10 +20,10 @@ void apply(S* z, int64_t count) {
 template <class A>
 void activate_span(Activation activation, compute_t<A>* z, int64_t count) {
     switch (activation) {
-        case Activation::kRelu: return apply<op::Relu<A>>(z, count);
-        case Activation::kGelu: return apply<op::Gelu<A>>(z, count);
-        case Activation::kSilu: return apply<op::Silu<A>>(z, count);
-        case Activation::kGeluTanh: return apply<op::GeluTanh<A>>(z, count);
+#define BK_CASE(number, functor, name, low, high) \
+    case Activation::k##functor: return apply<op::functor<A>>(z, count);
+        BK_ACTIVATIONS(BK_CASE)
+#undef BK_CASE
         case Activation::kNone: return;
     }
 }

@@ -88,17 +88,6 @@ void activate_results(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count
     activate_span<matmul_scalar_t<T>>(e.activation, z, count);
 }
 
-// Whether act(z) is about 2^-110 to 2^-150, the least of f32: 16-bit activations need not be accurate there, but a gate
-// may scale it up.
-BK_HD bool is_near_underflow(Activation activation, float z) {
-    switch (activation) {
-        case Activation::kGelu: return z < -12.4f && z > -14.6f;
-        case Activation::kSilu: return z < -76 && z > -109;
-        case Activation::kGeluTanh: return z < -9.3f && z > -10.9f;
-        default: return false;
-    }
-}
-
 // z = act(z) of at most `kMost` elements that a gate multiplies.
 template <int64_t kMost, class T>
 void activate_gated(const Epilogue<T>& e, matmul_scalar_t<T>* z, int64_t count) {

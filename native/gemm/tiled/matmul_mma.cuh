@@ -87,11 +87,11 @@ BK_DEVICE void activate_pairs(Activation activation, matmul_scalar_t<T> (&x)[kPa
             for (int v = 0; v < 2; ++v) x[i][v] = Epilogue<T>::template activated_as<A>(decltype(kind)::value, x[i][v]);
     };
     switch (activation) {
-        case Activation::kRelu: return each(std::integral_constant<Activation, Activation::kRelu>{});
-        case Activation::kGelu: return each(std::integral_constant<Activation, Activation::kGelu>{});
-        case Activation::kSilu: return each(std::integral_constant<Activation, Activation::kSilu>{});
-        case Activation::kGeluTanh: return each(std::integral_constant<Activation, Activation::kGeluTanh>{});
-        default: return;
+#define BK_CASE(number, functor, name, low, high) \
+    case Activation::k##functor: return each(std::integral_constant<Activation, Activation::k##functor>{});
+        BK_ACTIVATIONS(BK_CASE)
+#undef BK_CASE
+        case Activation::kNone: return;
     }
 }
 
