@@ -300,7 +300,7 @@ LIBRARIES := cpu $(if $(HAS_GPU),maybe-cuda)
 # All that the demo calls, which tests/docs/test_demo.py holds against it.
 DEMO_TIME := half a minute on two idle cores at first, seconds after that$(if $(HAS_GPU),; the kernels of the GPU take some minutes more)
 CHECKED := tests/ops tests/functions tests/plans $(foreach f,jax torch,--ignore-glob=tests/functions/test_$(f)*)
-TEST_TIME := 62,000 of them take 22 minutes, and half of that with TEST_ARGS="-n 2"
+TEST_TIME := 26,000 of them take 20 minutes, and half of that with TEST_ARGS="-n 2"
 DEMO_PART := FAMILIES="attention.attention embedding.bags segment.segment segment.segment_backward shape_layout.shape_layout elementwise.lerp" DTYPES=f32
 
 demo: ## train a text classifier with the kernels

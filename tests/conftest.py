@@ -27,8 +27,9 @@ if bk.default_library().build_info.get("device") == "fibers":  # which brings a 
 
 
 def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) -> bool | None:
-    """Guarantees of one backend alone are collected only with its library, those of stack use not under a sanitizer,
-    what PyTorch, JAX and type checkers are told only where they are installed.
+    """Guarantees of one backend alone are collected only with its library, programs of kernels on fibers only with the
+    fibers library, those of stack use not under a sanitizer, what PyTorch, JAX and type checkers are told only where
+    they are installed.
     """
     needs = {"test_jax": "jax", "test_jax_on_cuda": "jax", "test_types": "basedpyright"}.get(collection_path.stem)
     needs = "torch" if collection_path.stem.startswith("test_torch") else needs
@@ -37,6 +38,8 @@ def pytest_ignore_collect(collection_path: pathlib.Path, config: pytest.Config) 
     if collection_path.stem in ("test_frameworks", "test_torch_on_cuda", "test_jax_on_cuda"):
         return None if bk.default_library().backend == "cuda" and has_device(needs) else True
     if collection_path.name == "test_stack.py" and SANITIZED:
+        return True
+    if collection_path.name == "test_gpu_on_threads.py" and bk.default_library().build_info.get("device") != "fibers":
         return True
     other = "cpu" if bk.default_library().backend == "cuda" else "cuda"
     return True if collection_path == TESTS / {"cpu": "cpu", "cuda": "gpu"}[other] else None
