@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from baracuda._calls import field_of
-from baracuda._optable import Op, Param, rows
+from baracuda._optable import Op, rows
+from baracuda._param import Param
 from baracuda.operands import Args, Viewable
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ def descriptor_of(plan: type[Plan]) -> type[Descriptor]:
         doc = None if str(base.__doc__).startswith(f"{base.__name__}(") else base.__doc__
         made = type(name, (base,), {"__module__": plan.__module__, "__doc__": doc})
         setattr(module, name, dataclasses.dataclass(frozen=True)(made))
-    return getattr(module, name)
+    found: type[Descriptor] = getattr(module, name)
+    return found
 
 
 def args_of(plan: type[Plan]) -> type[Args]:

@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from baracuda import _domains
-from baracuda._optable import Op, Param, ops
-from baracuda._param import SUFFIXES
+from baracuda._optable import Op, ops
+from baracuda._param import SUFFIXES, Param
 from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.dtypes import ElementKind
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -153,7 +153,7 @@ def operands_of(plan: Plan, forms: Sequence[Form]) -> tuple[Operand, ...]:
 
 def _entries(plan: Plan, form: Form, field: str) -> tuple[str, ...]:
     found = form.lists.get(field)
-    return (field,) if found is None else entries_of(field, getattr(plan.descriptor, found.count))
+    return (field,) if found is None else entries_of(field, getattr(plan.descriptor, found.length))
 
 
 def _operand(plan: Plan, forms: Sequence[Form], name: str, fields: Sequence[str]) -> Operand:
@@ -217,7 +217,7 @@ def _source(plan: Plan, op: Op, param: Param) -> tuple[str, Any]:
         return "step", (param.name, field_of(type(plan), op, param.of))
     listed = next((each for each in op.row.lists if each.name in (param.name, param.of)), None)
     if listed is not None and param.role in ("operand", "stride"):
-        names = entries_of(listed.name, getattr(plan.descriptor, listed.count))
+        names = entries_of(listed.name, getattr(plan.descriptor, listed.length))
         return "list" if param.is_list else "strides", names
     if param.role in ("operand", "stride", "offset"):
         return param.role, field_of(type(plan), op, param.of or param.name)

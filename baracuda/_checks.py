@@ -121,8 +121,7 @@ def _check_index(name: str, fact: Index, values: np.ndarray[Any, Any], numbers: 
         outside &= values != other
     if outside.any():
         _refuse(name, values, np.argwhere(outside)[0], f"must be in [0, {end})")
-    descents = np.argwhere(values[1:] < values[:-1]) if fact.is_sorted else ()
-    if len(descents):
+    if fact.is_sorted and len(descents := np.argwhere(values[1:] < values[:-1])):
         position = descents[0] + 1
         _refuse(name, values, position, f"must not be below {values[tuple(position - 1)]}, which stands before it")
 

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from baracuda import composites, concatenation, functions
 from baracuda._functions.spec import specs
-from baracuda._optable import Op, Param, Row, ops, rows
+from baracuda._optable import Op, Row, ops, rows
+from baracuda._param import Param
 from baracuda.errors import BaracudaError
 
 _WIDTH = 116

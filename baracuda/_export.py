@@ -65,7 +65,8 @@ def _capsule(array: np.ndarray[Any, Any], max_version: tuple[int, int] | None) -
         except TypeError:  # a NumPy older than 2.1
             pass
     if not array.flags.writeable:
-        array = np.asarray(_Elements(array.base.view, writable=True))  # type: ignore[union-attr]
+        own: Any = array.base  # the _Elements
+        array = np.asarray(_Elements(own.view, writable=True))
     return array.__dlpack__(), (0, 8)
 
 

@@ -63,7 +63,8 @@ def launches(
 ) -> tuple[list[Callable[[], int]], tuple[Checked, ...]]:  # fmt: skip
     """The C calls that check indices, and the operands that they report on. `address` is that of the reports."""
     numbers = {param.name: value for param, value in zip(op.row.params, call) if not param.is_pointer}
-    calls, found, ffi = [], [], plan.library.ffi
+    calls: list[Callable[[], int]] = []
+    found, ffi = [], plan.library.ffi
     for slot, (pointer, fact) in enumerate(op.row.indexes.items()):
         name = names[pointer]
         view = views[name]

@@ -15,7 +15,7 @@ import numpy as np
 from baracuda import _jax_handler, functions
 from baracuda._functions.arrays import SCALARS, VIEWS, checked_scalar, library_for
 from baracuda._functions.composite_gradients import COMPOSITE_GRADIENTS, CompositeGradient
-from baracuda._functions.dispatch import Function, Prepared
+from baracuda._functions.dispatch import Function
 from baracuda._functions.formulas import FORMULAS
 from baracuda._functions.gemm_gradients import GEMM_GRADIENTS, matmul_same_batch
 from baracuda._functions.gradients import (
@@ -27,6 +27,7 @@ from baracuda._functions.gradients import (
     missing_gradients,
     zero_padding,
 )
+from baracuda._functions.prepared import Prepared
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
 from baracuda._jax_formulas import evaluated, sum_to_shape
 from baracuda._jax_shardings import is_partitionable, partitionable
@@ -148,7 +149,7 @@ def _differentiable(name: str, names: tuple[str, ...], static: Static, wanted: t
     count, optional = len(spec.outputs), {argument.name for argument in whole.arrays}
 
     def function(*arrays: Any) -> Results:
-        return _vmappable(name, names, static, wanted)(*arrays)
+        return _vmappable(name, names, static, wanted)(*arrays)  # type: ignore[no-any-return]
 
     def forward(*arrays: Any) -> tuple[Results, Any]:
         given = dict(zip(names, [array.value for array in arrays]))

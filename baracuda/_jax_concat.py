@@ -58,7 +58,8 @@ def stack(arrays: Sequence[Any], *, axis: int = 0) -> Any:
 def split(x: Any, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Any, ...]:
     array = jnp.asarray(x)
     along = axis_of("axis", axis, array.shape)
-    return _split(along, tuple(concatenation.extents_of(array.shape, sections, along)), array)
+    extents = tuple(concatenation.extents_of(array.shape, sections, along))
+    return _split(along, extents, array)  # type: ignore[no-any-return]
 
 
 def _promoted(arrays: Sequence[Any]) -> list[Any]:
@@ -123,7 +124,7 @@ def _ffi_call(
             sources += [OPERAND, whole_at] if param.is_pointer else [INTEGER, numbers[param.name]]
     sources += [OPERAND, -1, INTEGER, 0, STREAM, 0]  # no workspace
     compute = jax.ffi.ffi_call(_jax_handler.TARGET, list(results), vmap_method="sequential")
-    return compute(
+    return compute(  # type: ignore[no-any-return]
         *inputs, symbol=symbol_name(op.name), signature=_jax_handler.signature(op),
         sources=np.array(sources, np.int64), host=np.array(host, np.int64),
     )  # fmt: skip

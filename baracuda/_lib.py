@@ -94,7 +94,8 @@ class Library:
             raise_for_status(self, symbol, status)
 
     def _string(self, pointer: Any) -> str:
-        return self.ffi.string(pointer).decode("utf-8", "replace")
+        text: str = self.ffi.string(pointer).decode("utf-8", "replace")
+        return text
 
 
 def symbol_name(op: str, kind: str = "run") -> str:

@@ -193,11 +193,13 @@ def rows() -> tuple[Row, ...]:
 
 def _row(*entry: Any) -> Row:
     *fields, indexes, calls = entry
-    return Row(
-        *fields, {name: Index(*fact) for name, fact in indexes.items()},
-        tuple(CallRow(name, tuple(CallArgument(*a) for a in arguments), fixed, results)
-              for name, arguments, fixed, results in calls),
-    )  # fmt: skip
+    facts = {name: Index(*fact) for name, fact in indexes.items()}
+    declared = tuple(
+        CallRow(name, tuple(CallArgument(*a) for a in arguments), fixed, results)
+        for name, arguments, fixed, results in calls
+    )
+    values = (*fields, facts, declared)
+    return Row(*values)
 
 
 @functools.cache

@@ -50,7 +50,7 @@ class Param(NamedTuple):
         return self.direction.startswith(("ins", "outs"))
 
     @property
-    def count(self) -> str:
+    def length(self) -> str:
         """The parameter with the number of operands of a list."""
         return self.shape.partition(" of ")[0] if self.is_list else ""
 

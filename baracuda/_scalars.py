@@ -7,7 +7,7 @@ import contextlib
 import enum
 import itertools
 import numbers
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -20,7 +20,7 @@ _LONGEST = 64  # more than the axes of any shape; stops endless iterators
 _WIDEST = 80
 
 
-def is_integer(value: object) -> bool:
+def is_integer(value: object) -> TypeGuard[numbers.Integral]:
     return isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_, enum.Enum))
 
 
@@ -59,7 +59,7 @@ def as_integer(name: str, value: object, low: int = INT64_MIN, high: int = INT64
         return value  # type: ignore[return-value]
     if not is_integer(value):
         raise InvalidProblemError(f"{name} is {shown(value)}, must be an integer")
-    number = int(value)  # type: ignore[call-overload]
+    number = int(value)
     if number < low:
         raise InvalidProblemError(f"{name} is {number}, must be >= {low}")
     if number > high:

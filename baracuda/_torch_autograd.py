@@ -147,7 +147,7 @@ class Differentiable:
         return output
 
     def _save_for_rule(self, ctx: Any, given: Mapping[str, Any], results: Sequence[Any]) -> None:
-        given = dict(zip([output.name for output in self.spec.outputs], results)) | given
+        given = {**dict(zip([output.name for output in self.spec.outputs], results)), **given}
         shaped = [name for each in COMPOSITE_GRADIENTS.get(self.spec.name, {}).values() for name in each.shaped]
         ctx.names = [name for name in self.reads if given.get(name) is not None]
         ctx.save_for_backward(*[given[name] for name in ctx.names])

@@ -43,12 +43,12 @@ def made(name: str, operator: Operator, promoted: Callable[..., list[Any]]) -> A
     """A function of FUNCTIONS, with the signature of baracuda's function except `out`."""
 
     def concatenate(arrays: Sequence[Any], *, axis: int = 0) -> torch.Tensor:
-        return operator("concatenate")(promoted(*_listed(arrays)), axis=axis)  # type: ignore[no-any-return]
+        return operator("concatenate")(promoted(*_listed(arrays)), axis=axis)
 
     def stack(arrays: Sequence[Any], *, axis: int = 0) -> torch.Tensor:
         given = promoted(*_listed(arrays))
         along = axis_of("axis", axis, (*given[0].shape, 1))
-        return operator("concatenate")([array.unsqueeze(along) for array in given], axis=along)  # type: ignore[no-any-return]
+        return operator("concatenate")([array.unsqueeze(along) for array in given], axis=along)
 
     def split(x: torch.Tensor, sections: int | Sequence[int], *, axis: int = 0) -> tuple[torch.Tensor, ...]:
         shape = tuple(x.shape)

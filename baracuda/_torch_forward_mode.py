@@ -124,7 +124,9 @@ class Tangents:
         raise UnsupportedError(f"baracuda.{name} has no {reason}")
 
     def _linear_arguments(self) -> list[str]:
-        known = self.composite or ({} if self.found is None else {**self.found.given, **self.found.separate})
+        known: Mapping[str, object] = self.composite or {}
+        if not known and self.found is not None:
+            known = {**self.found.given, **self.found.separate}
         return list(known) or [self.spec.arrays[0].name]
 
     def _or_zeros(self, dots: Arrays, primals: Arrays, names: Sequence[str]) -> dict[str, Any]:
@@ -231,6 +233,7 @@ def _gated(name: str) -> Callable[[Operators, Arrays], Any]:
 def _linear_backward(call: Operators, given: Arrays) -> Any:
     dy, x, weight = given["dy"], given["x"], given["weight"]
     rows, needs = dy.reshape(-1, dy.shape[-1]), given.get("needs") or [True] * 3
+    found: tuple[Callable[[], Any], ...]
     found = (lambda: dy @ weight, lambda: rows.mT @ x.reshape(-1, x.shape[-1]), lambda: rows.sum(0))
     return [make() if need else dy.new_empty(0) for make, need in zip(found, needs)]
 
@@ -238,7 +241,7 @@ def _linear_backward(call: Operators, given: Arrays) -> Any:
 def _matmul_backward(call: Operators, given: Arrays) -> Any:
     dy, a, b = given["dy"], given["a"], given["b"]
     needs = given.get("needs") or [True] * 2
-    found = (lambda: dy @ b.mT, lambda: a.mT @ dy)
+    found: tuple[Callable[[], Any], ...] = (lambda: dy @ b.mT, lambda: a.mT @ dy)
     return [make() if need else dy.new_empty(0) for make, need in zip(found, needs)]
 
 

@@ -33,7 +33,8 @@ def before(library: Library, op: str) -> None:
 
 def vendors(library: Library) -> dict[str, dict[str, Any]]:
     """By cuda.pathfinder's name: `name`, `sonames`, `packages` (for CUDA 13 and for CUDA 12)."""
-    return library.build_info.get("vendors", {})
+    found: dict[str, dict[str, Any]] = library.build_info.get("vendors", {})
+    return found
 
 
 def preload(library: Library, key: str) -> str:

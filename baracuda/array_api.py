@@ -84,7 +84,7 @@ class __array_namespace_info__:
     """NumPy's namespace info, without complex dtypes."""
 
     def __init__(self) -> None:
-        self._numpy = np.__array_namespace_info__()  # type: ignore[attr-defined]
+        self._numpy: Any = np.__array_namespace_info__()
 
     def capabilities(self) -> dict[str, Any]:
         return {**self._numpy.capabilities(), "max dimensions": MAX_RANK}
@@ -406,14 +406,15 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
         return _copy(parts[0])
     while len(parts) > 1:  # pairwise: each element is copied log2(parts) times
         pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
-        parts = [bk.concat(*pair, axis=axis) if len(pair) == 2 else pair[0] for pair in pairs]
+        parts = [bk.concat(pair[0], pair[1], axis=axis) if len(pair) == 2 else pair[0] for pair in pairs]
     return parts[0]
 
 
 def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
     rank = len(arrays[0].shape) + 1
     along = axis_of("axis", axis, (1,) * rank)
-    return concat([array[(*[slice(None)] * along, None)] for array in arrays], axis=along)
+    new_axis = (*[slice(None)] * along, None)
+    return concat([array[new_axis] for array in arrays], axis=along)
 
 
 def flip(x: Array, /, *, axis: Axis = None) -> Array:

@@ -14,7 +14,8 @@ from typing import Any
 from baracuda import _checks, functions
 from baracuda._functions.arrays import KEYS, POINTERS, Framework, as_array, library_for, result_framework
 from baracuda._functions.call_meta import Shape, axis_of
-from baracuda._functions.dispatch import canonical, keep
+from baracuda._functions.dispatch import keep
+from baracuda._functions.prepared import canonical
 from baracuda._lib import symbol_name
 from baracuda._optable import ops
 from baracuda._scalars import INT32_MAX, as_integer, as_integers, shown

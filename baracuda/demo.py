@@ -345,13 +345,14 @@ def systems(rng: np.random.Generator) -> Iterator[System]:
 def check_gradients(library: bk.Library) -> dict[str, float]:
     """Largest relative error of each system: outputs against NumPy, gradients against finite differences of NumPy."""
     rng = np.random.default_rng(5)
-    errors = {}
+    errors: dict[str, float] = {}
     for system in systems(rng):
         inputs = {name: values for name, (_, values) in system.inputs.items()}
         expected = system.reference(**inputs)
         (output, output_gradient), gradients = system.output, [gradient for gradient, _ in system.inputs.values()]
         got = _run(library, system, system.forward, inputs, {output: expected.shape})
-        dy = rng.standard_normal(expected.shape)
+        shape: tuple[int, ...] = expected.shape
+        dy = rng.standard_normal(shape)
         shapes = {gradient: values.shape for gradient, values in system.inputs.values()}
         got |= _run(library, system, system.backward, {output_gradient: dy}, shapes)
         want = {output: expected}

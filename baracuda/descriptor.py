@@ -114,7 +114,7 @@ def choice(kind: type[enum.IntEnum]) -> Any:
     def check(name: str, value: object) -> enum.IntEnum:
         if isinstance(value, kind):
             return value
-        member = members.get(int(value)) if is_integer(value) else None  # type: ignore[call-overload]
+        member = members.get(int(value)) if is_integer(value) else None
         if member is None:
             raise InvalidProblemError(f"{name} is {shown(value)}, must be {article} {kind.__name__}")
         return member

@@ -167,9 +167,10 @@ u64 = ElementKind.U64
 def ml_dtype(name: str) -> np.dtype[Any] | None:
     """NumPy dtype of a type that only ml_dtypes has; None where it is not installed."""
     try:
-        return np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
+        found: np.dtype[Any] = np.dtype(getattr(importlib.import_module("ml_dtypes"), name))
     except ImportError:
         return None
+    return found
 
 
 def as_element(value: object, name: str = "dtype") -> ElementKind:
@@ -204,7 +205,8 @@ def _numpy_dtype(value: object) -> np.dtype[Any] | None:
 @functools.lru_cache(maxsize=256)
 def _numpy_name(dtype: np.dtype[Any]) -> str:
     """Name of a dtype in native byte order; the type string of another one."""
-    return dtype.name if dtype.isnative else dtype.str
+    found: str = dtype.name if dtype.isnative else dtype.str
+    return found
 
 
 def from_typestr(typestr: object, name: str = "dtype") -> ElementKind:
@@ -229,12 +231,15 @@ def bf16_from_f32(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """bf16 bit patterns (uint16) of f32 values, rounded to nearest even; a NaN stays one."""
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
     rounded = ((bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
-    return np.where(np.isnan(values), ((bits >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16), rounded)
+    quiet = ((bits >> np.uint32(16)) | np.uint32(0x40)).astype(np.uint16)
+    found: np.ndarray[Any, Any] = np.where(np.isnan(values), quiet, rounded)
+    return found
 
 
 def f32_from_bf16(bits: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """f32 values of bf16 bit patterns (uint16); exact."""
-    return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    found: np.ndarray[Any, Any] = (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return found
 
 
 # exponent bits, mantissa bits, bits of the largest value where overflow saturates, bits of NaN

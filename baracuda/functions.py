@@ -157,7 +157,7 @@ _ANNOTATIONS = {
     "reduce": "str | ScatterReduction",
     **dict.fromkeys(("keepdims", "reverse", "hard", "zero_infinity", "log_input_flag", "log_target_flag",
                      "full_flag", "swap_flag", "is_causal", "channels_last", "is_half"), "bool"),
-    **dict.fromkeys(("max_nz", "max_selected"), "int | None"), "fill_bits": "float",
+    **dict.fromkeys(("max_nz", "max_selected", "max_target_len"), "int | None"), "fill_bits": "float",
     **dict.fromkeys(("reduce_axis", "reduce_axes_mask", "axes"), "int | Sequence[int] | None"),
     **dict.fromkeys(("norm_axes_mask", "shifts", "pad_low", "pad_high"), "int | Sequence[int]"),
     **dict.fromkeys(("kernel_size", "dilation", "padding", "steps", "output_size"), "int | Sequence[int]"),

@@ -474,7 +474,7 @@ class BatchedGemmPlan(_GemmPlanBase):
 
 class _DensePlan(_GemmPlanBase):
     __slots__ = ()
-    matrices = ("a", "b", "d")
+    matrices: ClassVar[tuple[str, ...]] = ("a", "b", "d")
 
     def arithmetic(self) -> tuple[MathPrecision, ElementKind]:
         if self.descriptor.element in _IN_BYTE:

@@ -154,7 +154,7 @@ class Int4MarlinGemmDescriptor(Descriptor):
 
 
 class _AwqLayout(Descriptor):
-    group_size: Any
+    group_size: int
 
     @property
     def terms(self) -> int:

@@ -35,7 +35,7 @@ def empty(shape: int | Iterable[int], dtype: object = ElementKind.F32, *, librar
     library = _library(library)
     dtype = as_element(dtype)
     # the view checks the extents
-    view = TensorRef(0, (shape,) if isinstance(shape, (int, np.integer)) else shape, dtype)  # type: ignore[arg-type]
+    view = TensorRef(0, (shape,) if isinstance(shape, (int, np.integer)) else shape, dtype)
     owner: _CudaBuffer | _HostBuffer
     owner = (_CudaBuffer if library.backend == "cuda" else _HostBuffer)(view.nbytes)
     if held is not None:
@@ -188,12 +188,14 @@ def _as_storage(host: Array, kind: ElementKind) -> Array:
         raise UnsupportedError(f"dtype {kind} is packed; upload its bytes as u8")
     target = kind.numpy_dtype
     if kind is ElementKind.BF16 and host.dtype.kind in "biuf" and target == np.uint16:
-        return dtypes.bf16_from_f32(host.astype(np.float32)).reshape(host.shape)
+        stored: Array = dtypes.bf16_from_f32(host.astype(np.float32)).reshape(host.shape)
+        return stored
     try:
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.ascontiguousarray(host, target).reshape(host.shape)
+            stored = np.ascontiguousarray(host, target).reshape(host.shape)
     except (TypeError, ValueError) as error:
         raise InvalidProblemError(f"array of dtype {host.dtype} cannot become {kind}: {error}") from None
+    return stored
 
 
 def _target(obj: object, name: str) -> TensorRef:

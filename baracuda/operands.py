@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,9 +27,14 @@ class Args:
     lists: ClassVar[tuple[str, ...]] = ()  # fields that are sequences of operands
 
     _bound: tuple[Any, ...]  # the last run: plan, stream, workspace, C call, symbol, stream handle
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
+
+    if TYPE_CHECKING:  # subclasses are dataclasses made from the op table, each with an __init__ of its own
+
+        def __init__(self, *operands: Viewable, **named: Viewable) -> None: ...
 
     def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:  # type: ignore[attr-defined]
+        for name in self.__dataclass_fields__:
             value, label = getattr(self, name), f"{type(self).__name__}: {name}"
             if name in self.lists and isinstance(value, (list, tuple)):
                 entries = [each if each is None else tensor(each, f"{label}[{k}]") for k, each in enumerate(value)]
@@ -193,6 +199,6 @@ def _share_memory(first: TensorRef, second: TensorRef) -> bool:
         return True
     try:
         pair = np.asarray(_Addresses(first)), np.asarray(_Addresses(second))
-        return bool(np.shares_memory(*pair, _OVERLAP_EFFORT))  # type: ignore[arg-type]
+        return bool(np.shares_memory(*pair, _OVERLAP_EFFORT))  # type: ignore[arg-type, unused-ignore]
     except (np.exceptions.TooHardError, ValueError, OverflowError):
         return True

@@ -87,7 +87,8 @@ class Plan:
         self.preference = preference
         self.library = library
         self.name = self._readable_name(descriptor)
-        self._forms = forms_of(type(self), self._served())
+        plan_type: Any = type(self)  # mypy does not know that classes can be hashed
+        self._forms = forms_of(plan_type, self._served())
         self._calls: dict[str, Call] = {}
         self._known: dict[Any, CachedCall] = {}
         self.parameters = parameters_of(self, self._forms[0].op)
@@ -239,7 +240,7 @@ class Plan:
     def served_elsewhere(self) -> str:
         """The error text if another plan serves the descriptor; else empty."""
         kind = getattr(self.descriptor, "kind", None)
-        if kind not in self.elsewhere:
+        if kind is None or kind not in self.elsewhere:
             return ""
         return f"{kind.name} is served by {self.elsewhere[kind]}, not by {type(self).__name__}"
 
@@ -248,7 +249,7 @@ class Plan:
         if not args.lists:
             return {operand.name: getattr(args, operand.name) for operand in self.operands}
         found = {}
-        for name in args.__dataclass_fields__:  # type: ignore[attr-defined]
+        for name in args.__dataclass_fields__:
             value = getattr(args, name)
             if name not in args.lists:
                 found[name] = value
@@ -299,7 +300,8 @@ class Plan:
     @classmethod
     def _readable_name(cls, descriptor: Any) -> str:
         """Name for messages, also for an unchecked descriptor; "op" stands for an invalid kind."""
-        enumerations = {field.name: field.metadata.get("enumeration") for field in dataclasses.fields(descriptor)}
+        fields = dataclasses.fields(descriptor)
+        enumerations: dict[str, Any] = {field.name: field.metadata.get("enumeration") for field in fields}
         kind = getattr(descriptor, "kind", None)
         known = kind is not None and isinstance(kind, enumerations.get("kind", enum.IntEnum))
         return cls.op.format(I="", O="", T="", U="", kind=cls._spelled(kind) if known else "op").rstrip("_")

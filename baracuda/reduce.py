@@ -270,6 +270,7 @@ class ReducePlan(Plan):
         ReduceKind.COUNT_NONZERO: "CountReducePlan",
     }  # fmt: skip
     shapes: ClassVar = {"x": "input_shape"}
+    descriptor: _AxisDescriptor
 
     def step(self, name: str, strides: tuple[int, ...]) -> int:
         return strides[self.descriptor.reduce_axis]

@@ -22,7 +22,6 @@ from baracuda._scalars import INT32_MAX, as_integer, as_real
 from baracuda.descriptor import Descriptor
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import AttentionKind, OpCategory, RotaryPairing
-from baracuda.operands import Args
 from baracuda.plan import Plan
 
 ROPE_DEFAULT_BASE = 10000.0
@@ -188,7 +187,7 @@ class RopePlan(_RotaryPlan):
             raise InvalidProblemError(f"{name.split('_')[1]} has stride {strides[3]} along head_dim, must be 1")
         return strides["bhs".index(name[-1])]
 
-    def _operand_call(self, args: Args) -> tuple[Op, tuple[Any, ...]]:
+    def _operand_call(self, args: Any) -> tuple[Op, tuple[Any, ...]]:
         op, call = super()._operand_call(args)
         if args.positions is None:
             return op, call

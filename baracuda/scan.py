@@ -62,6 +62,7 @@ class ScanPlan(Plan):
     __slots__ = ()
     op = "scan_{kind}_{T}"
     category = OpCategory.SCAN
+    descriptor: ScanDescriptor
 
     def offset(self, strides: tuple[int, ...]) -> int:
         """The stride of the axis, which C takes separately too."""

@@ -35,6 +35,7 @@ class _SegmentPlan(Plan):
     __slots__ = ()
     descriptor_base = SegmentDescriptor
     category = OpCategory.SEGMENT_OPS
+    kind: ClassVar[SegmentKind]
     names: ClassVar = {"n": "num_inputs", "d": "embedding_dim"}
 
     def __init_subclass__(cls, **options: Any) -> None:

@@ -39,8 +39,8 @@ def _axis() -> Any:
 
 
 class _AlongAxis(ShapedDescriptor):
-    input_shape: Any
-    softmax_axis: Any
+    input_shape: tuple[int, ...]
+    softmax_axis: int
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -135,6 +135,7 @@ class MaskedSoftmaxDescriptor(MaskedSoftmaxBackwardDescriptor):
 class _AlongAxisPlan(Plan):
     __slots__ = ()
     category = OpCategory.SOFTMAX
+    descriptor: _AlongAxis
 
     def offset(self, strides: tuple[int, ...]) -> int:
         """The stride of the axis, which C takes separately too."""

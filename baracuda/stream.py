@@ -53,7 +53,7 @@ def _from_protocol(protocol: Any, stream: object, name: str) -> int:
 def _checked(handle: object, stream: object, name: str) -> int:
     if not isinstance(handle, (bool, float, str)):
         try:
-            value = int(handle)  # type: ignore[call-overload]
+            value: int = int(handle)  # type: ignore[call-overload]
         except (TypeError, ValueError):
             value = -1
         if 0 <= value <= _MAX_HANDLE:

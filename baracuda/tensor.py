@@ -248,7 +248,7 @@ def _with_address(like: TensorRef, ptr: int, readonly: bool, owner: object) -> T
     view.shape, view.strides, view.dtype, view.device = like.shape, like.strides, like.dtype, like.device
     view.length, view.offset, view.numel = like.length, like.offset, like.numel
     view.low, view.high = like.low, like.high
-    view.__class__ = TensorRef  # type: ignore[assignment]
+    view.__class__ = TensorRef
     return view  # type: ignore[return-value]
 
 

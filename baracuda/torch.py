@@ -259,13 +259,13 @@ def _result_dtype(spec: Spec, output: Argument, arrays: Mapping[str, Any], numbe
         found = next(
             iter([arrays[a.name] for a in typed if a.pointer and a.name in arrays] or [arrays[typed[0].name]])
         ).dtype
-        return torch.promote_types(found, torch.float32) if form else found  # type: ignore[no-any-return]
+        return torch.promote_types(found, torch.float32) if form else found
     if slot == "U":
         slot = output_of(spec.row).symbol
     kind = ElementKind.BOOL if slot == "u8" else as_element(spec.row.slots.get(slot, (slot,))[0])
     native = framework_of(next(iter(arrays.values())))
     assert native is not None
-    return native.native(kind, None)  # type: ignore[no-any-return]
+    return native.native(kind, None)
 
 
 def _dtype_of(spec: Spec, pointer: str) -> str:

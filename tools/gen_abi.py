@@ -169,7 +169,7 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
     out.append("BK_COLD bk::Status check(const Op& op, bk::Operand* at) {\n    BK_TRY(op.check());")
     out += [f"    {glue_operand(row, p, slots)}" for p in pointers]
     out += [
-        f'    BK_TRY(bk::for_entries("{p.name}", op.{p.count}, [&](const char* name, int32_t k) {{\n'
+        f'    BK_TRY(bk::for_entries("{p.name}", op.{p.length}, [&](const char* name, int32_t k) {{\n'
         f"        bk::Operand entry;\n        return {glue_entry(p, slots)};\n    }}));"
         for p in row.lists
     ]
@@ -209,7 +209,7 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
             readers += f" operands[{k}].may_be = {mask};"
     listed = "".join(
         f"    if (status == bk::Status::kOk)\n"
-        f'        status = bk::require_entries("{p.name}", op.{p.count}, op.{p.name}, operands, '
+        f'        status = bk::require_entries("{p.name}", op.{p.length}, op.{p.name}, operands, '
         f"operands + {len(pointers)}, op.work(),\n            [&](bk::Operand* at, const char* name, int32_t k) "
         f"{{ return {glue_entry(p, slots, at='at')}; }});\n"
         for p in row.lists
@@ -404,7 +404,8 @@ def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[
 
 def oplist_text(rows: list[Row]) -> str:
     """One tuple a row, its fields those of baracuda._optable.Row."""
-    lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', "", "ROWS = ("]
+    lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', ""]
+    lines.append("ROWS: tuple[tuple[object, ...], ...] = (")
     for row in rows:
         params = tuple(map(tuple, row.params))
         check = () if row.check_params == row.params else tuple(p.name for p in row.check_params)

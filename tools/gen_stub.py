@@ -25,10 +25,16 @@ PROLOGUE = '''"""Signatures of baracuda/functions.py. Written by tools/gen_stub.
 from collections.abc import Sequence
 from typing import Any
 
+from baracuda._functions.spec import Spec
 from baracuda.kinds import EmbeddingBagMode, LossReduction, ScatterReduction
 
 # Of NumPy, PyTorch, CuPy, JAX; a TensorRef; whatever has DLPack, an array interface or the buffer protocol; a number
 Array = Any
+
+# Other modules of the package use these.
+def signature(spec: Spec, annotated: bool = False, whole: bool = False) -> str: ...
+def summary(spec: Spec) -> str: ...
+def documentation(spec: Spec) -> str: ...
 
 '''
 PLANS = '''"""Descriptors, Args and plans as `baracuda` has them. Written by tools/gen_stub.py: do not edit."""
@@ -78,7 +84,8 @@ GIVEN = {
 
 
 def stub() -> str:
-    parts = [PROLOGUE]
+    names = "".join(f"    {name!r},\n" for name in specs())
+    parts = [PROLOGUE, f"__all__ = [\n{names}]\n\n"]
     for spec in specs().values():
         result = "Any" if len(spec.outputs) == 1 else f"tuple[{', '.join(['Any'] * len(spec.outputs))}]"
         body = textwrap.indent("\n".join(textwrap.wrap(f'"""{summary(spec)}"""', 112)), "    ")

@@ -324,7 +324,7 @@ class _CuPy(Framework):
         array.fill(0)
 
     def guard(self, like: Any) -> contextlib.AbstractContextManager[Any]:
-        return like.device
+        return like.device  # type: ignore[no-any-return]
 
     def stream(self, like: Any) -> int:
         return int(self.current_stream().ptr)

@@ -36,7 +36,7 @@ class CallMeta:
     """
 
     values: dict[str, Any]
-    extents: dict[str, Shape]
+    extents: Mapping[str, Shape]
     shapes: dict[str, Shape]
     offset_axis: int | None = None  # the axis of gated units, scans and softmax
     channel_axis: int | None = None  # the axis of weights

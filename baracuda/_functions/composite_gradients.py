@@ -244,7 +244,8 @@ def _of_extreme(call: Call, given: Given) -> Any:
 def _of_fixed_statistics(call: Call, given: Given) -> Any:
     """Gradient of batch norm with fixed statistics: dx = dy gamma inv_std, and the gradients of gamma and beta are
     those of training."""
-    x, mean, var, gamma = [given.get(name) for name in ("x", "running_mean", "running_var", "gamma")]
+    x, mean, var = [given[name] for name in ("x", "running_mean", "running_var")]
+    gamma = given.get("gamma")
     options = {"channels_last": given["channels_last"]}
     dx = call("batch_norm_inference", given["dy"], 0 * mean, var, gamma, eps=given["eps"], **options)
     inv_std = call("rsqrt", var + given["eps"])

@@ -235,7 +235,8 @@ def with_negative_pads(backward_op: Callable[..., Any]) -> Callable[..., Any]:
             low, high = as_tuple("pad_low", pad_low, INT32_MIN), as_tuple("pad_high", pad_high, INT32_MIN)
         if min((*low, *high), default=0) >= 0:
             return backward_op(dy, pad_low=pad_low, pad_high=pad_high, out=out)
-        negated = {"pad_low": [-width for width in low], "pad_high": [-width for width in high]}
-        return functions.pad_constant(dy, **negated, out=out)
+        return functions.pad_constant(
+            dy, pad_low=[-width for width in low], pad_high=[-width for width in high], out=out
+        )
 
     return pad_constant_backward

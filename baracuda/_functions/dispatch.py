@@ -35,7 +35,8 @@ from baracuda._functions.problem import Problem
 from baracuda._functions.shape_rules import infer_shapes, parameters
 from baracuda._functions.spec import Argument, Spec
 from baracuda._lib import symbol_name
-from baracuda._optable import Op, Param, Row
+from baracuda._optable import Op, Row
+from baracuda._param import Param
 from baracuda._scalars import shown
 from baracuda.dtypes import ElementKind, as_element
 from baracuda.errors import InvalidProblemError, UnsupportedError, naming
@@ -60,6 +61,7 @@ class Function:
     def call(self, key: Any, arrays: tuple[Any, ...], numbers: tuple[Any, ...], out: Any, needs: Any = None) -> Any:
         """The results of a call without a cached launcher; `key` is its signature, None if it cannot be hashed."""
         given = arrays if out is None else (*arrays, *self._outs(out))
+        full: tuple[Any, ...] | None
         try:
             full = (*map(outer_key, given), out is None, needs, *map(canonical, numbers))
             call = self._prepared.get(full)
@@ -95,7 +97,7 @@ class Function:
             for position, order, shape in call.copies:
                 given[position] = self._copied(given[position], order, shape)
             skipped = len(self.spec.outputs) if out is not None else 0  # results that the caller gave
-            made = [result and framework.empty(*result, like) for result in call.results[skipped:]]
+            made: list[Any] = [result and framework.empty(*result, like) for result in call.results[skipped:]]
             trims = call.trims if _checks.active is None else []  # a recorded call writes to the same memory again
             if call.clears and not trims:
                 for result in filter(lambda each: each is not None, made):
@@ -231,7 +233,8 @@ class Function:
                 return _Preparation(self.spec, given, numbers, has_out, needs, framework).prepared()
             values = {a.name: value for a, value in zip(self.spec.arrays, given)}
             values |= {n.name: value for n, value in zip(self.spec.numbers, numbers)}
-            served, wrong = None, []
+            served: Prepared | None = None
+            wrong: list[InvalidProblemError | UnsupportedError] = []
             for spec in self.spec.serving(values):
                 try:
                     call = _Preparation(spec, given, numbers, has_out, needs, framework).prepared()
@@ -282,7 +285,7 @@ class _Preparation:
         self.library = library_for(self._backend())
         self.framework = self.framework.on(self.library.backend)
         self.element = self._element()
-        self.forms = forms_of(Problem, self._ops())  # type: ignore[arg-type]
+        self.forms = forms_of(Problem, self._ops())
         self.scalars = [
             (k, self._kinds(argument)[0]) for k, argument in enumerate(spec.arrays) if argument.name in self.literals
         ]
@@ -412,9 +415,9 @@ class _Preparation:
 
         form = next((form for form in self.forms if form.fits(views_of(form))), self.forms[0])
         for name in form.absent(views_of(form)):
-            argument = next((a for a in self.spec.arrays if self._field(a) == name), None)
-            if argument is not None:
-                raise InvalidProblemError(f"{argument.name} is None, but is needed")
+            missing = next((a for a in self.spec.arrays if self._field(a) == name), None)
+            if missing is not None:
+                raise InvalidProblemError(f"{missing.name} is None, but is needed")
         return form
 
     # --- operands ---------------------------------------------------------------------------------------------------
@@ -552,8 +555,11 @@ class _Preparation:
         call.copies = [(positions[name], *copy) for name, copy in self.copies.items()]
         call.trims = self._trims(op.row)
         pointers = [each.pointer for each in (*spec.outputs, *spec.unreturned_outputs)]
-        call.fills = [(pointers.index(name), positions.get(what, what)) for name, what in meta.fills.items()
-                      if name in pointers]  # fmt: skip
+        call.fills = [
+            (pointers.index(name), positions[what] if isinstance(what, str) else what)
+            for name, what in meta.fills.items()
+            if name in pointers
+        ]
         writes_in_part = bool(op.row.leaves) or any([param.direction == "inout" for param in op.row.params])
         call.clears = not self.has_out and writes_in_part
         call.slots = [names.index(params[k].name) if params[k].name in names else len(names) for k in pointers_at]

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._functions.call_meta import CallMeta, Shape, as_strided, check_shape, if_contiguous
+from baracuda._functions.call_meta import CallMeta, Shape, ViewAs, as_strided, check_shape, if_contiguous
 from baracuda._functions.spec import Spec
 from baracuda._scalars import INT32_MAX, exceeds
 from baracuda.errors import InvalidProblemError, UnsupportedError
@@ -200,7 +200,7 @@ def grouped_backward(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[s
     rows, columns, contracted, groups = (values[name] for name in ("m", "n", "k", "groups"))
     check_shape("dy", shapes["dy"], (rows, columns))
     sizes = {"dd": (rows, columns), "a": (rows, contracted), "b": (contracted, columns)}
-    op_views = {name: functools.partial(_as_matrix, size=sizes[name]) for name in ("dd", "a")}
+    op_views: dict[str, ViewAs] = {name: functools.partial(_as_matrix, size=sizes[name]) for name in ("dd", "a")}
     # {"b"}: column-major matrices are refused
     op_views["b"] = functools.partial(_as_batch, name="b", count=groups, size=sizes["b"], transposed={"b"})
 

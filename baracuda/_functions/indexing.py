@@ -86,7 +86,8 @@ def numbered(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     if spec.name != "take":
         check_shape("updates", shapes["updates"], index)
         size = as_integer("size", numbers["size"], 0, INT64_MAX)
-        values, source, result = {"out_numel": size}, ("updates", index), (size,)
+        values, source = {"out_numel": size}, ("updates", index)
+        result: Shape = (size,)
     else:
         source, result = ("src", shapes["x"]), index
         values = {"src_numel": math.prod(shapes["x"])}

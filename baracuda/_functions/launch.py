@@ -16,7 +16,7 @@ from baracuda._functions.arrays import NUMPY, framework_of, scalar_array
 from baracuda.dtypes import ElementKind
 
 if TYPE_CHECKING:
-    from baracuda._functions.dispatch import Prepared
+    from baracuda._functions.prepared import Prepared
     from baracuda._functions.spec import Spec
 
 _SCOPE = {"NULL": ffi.NULL, "VOID": ffi.typeof("void *"), "WORDS": ffi.typeof("void **"), "cast": ffi.cast}
@@ -82,7 +82,8 @@ def _maker(pattern: Pattern) -> Callable[..., Callable[..., Any]]:
     text = f"def make({', '.join(constants)}):\n    def launch({given}):\n        {body}\n    return launch\n"
     scope = dict(_SCOPE)
     exec(compile(text, "<baracuda launch>", "exec"), scope)
-    return scope["make"]  # type: ignore[no-any-return]
+    make: Callable[..., Callable[..., Any]] = scope["make"]
+    return make
 
 
 def launcher(

@@ -25,7 +25,7 @@ def broadcasting(same_batch: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(same_batch)
     def matmul_backward(dy: Any, a: Any, b: Any, *, needs: Any = None, out: Any = None) -> Any:
-        shapes = [getattr(each, "shape", None) for each in (dy, a, b)]
+        shapes: list[Any] = [getattr(each, "shape", None) for each in (dy, a, b)]
         if None in shapes or (min(map(len, shapes[1:])) > 1 and shapes[1][:-2] == shapes[2][:-2]):
             return same_batch(dy, a, b, needs=needs, out=out)
         with naming("matmul_backward"):

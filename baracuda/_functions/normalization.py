@@ -54,7 +54,7 @@ def channels(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any]
     values |= {name: int(text) if text.isdigit() else values[text] for name, text in spec.fixed.items()}
     if has_flag:
         values["channels_last"] = int(numbers["channels_last"])
-        shape_of = {"c_extent": (count,), "statistic_count": (count,)}
+        shape_of: dict[str, Shape] = {"c_extent": (count,), "statistic_count": (count,)}
         extents = {param.name: shape_of.get(param.shape, shape) for param in spec.row.pointers}
         fills = _fills_if_empty(spec, shape, [p.name for p in spec.row.pointers if p.shape == "statistic_count"])
         for name in [name for name in fills if name.startswith("new_")]:  # the running statistics stay as they are

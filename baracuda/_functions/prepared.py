@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ class Prepared:
     library: Library
     row: Row
     names: Mapping[str, str]  # C's -> Python's
+    function: Callable[..., Any]  # the C function
+    symbol: str  # its name
     framework: Framework  # framework of the results
     like: int  # position of the array on whose device results are allocated
     results: list[tuple[tuple[int, ...], Any] | None]  # shape and native dtype; None for one that C does not write

@@ -31,7 +31,7 @@ def by_positions(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, 
         raise UnsupportedError(f"{spec.arrays[0].name} has shape {shape}; at most four axes are supported")
     whole = (1,) * (4 - len(shape)) + shape
     values: dict[str, Any] = dict(zip(("batch", "heads", "seq", "head_dim"), whole))
-    positions = (whole[2],)
+    positions: Shape = (whole[2],)
     if any(param.name == "rotary_dim" for param in spec.row.params):
         part = numbers["rotary_dim"]
         values["rotary_dim"] = whole[3] if part is None else as_integer("rotary_dim", part, 0, whole[3])
@@ -70,10 +70,10 @@ def by_tables(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any
     own, shared = (*shape[:-1], d // 2), (tokens, d // 2)
     tables = {a.name: shapes[a.name] for a in spec.arrays[1:]}
     shares = all([have == shared for have in tables.values()])
-    for table, have in tables.items():
+    for each, have in tables.items():
         if not shares and have != own:
             expected = " or ".join(map(str, dict.fromkeys((shared, own))))
-            raise InvalidProblemError(f"{table} has shape {have}, expected {expected}")
+            raise InvalidProblemError(f"{each} has shape {have}, expected {expected}")
     rows, td = math.prod(shape[:-2]), tokens * d
     if exceeds(INT32_MAX, rows, td):
         raise UnsupportedError(f"{name} has shape {shape}: more than {INT32_MAX} rows, or elements of each")
@@ -117,7 +117,7 @@ def of_sums(spec: Spec, shapes: Mapping[str, Shape], numbers: Mapping[str, Any])
         return as_strided(view, whole, _dense(whole)) if view.is_dense else None
 
     extents = {"dy": whole, "x": whole, "dcos": table, "dsin": table}
-    results = {each.pointer: table for each in spec.outputs}
+    results: dict[str, Shape] = {each.pointer: table for each in spec.outputs}
     return CallMeta(
         values, extents, results, op_views={"dy": rule, "x": rule, "dcos": if_contiguous, "dsin": if_contiguous}
     )

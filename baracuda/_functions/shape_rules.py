@@ -323,4 +323,4 @@ def _padding(name: str, value: object, embeddings: int) -> int:
     """padding_idx as C takes it; a negative one counts from the last embedding, as in PyTorch."""
     index = None if value is None else as_integer(name, value, -embeddings, embeddings - 1)
     wrapped = index if index is None or index >= 0 else index + embeddings
-    return EmbeddingBagDescriptor(embeddings, 0, 0, 0, 0, wrapped, element=ElementKind.F32).padding
+    return EmbeddingBagDescriptor(embeddings, 0, 0, 0, EmbeddingBagMode.SUM, wrapped, element=ElementKind.F32).padding

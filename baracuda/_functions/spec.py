@@ -16,7 +16,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from baracuda._optable import Param, Row, rows
+from baracuda._optable import Row, rows
+from baracuda._param import Param
 
 REQUIRED = object()  # the default of an argument that has none
 # Families whose rows declare their functions by `call`.

@@ -8,7 +8,7 @@ same.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from baracuda import descriptor
 from baracuda._calls import Form
@@ -31,6 +31,7 @@ class AffineDescriptor(ShapedDescriptor):
         valid = super().validated()
         bounds = valid.element.integer_range
         scalars = {name: getattr(valid, name) for name in ("scale", "offset")}
+        checked: dict[str, Any]
         checked = {n: as_integer(n, v, *bounds) if bounds else as_real(n, v) for n, v in scalars.items()}
         return dataclasses.replace(valid, **checked)
 

@@ -15,7 +15,7 @@ from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import BinaryCmpKind, BinaryKind, OpCategory
 from baracuda.plan import Plan
 
-_ELSEWHERE = {kind: "BinaryCmpPlan" for kind in BinaryKind if BinaryKind.EQ <= kind <= BinaryKind.LE}
+_ELSEWHERE: dict[int, str] = {kind: "BinaryCmpPlan" for kind in BinaryKind if BinaryKind.EQ <= kind <= BinaryKind.LE}
 _ELSEWHERE[BinaryKind.LERP] = "BinaryParamPlan"
 
 

@@ -36,7 +36,8 @@ class FillDescriptor(ShapedDescriptor):
 
     def validated(self) -> FillDescriptor:
         valid = super().validated()
-        return dataclasses.replace(valid, value=element_value(valid.value, valid.element))
+        value: Any = element_value(valid.value, valid.element)  # complex for complex elements
+        return dataclasses.replace(valid, value=value)
 
 
 def stored_value(value: complex, element: ElementKind) -> float | int:
@@ -61,7 +62,7 @@ def element_value(value: object, element: ElementKind) -> float | int | complex:
     if element is ElementKind.BOOL:
         if not (isinstance(value, (bool, np.bool_)) or is_integer(value)) or value not in (0, 1):
             raise InvalidProblemError(f"value is {shown(value)}, must be a bool, 0 or 1")
-        return int(value)  # type: ignore[call-overload]
+        return int(value)
     if element in (ElementKind.COMPLEX32, ElementKind.COMPLEX64):
         return as_complex("value", value)
     bounds = element.integer_range

@@ -17,7 +17,8 @@ from baracuda.descriptor import ShapedDescriptor
 from baracuda.kinds import OpCategory, TernaryKind
 from baracuda.plan import Plan
 
-_SPELLING = {TernaryKind.ADDCMUL: "addcmul_param", TernaryKind.ADDCDIV: "addcdiv_param"}  # where scale is f64
+# The ops whose scale is f64.
+_SPELLING: Mapping[int, str] = {TernaryKind.ADDCMUL: "addcmul_param", TernaryKind.ADDCDIV: "addcdiv_param"}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,6 +9,7 @@ CUBE, BITWISE_NOT, POPCOUNT, CLZ, CTZ, and LOGICAL_NOT of bool.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import ClassVar
 
 from baracuda import descriptor
@@ -17,7 +18,7 @@ from baracuda.kinds import OpCategory, UnaryKind
 from baracuda.plan import Plan
 
 _PARAM = "UnaryParamPlan"
-_ELSEWHERE = {
+_ELSEWHERE: Mapping[int, str] = {
     UnaryKind.THRESHOLD: _PARAM, UnaryKind.POWI: _PARAM, UnaryKind.POWF: _PARAM, UnaryKind.PRELU: "PReluPlan",
     UnaryKind.CAST: "CastPlan", UnaryKind.AFFINE: "AffinePlan",
 }  # fmt: skip

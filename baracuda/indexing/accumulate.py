@@ -41,7 +41,8 @@ class _AlongDescriptor(Descriptor):
     @property
     def selected(self) -> int:
         """Number of slices along the axis."""
-        return self.source_shape[getattr(self, self._fields[1])]
+        axis: int = getattr(self, self._fields[1])
+        return self.source_shape[axis]
 
     @property
     def rank(self) -> int:

@@ -8,13 +8,23 @@ gradient takes dy, of the shape of the forward's output. Rows are dense here; C 
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from baracuda import descriptor
 from baracuda._scalars import as_integer
 from baracuda.descriptor import Descriptor
 from baracuda.kinds import CrossEntropyTargetKind, LossKind, LossReduction, OpCategory
 from baracuda.plan import ParamPlan
+
+
+class _Reduced(Protocol):
+    """What a subclass of RowLossDescriptor has."""
+
+    @property
+    def n_rows(self) -> int: ...
+
+    @property
+    def reduction(self) -> LossReduction: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,11 +34,11 @@ class RowLossDescriptor(Descriptor):
     n_rows: int = descriptor.extent()
 
     @property
-    def results(self) -> int:
+    def results(self: _Reduced) -> int:
         return self.n_rows if self.reduction is LossReduction.NONE else 1
 
     @property
-    def scale_scalar(self) -> float:
+    def scale_scalar(self: _Reduced) -> float:
         return 1 / max(self.n_rows, 1) if self.reduction is LossReduction.MEAN else 1.0
 
 
@@ -60,7 +70,7 @@ class RowLossPlan(ParamPlan):
     """Base of the plans of this module."""
 
     __slots__ = ()
-    descriptor_base = ClassRowsDescriptor
+    descriptor_base: ClassVar[type[Descriptor]] = ClassRowsDescriptor
     category = OpCategory.LOSS
     names: ClassVar = {
         "reduction_mode": "reduction",

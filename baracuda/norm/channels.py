@@ -34,8 +34,8 @@ class ChannelNormDescriptor(Descriptor):
         valid = super().validated()
         if len(valid.input_shape) < 2:
             raise InvalidProblemError(f"input_shape is {valid.input_shape}, must have two axes or more")
-        if getattr(valid, "channel_axis", 1) != 1:
-            raise UnsupportedError(f"channel_axis is {valid.channel_axis}, must be 1")
+        if (axis := getattr(valid, "channel_axis", 1)) != 1:
+            raise UnsupportedError(f"channel_axis is {axis}, must be 1")
         if valid.spatial_extent > INT32_MAX:
             raise UnsupportedError(
                 f"input_shape is {valid.input_shape}: {valid.spatial_extent} elements a channel of an item"

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from baracuda import descriptor
 from baracuda._scalars import INT32_MAX
@@ -13,6 +13,8 @@ from baracuda.elementwise.fill import element_value, stored_high, stored_value
 from baracuda.errors import InvalidProblemError
 from baracuda.kinds import OpCategory, PadMode, ShapeLayoutKind
 from baracuda.plan import Plan
+
+_P = TypeVar("_P", bound="_Padding")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +48,7 @@ class _Padding(Descriptor):
     def output_numel(self) -> int:
         return product("y", self.output_shape)
 
-    def validated(self) -> _Padding:
+    def validated(self: _P) -> _P:
         valid = super().validated()
         for name in ("pad_low", "pad_high"):
             if len(getattr(valid, name)) != valid.rank:
@@ -77,7 +79,8 @@ class PadDescriptor(_Padding):
 
     def validated(self) -> PadDescriptor:
         valid = super().validated()
-        return dataclasses.replace(valid, value=element_value(valid.value, valid.element))
+        value: Any = element_value(valid.value, valid.element)  # complex for complex elements
+        return dataclasses.replace(valid, value=value)
 
 
 class PadPlan(Plan):

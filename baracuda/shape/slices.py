@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from baracuda import descriptor
 from baracuda._calls import op_names
@@ -17,6 +17,7 @@ from baracuda.kinds import OpCategory, ShapeLayoutKind
 from baracuda.plan import Plan
 
 _NIBBLES = (ElementKind.S4, ElementKind.U4)
+_W = TypeVar("_W", bound="WriteSliceDescriptor")
 
 
 class _ByWidth(Plan):
@@ -56,7 +57,7 @@ class ContiguizeDescriptor(ShapedDescriptor):
         return valid
 
 
-def _ranges(name: str, values: object) -> tuple[tuple[int, int], ...]:
+def _ranges(name: str, values: object) -> tuple[tuple[int, ...], ...]:
     return tuple([as_integers(f"{name}[{i}]", pair, 0, INT32_MAX) for i, pair in enumerate(as_items(name, values))])
 
 
@@ -98,7 +99,7 @@ class WriteSliceDescriptor(Descriptor):
     def range_start_bytes(self) -> tuple[int, ...]:
         return (*self.range_start[:-1], self.range_start[-1] // 2)
 
-    def validated(self) -> WriteSliceDescriptor:
+    def validated(self: _W) -> _W:
         valid = super().validated()
         if not valid.rank:
             raise InvalidProblemError("dest_shape is (), must have at least one axis")

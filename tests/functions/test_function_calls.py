@@ -274,12 +274,21 @@ def test_the_stub_has_every_signature(tmp_path):
     file = tmp_path / "functions.pyi"
     root = pathlib.Path(bk.__file__).parent.parent
     subprocess.run([sys.executable, "-m", "tools.gen_stub", file], cwd=root, check=True)
-    written = {f.name: f.args for f in ast.parse(file.read_text()).body if isinstance(f, ast.FunctionDef)}
-    for name in dir(functions):
+    body = ast.parse(file.read_text()).body
+    written = {f.name: f.args for f in body if isinstance(f, ast.FunctionDef)}
+    helpers = ("signature", "summary", "documentation")
+    for name in (*helpers, *dir(functions)):
         arguments = written.pop(name)
-        names = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+        given = [*arguments.posonlyargs, *arguments.args]
+        names = [a.arg for a in (*given, *arguments.kwonlyargs)]
         assert names == list(inspect.signature(getattr(functions, name)).parameters), name
+        defaults = [*zip(given[::-1], arguments.defaults[::-1]), *zip(arguments.kwonlyargs, arguments.kw_defaults)]
+        for argument, default in defaults:
+            if isinstance(default, ast.Constant) and default.value is None:
+                assert re.search(r"None$|^Any$|^Array$", ast.unparse(argument.annotation)), (name, argument.arg)
     assert not written
+    exported = next(s.value for s in body if isinstance(s, ast.Assign) and ast.unparse(s.targets[0]) == "__all__")
+    assert ast.literal_eval(exported) == dir(functions)  # `import *` of baracuda must not take the helpers
 
 
 def test_threads(rng):

@@ -48,7 +48,7 @@ def host_array(ffi, param, entries):
 
 def entries_of(param, problem) -> list[str]:
     """Names of the arrays of a problem that a list has: inputs[0], inputs[1] ..."""
-    return [f"{param.name}[{k}]" for k in range(problem.scalars[param.count])]
+    return [f"{param.name}[{k}]" for k in range(problem.scalars[param.length])]
 
 
 def operands_of(row, problem) -> list[tuple[str, object]]:

@@ -294,7 +294,7 @@ def test_lists_of_operands(read_text):
     text = TABLE.replace("in T x[numel]", "ins T x[p0 of numel]\n    outs? T z[p0 of numel]\n    host i64 stride_z[p0]")
     row = read_text(text.replace("parameter i64 p0", "i64 p0"))["h_{T}"]
     assert [p.name for p in row.pointers] == ["y"] and [p.name for p in row.lists] == ["x", "z"]
-    assert {p.name: (p.role, p.of, p.count) for p in row.problem if p.is_list or p.role != "axis"} == {
+    assert {p.name: (p.role, p.of, p.length) for p in row.problem if p.is_list or p.role != "axis"} == {
         "numel": ("extent", "", ""), "x": ("operand", "", "p0"), "z": ("operand", "", "p0"),
         "stride_z": ("stride", "z", ""), "x_half_offset": ("offset", "x", ""), "p0": ("extent", "", ""),
     }  # fmt: skip
