@@ -24,7 +24,7 @@ struct NormRow {
     C gamma = 1, beta = 0;              // of the whole row
 };
 
-// A row of several channels; `place` is the offset of the first.
+// A row of several channels; `first_offset` is the offset of the first.
 template <class Row>
 struct WithChannels : Row {
     int64_t first_offset = 0;

@@ -11,7 +11,7 @@
 
 namespace bk {
 
-// Caches elements as left by hold() and reduce_tile().
+// Caches elements as left by transform() and reduce_tile().
 template <int N, int V, class F, class Operands>
 struct CachedElements {
     using At = typename Operands::At;
@@ -89,9 +89,9 @@ BK_DEVICE compute_t<T> max_of_vectors(const Pack<Vec<T, N>> (&cell)[V]) {
     }
 }
 
-// Optional members of one-input functions whose Acc has `max` and `sum` = sum of exp(x - max): below(max) is the
+// Optional members of one-input functions whose Acc has `max` and `sum` = sum of exp(x - max): shifted_exp(max) is the
 // exponential shifted by max (core/math/exp_below.h); reduce_without_exp() is reduce_tile() without `sum`, needed if
-// has_sums_without_exp() and added up by join(a, b).
+// has_sums_without_exp() and added up by combine_same_base(a, b).
 template <class F, class = void>
 constexpr bool kHasShiftedExp = false;
 template <class F>

@@ -1,46 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
 // Row reduce + map: a statistic per row, then a map over its elements. Softmax, norms, cross entropy and gradients.
 //
-// A row function F is a small trivially copyable struct, written once for CUDA and CPU in compute types. Its members:
+// A row function F is a small trivially copyable struct, written once for CUDA and CPU in compute types. Its types:
 //
-//   Row, Acc, Cached, TileParams  plain structs: row state; accumulator; an element between load and store; what map() needs of
-//                          the tile that an element was reduced with. `Nothing` if empty
-//   Row start(P... row_inputs) const         from the inputs of one value per row, 0 for null ones. If Row has a member
-//                          `place`, it is set to the offset of the first of them
-//   Cached hold(const Row&, int64_t j, C... x) const          transforms the inputs at index j of the row
-//   Cached pad() const       the value past the end of the row
+//   Row            state of a row; a member `first_offset` is set to the offset of the first input of one value per row
+//   Acc            accumulator of the statistic
+//   Cached         an element between its load and its store
+//   TileParams     what map() needs of the tile that an element was reduced with
+//
+// Those that it does not need are `Nothing`. Its members:
+//
+//   Row start(P... row_inputs) const                  from the inputs of one value per row, 0 for null ones
+//   Cached transform(const Row&, int64_t j, C... x) const      the inputs at index j of the row
+//   Cached pad() const                                the value past the end of the row
 //   Acc identity() const
 //   template <class W, int N> Acc reduce_tile(const Row&, Cached (&x)[N], const W& where) const
-//                          reduces N elements, and may overwrite them for map(). where.has(i): x[i] is in the row;
-//                          where.count(): how many are; where.at(i): the index of x[i]
-//   Acc combine(const Acc& a, const Acc& b) const          elements of `a` precede those of `b` or interleave with them
+//                      reduces N elements, and may overwrite them for map(). where.has(i): x[i] is in the row;
+//                      where.count(): how many are; where.at(i): the index of x[i]
+//   Acc combine(const Acc& a, const Acc& b) const     elements of `a` precede those of `b` or interleave with them
 //   template <class L> Acc merge(const Acc& mine, const L& lanes) const        optional: the whole combine over the GPU
-//                          lanes that share a row, by lanes.sum(), lanes.largest() and lanes.first() of scalars
+//                      lanes that share a row, by lanes.sum(), lanes.largest() and lanes.first() of scalars
 //   bool finish(Row&, const Acc&, int64_t n) const    true: another pass with this Row. After false, further calls must
-//                          leave Row unchanged, since other rows may need more passes
-//   TileParams part(const Row&, const Acc& mine) const            `mine`: the result of reduce_tile() for this tile
-//   Y map(const Row&, const TileParams&, int64_t j, const Cached&, K... column_inputs) const       a Pack, one value per output
-//   Y map_recompute(const Row&, int64_t j, const Cached&, K... column_inputs) const   optional: map() of an element as hold()
-//                          returns it, so that inputs can be cached instead
-//   S saved(const Row&) const                   a Pack, one value per output of one value per row
+//                      leave Row unchanged, since other rows may need more passes
+//   TileParams tile_params(const Row&, const Acc& mine) const        `mine`: what reduce_tile() returned for this tile
+//   Y map(const Row&, const TileParams&, int64_t j, const Cached&, K... column_inputs) const
+//                      a Pack, one value per output
+//   Y map_recompute(const Row&, int64_t j, const Cached&, K... column_inputs) const
+//                      optional: map() of an element as transform() returns it, so that inputs can be cached instead
+//   S saved(const Row&) const                         a Pack, one value per output of one value per row
 //
-// If hold() or map() look up parameters that consecutive indices share (as those of a channel), they take a PositionParams, not
-// j:
+// If transform() or map() look up parameters that consecutive indices share (as those of a channel), they take a
+// PositionParams, not j:
 //
-//   PositionParams near(const Row&, int64_t j) const      of index j; past the end of the row, any value
-//   bool spans(int64_t n) const                 whether each aligned block of n indices shares one
-//   void next(PositionParams&) const                      optional: steps from one index to the next within such a block
+//   PositionParams position_params(const Row&, int64_t j) const      of index j; past the end of the row, any value
+//   bool shares_params(int64_t n) const               whether each aligned block of n indices shares one
+//   void next(PositionParams&) const                  optional: steps from one index to the next within such a block
 //
 // Functions that only map and need per-index parameters split map() in two:
 //
-//   MapParams numbers(const Row&, int64_t j or const PositionParams&, K... column_inputs) const
+//   MapParams map_params(const Row&, int64_t j or const PositionParams&, K... column_inputs) const
 //   Y map_with_params(const MapParams&, const Cached&) const
 //
 // Functions of one or two passes can vectorise on the CPU across adjacent rows, given
 //
-//   static auto row_members(), acc_members()    a Pack of pointers to the members of Row and Acc that differ by row;
-//                                               Nothing for a scalar
-//   static F at(F f, int64_t j)                 optional: f with its lookups for index j done, for all rows
+//   static auto row_members(), acc_members()          a Pack of pointers to the members of Row and Acc that differ by row;
+//                                                     Nothing for a scalar
+//   static F at(F f, int64_t j)                       optional: f with its lookups for index j done, for all rows
 //
 // A row that does not fit on chip is transformed and reduced again in each pass, so what reduce_tile() writes must depend
 // only on what map() knows. A row is read before it is written, unless it is longer than that; an output may then still
@@ -88,7 +93,7 @@ struct RowDefaults {
     static constexpr bool kPureReduce = false;            // reduce_tile() does not overwrite elements; TileParams is Nothing
     static constexpr bool kMapOnly = false;               // there is no reduction: MapOnly
     static constexpr bool kMapIsElementwise = false;      // map() reads Row and the element only, no TileParams
-    static constexpr bool kZeroPads = false;              // hold() of zeros may replace pad()
+    static constexpr bool kZeroPads = false;              // transform() of zeros may replace pad()
     static constexpr bool kVectorizesAcrossRows = false;  // the CPU may vectorise across adjacent rows
     static constexpr int kCachedBytes = 128;              // cached elements of a GPU thread
     static constexpr int kCachedInputBytes = 128;         // cached inputs of a GPU thread, with map_recompute()
@@ -137,7 +142,7 @@ constexpr bool kHasPositionParams = false;
 template <class F>
 constexpr bool kHasPositionParams<F, std::void_t<decltype(std::declval<F>().shares_params(1))>> = true;
 
-// Argument of hold() and map() for index j: shared parameters or j itself.
+// Argument of transform() and map() for index j: shared parameters or j itself.
 template <class F>
 BK_HD auto position_params_of(const F& f, const typename F::Row& row, int64_t j) {
     if constexpr (kHasPositionParams<F>)

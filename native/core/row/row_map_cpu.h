@@ -131,7 +131,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
     static constexpr int kIn = sizeof...(In), kOut = sizeof...(Out), kRowIn = sizeof...(RowIn);
     static constexpr int kSaved = sizeof...(Saved), kChunk = kRowChunk;
     static constexpr int kMaxCachedChunks = std::max<int>(1, kCachedBytes / static_cast<int>(sizeof(CachedChunk)));
-    // Rows of equal `place` share all Nears: they are looked up once per chunk for the batch, and then load as vectors.
+    // Rows of equal first_offset share all PositionParams: looked up once per chunk for the batch, they load as vectors.
     static constexpr bool kHasParamTable = F::kMapOnly && kHasPositionParams<F> && kHasFirstOffset<Row>;
     static constexpr int kMaxRows = kHasParamTable ? kMaxRowsOfTable : kMaxBatchRows;
     struct Table {
@@ -411,7 +411,7 @@ struct RowJob<kRowChunk, F, Full, Single, Inputs<In...>, Inputs<Column...>, Inpu
         }
     }
 
-    // Whether map() takes elements as hold() returns them.
+    // Whether map() takes elements as transform() returns them.
     bool maps_transformed() const { return F::kPureReduce || (F::kMapIsElementwise && f.keeps_elements()); }
 
     // Whether the output caches a row that the stack does not.

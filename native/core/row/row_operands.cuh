@@ -37,15 +37,15 @@ struct RowTile {
 template <int N, class Operands>
 constexpr int kVectorsAtOnce = std::max(1, 64 / (Operands::kElementBytes * N));
 
-// Optional member of row functions of one input: kPadsInputs is true if the input type has the value pad() and hold()
+// Optional member of row functions of one input: kPadsInputs is true if the input type has the value pad() and transform()
 // maps it to pad(). Vectors past the row end are then filled with pad() and need no test per element.
 template <class F, class = void>
 constexpr bool kPadsInputs = false;
 template <class F>
 constexpr bool kPadsInputs<F, std::void_t<decltype(F::kPadsInputs)>> = F::kPadsInputs;
 
-// Optional members: picks(row) is the index of the target or -1, and pick(row, &all, x) adds that element of the first
-// input to the accumulator of the first thread of a row.
+// Optional members: target_index(row) is the index of the target or -1, and add_target(row, &all, x) adds that element of
+// the first input to the accumulator of the first thread of a row.
 template <class F, class = void>
 constexpr bool kHasTarget = false;
 template <class F>
@@ -220,7 +220,7 @@ struct RowOperands<Full, Single, Inputs<In...>, Inputs<Column...>, Inputs<RowIn.
         for (auto& lane : get<I>(cell).lane) lane = narrow<std::decay_t<decltype(lane)>>(value);
     }
 
-    // hold() of each element of one vector.
+    // transform() of each element of one vector.
     template <int N, class F, size_t... I>
     BK_DEVICE void transform_vector(const F& f, const typename F::Row& row, const RowTile<N, 1>& where, const Cell<N>& cell,
                                     typename F::Cached* cached, std::index_sequence<I...>) const {

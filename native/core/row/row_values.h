@@ -18,7 +18,7 @@
 
 namespace bk {
 
-// Rows of `columns` elements, grouped into items of `neighbours` adjacent rows (row stride 1). stride[k]: distance of
+// Rows of `columns` elements, grouped into items of `rows_per_item` adjacent rows (row stride 1). stride[k]: distance of
 // items of input k; column_step: distance of elements in a row; row_step: distance of rows in row inputs.
 template <int In>
 struct StridedRows {

@@ -4,8 +4,8 @@
 // An operator S is trivially copyable and takes the inputs widened to their compute types:
 //   using State                                      the state of a range of elements
 //   State identity() const                           the neutral element
-//   State term(int64_t i, C... x) const              the state of element i alone
-//   State join(State earlier, State later) const     adjacent ranges together; associative up to rounding
+//   State lift(int64_t i, C... x) const              the state of element i alone
+//   State combine(State earlier, State later) const     adjacent ranges together; associative up to rounding
 //   auto value(int64_t i, State before, State through, C... x) const
 //                                                    result i, or a Pack of results, from the exclusive prefix `before`
 //                                                    and the inclusive prefix `through`

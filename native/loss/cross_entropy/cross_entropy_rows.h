@@ -70,7 +70,7 @@ struct CrossEntropyRows : RowDefaults {
         return acc;
     }
     BK_HD ExpBelow<T> shifted_exp(C max) const { return ExpBelow<T>(base_of(max)); }
-    // An accumulator that lacks the sum of exponentials. A GPU adds the target logit in pick().
+    // An accumulator that lacks the sum of exponentials. A GPU adds the target logit in add_target().
     template <class W, int N>
     BK_HD Acc reduce_without_exp([[maybe_unused]] const Row& row, const Cached (&x)[N], [[maybe_unused]] const W& where) const {
 #if BK_CUDA
