@@ -41,17 +41,17 @@ class Tally:
     def add(self, got: Any, wanted: Any, operands: tuple[Any, ...], outside: Any = None) -> None:
         """`outside` marks what is not measured."""
         torch = self.torch
-        given = got.double()
-        nan = wanted.isnan() | given.isnan()
-        lost = wanted.isnan() != given.isnan()
+        actual = got.double()
+        nan = wanted.isnan() | actual.isnan()
+        lost = wanted.isnan() != actual.isnan()
         if outside is not None:
             nan, lost = nan | outside, lost & ~outside
         beyond = wanted.abs() >= _BEYOND
         true = torch.where(beyond, torch.copysign(torch.full_like(wanted, _END), wanted), wanted)
-        infinite = given.isinf()
+        infinite = actual.isinf()
         # the power of two of the true value, by its exponent bits
         binade = (true.abs().view(torch.int64) & _EXPONENT).view(torch.float64).clamp_(_LEAST, _MOST)
-        error = (given.clamp_(-_END, _END) - true).abs_().div_(binade).mul_(2.0**23)
+        error = (actual.clamp_(-_END, _END) - true).abs_().div_(binade).mul_(2.0**23)
         special = lost | ((infinite != beyond) & (error > FAR) & ~nan)
         error.masked_fill_(special | nan, 0.0)
         largest, k = error.max(0)
@@ -65,8 +65,8 @@ class Tally:
         names = (*self.names, "got", "expected")
         for largest, summed, special, worst, first in self.parts:
             bad = int(special)
-            places = [dict(zip(names, place.tolist())) for place in (worst, first)]
-            total.add(Worst(0, float(largest), float(summed), places[0], bad, places[1] if bad else None))
+            points = [dict(zip(names, point.tolist())) for point in (worst, first)]
+            total.add(Worst(0, float(largest), float(summed), points[0], bad, points[1] if bad else None))
         total.count = self.count
         return total
 

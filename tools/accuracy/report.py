@@ -49,8 +49,8 @@ def row(function: Function, dtype: str, every: bool, ours: Worst, theirs: Worst 
 
 def _fields(worst: Worst) -> dict[str, Any]:
     # JSON has no NaN and no infinity
-    def text(place: dict[str, float] | None) -> dict[str, str] | None:
-        return {k: repr(v) for k, v in place.items()} if place else None
+    def text(point: dict[str, float] | None) -> dict[str, str] | None:
+        return {k: repr(v) for k, v in point.items()} if point else None
 
     return {
         "max_ulp": worst.max_ulp,
@@ -160,8 +160,8 @@ def _worst(rows: list[dict[str, Any]], most: int = 30) -> str:
     for r in chosen:
         peer = number(r["torch"]["max_ulp"]) if "torch" in r else ""
         at = r["special_at"] if r["special"] else r["worst"]
-        place = ", ".join(f"{k} = {v}" for k, v in at.items())
-        cells = [name(r), r["dtype"], r["backend"], number(r["max_ulp"]), peer, str(r["special"] or ""), place]
+        point = ", ".join(f"{k} = {v}" for k, v in at.items())
+        cells = [name(r), r["dtype"], r["backend"], number(r["max_ulp"]), peer, str(r["special"] or ""), point]
         out.append(f"| {' | '.join(cells)} |")
     return "\n".join(out)
 

@@ -52,10 +52,10 @@ def errors(got: Array, true: Array, dtype: str) -> tuple[Array, Array]:
     with np.errstate(all="ignore"):
         beyond = np.abs(true) >= end - np.ldexp(np.longdouble(1), power - digits - 1)
         wanted = np.where(beyond, np.copysign(end, true), true)
-        given = np.clip(np.asarray(got, np.longdouble), -end, end)
+        clipped = np.clip(np.asarray(got, np.longdouble), -end, end)
         exponent = np.frexp(np.where(np.isfinite(wanted), np.abs(wanted), 0))[1] - digits
         exponent = np.clip(np.where(wanted == 0, least, exponent), least, power - digits)
-        ulp = np.abs(given - wanted) / np.ldexp(np.longdouble(1), exponent)
+        ulp = np.abs(clipped - wanted) / np.ldexp(np.longdouble(1), exponent)
         nan = np.isnan(true) | np.isnan(got)
         special = (np.isnan(true) != np.isnan(got)) | ((np.isinf(got) != beyond) & (ulp > FAR) & ~nan)
     return np.where(special | nan, 0, ulp).astype(np.float64), special
@@ -64,10 +64,10 @@ def errors(got: Array, true: Array, dtype: str) -> tuple[Array, Array]:
 def worst_of(got: Array, true: Array, dtype: str, inputs: dict[str, Array]) -> Worst:
     ulp, special = errors(got, true, dtype)
 
-    def place(i: int) -> dict[str, float]:
+    def operands_at(i: int) -> dict[str, float]:
         return {**{k: float(v[i]) for k, v in inputs.items()}, "got": float(got[i]), "expected": float(true[i])}
 
     k = int(np.argmax(ulp))
     bad = np.flatnonzero(special)
-    first = place(int(bad[0])) if bad.size else None
-    return Worst(ulp.size, float(ulp[k]), float(np.minimum(ulp, FAR).sum()), place(k), int(bad.size), first)
+    first = operands_at(int(bad[0])) if bad.size else None
+    return Worst(ulp.size, float(ulp[k]), float(np.minimum(ulp, FAR).sum()), operands_at(k), int(bad.size), first)

@@ -56,8 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         plans = ((20, options.each), (12, options.each / 6))
         clocks = [make_clock(data, *plan, options.threads) for plan in plans]
     start = time.perf_counter()
-    kept = earlier(options.add_to, facts) if options.add_to else ()
-    run = Run(data, *clocks, size, facts, options.json or options.add_to, kept)
+    previous = earlier(options.add_to, facts) if options.add_to else ()
+    run = Run(data, *clocks, size, facts, options.json or options.add_to, previous)
     with_interrupt = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what `timeout` sends
     try:
         run.all(list(chosen(options, size)), options.seconds)

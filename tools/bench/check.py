@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 _SAMPLES = 16
-_ROUNDED_TERMS = 64  # 16-bit atomics round every addition: rows of more terms are not compared
+_ROUNDED_SUMMANDS = 64  # 16-bit atomics round every addition: rows of more terms are not compared
 ULP = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
 
 
@@ -53,20 +53,20 @@ def shape(problem: Any, name: str) -> tuple[int, ...]:
     return problem.buffers[name].operand.shape
 
 
-def sums(problem: Any, output: str, source: str, chosen: Any, counts: Any, terms: Callable[[int], Any]) -> str:
+def sums(problem: Any, output: str, source: str, chosen: Any, counts: Any, summands: Callable[[int], Any]) -> str:
     """Chosen rows of the output against the sums of the source's rows that `terms` gives, times its factor.
 
     An op that is deterministic only with a workspace adds without one in the output's dtype, by atomics.
     """
     by_atomics = not problem.bench.workspace and problem.row.deterministic == "workspace"
     rounds = problem.dtype in ("f16", "bf16") and by_atomics
-    for pick in np.unique(chosen):
-        if rounds and counts[pick] > _ROUNDED_TERMS:
+    for row in np.unique(chosen):
+        if rounds and counts[row] > _ROUNDED_SUMMANDS:
             continue
-        index, factor = terms(pick)
+        index, scale = summands(row)
         total, magnitude = problem.data.row_sums(problem.buffers[source], index)
-        got = rows(problem, output, [pick])[0]
+        got = rows(problem, output, [row])[0]
         steps = problem.dtype if rounds else "f32"
-        if wrong := compare(problem, got, total * factor, magnitude * factor, steps):
-            return f"{output}[{pick}] {wrong}"
+        if wrong := compare(problem, got, total * scale, magnitude * scale, steps):
+            return f"{output}[{row}] {wrong}"
     return ""

@@ -86,12 +86,12 @@ class Data:
         if torch is not None:
             torch.manual_seed(seed)
 
-    def make(self, operand: Operand, dtype: str, place: int) -> Buffer:
+    def make(self, operand: Operand, dtype: str, slot: int) -> Buffer:
         """Problems share memory: `place` tells operands of one problem apart."""
         count = operand.reach // 2 if dtype in PACKED else operand.reach
         if self.rounds_up:
             count = 1 << max(count - 1, 0).bit_length()
-        key = (str(operand.fill), place, dtype, count)
+        key = (str(operand.fill), slot, dtype, count)
         if callable(operand.fill):
             raise TypeError("indices are made by index()")
         if key not in self._shared:
@@ -148,9 +148,9 @@ class Data:
 
     # --- Samples for checks ------------------------------------------------------------------------------------------
 
-    def cells(self, buffer: Buffer, places: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def cells(self, buffer: Buffer, positions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The values at places of the row-major order; integers as integers."""
-        where = np.unravel_index(places, buffer.operand.shape)
+        where = np.unravel_index(positions, buffer.operand.shape)
         if buffer.torch is not None and buffer.dtype not in PACKED:
             signed = getattr(self.torch, f"int{8 * itemsize(buffer.dtype)}")  # which every device can index
             at = [self.torch.from_numpy(np.ascontiguousarray(w)).to(self.device) for w in where]

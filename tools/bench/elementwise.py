@@ -117,16 +117,16 @@ def check(problem: Any) -> str:
     total = math.prod(problem.shape)
     if len({buffer.operand.shape for buffer in problem.buffers.values()}) > 1:
         return ""  # the tests hold ops whose cells do not correspond one to one
-    places = np.concatenate(([0, total - 1], data.rng.integers(0, total, SAMPLES)))
+    positions = np.concatenate(([0, total - 1], data.rng.integers(0, total, SAMPLES)))
     row = problem.row
     outputs = [p.name for p in row.params if p.is_pointer and "out" in p.direction]
-    x = {name: data.cells(b, places) for name, b in problem.buffers.items() if name not in outputs}
+    x = {name: data.cells(b, positions) for name, b in problem.buffers.items() if name not in outputs}
     with np.errstate(all="ignore"):
         wanted = expected(bench, x, problem.dtype) or {}
     for name, value in wanted.items():
         if name not in problem.buffers:
             continue
-        wrong = _wrong(problem, name, data.cells(problem.buffers[name], places), value, x)
+        wrong = _wrong(problem, name, data.cells(problem.buffers[name], positions), value, x)
         if wrong is not None:
             cells = ", ".join(f"{float(v[wrong]):g}" for v in x.values())
             return f"({cells}) gives another {name} than {float(value[wrong]):g}"

@@ -177,7 +177,7 @@ def flops_of(size: str) -> dict[str, int]:
     return {bench.name: bench.flops for bench in benches(size) if bench.flops}
 
 
-def factors_of(row: Row) -> str:
+def operand_type(row: Row) -> str:
     """A key of PEAKS; of fp8 both formats are one."""
     dtype: str = row["dtype"]
     return "tf32" if "tf32" in row["op"] else "fp8" if dtype.startswith("fp8") else dtype
@@ -189,7 +189,7 @@ def products(rows: Sequence[Row], arithmetic: Mapping[str, int], device: str) ->
     lines = []
     for row in rows:
         flops = arithmetic[row["name"]]
-        rate, peak = flops / row["ours_us"]["median"] / 1e6, peaks.get(factors_of(row))
+        rate, peak = flops / row["ours_us"]["median"] / 1e6, peaks.get(operand_type(row))
         reached = [f"{rate:.0f}" if rate >= 10 else f"{rate:.2f}", number(rate / peak if peak else None)]
         cells = reached if flops >= BUSY else ["", ""]
         lines.append([row["name"], row["dtype"], *cells, *map(number, (row["of_copy"], row["times_peer"]))])

@@ -32,7 +32,7 @@ class Problem:
         self.op, self.row = self.entry.name, self.entry.row
         self.indices: dict[str, np.ndarray[Any, Any]] = {}
         self.errors: list[float] = []
-        self.buffers = {name: self._make(name, place) for place, name in enumerate(bench.arrays)}
+        self.buffers = {name: self._make(name, slot) for slot, name in enumerate(bench.arrays)}
         width = itemsize(dtype) / (2 if dtype in PACKED else 1)
         self.nbytes: int = (
             bench.bytes(int(width), self.indices) if bench.bytes else sum(b.nbytes for b in self.buffers.values())
@@ -43,10 +43,10 @@ class Problem:
             size = self._workspace_size()
             self.workspace = bk.empty(size, bk.u8, library=data.library) if size else None
 
-    def _make(self, name: str, place: int) -> Buffer:
+    def _make(self, name: str, slot: int) -> Buffer:
         operand, dtype = self.bench.arrays[name], self.bench.dtype_of(name, self.dtype)
         if not callable(operand.fill):
-            return self.data.make(operand, dtype, place)
+            return self.data.make(operand, dtype, slot)
         self.indices[name] = np.asarray(operand.fill(np.random.default_rng(20)))
         return self.data.index(operand, dtype, self.indices[name])
 

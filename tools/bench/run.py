@@ -38,14 +38,14 @@ class Run:
         size: str,
         facts: dict[str, Any],
         path: str = "",
-        kept: Sequence[Row] = (),
+        previous: Sequence[Row] = (),
     ) -> None:
         self.data, self.clock, self.brief, self.size, self.path = data, clock, brief, size, path
         self.facts = facts
         self.symbols = frozenset(data.library.symbols())
         self.copies: list[Row] = []
         self.rows: list[Row] = []
-        self.kept = kept
+        self.previous = previous
         self.host: list[Row] = []
         self.functions: list[Row] = []
         self.unreached: list[str] = []
@@ -87,7 +87,9 @@ class Run:
             row = failed(bench, dtype, described(error))
             self.check_device()
         if not row:  # nor is what was measured when the op still took a workspace
-            self.kept = [kept for kept in self.kept if (kept["name"], kept["dtype"]) != (bench.name, dtype)]
+            self.previous = [
+                previous for previous in self.previous if (previous["name"], previous["dtype"]) != (bench.name, dtype)
+            ]
         else:
             row["commit"] = self.facts["library"]["commit"]
             beside = "".join(f", {name} {took:.1f}" for name, took in (row["peers_us"] or {}).items())
@@ -116,7 +118,7 @@ class Run:
         """Bytes read and written a second by the plainest copies there are."""
         data = self.data
         operand = Operand((1 << (28 if self.size == "cuda" else 24),), "normal")
-        source, target = (data.make(operand, "f32", place) for place in range(2))
+        source, target = (data.make(operand, "f32", slot) for slot in range(2))
         calls: list[tuple[str, Call]] = []
         if data.device == "cuda":
             from cuda.bindings import runtime
@@ -148,7 +150,7 @@ class Run:
             "ceiling": ceiling,
             "figure": self.clock.figure,
             "copies": self.copies,
-            "rows": merged(self.kept, self.rows),
+            "rows": merged(self.previous, self.rows),
             "host": self.host,
             "functions": self.functions,
         }
@@ -160,9 +162,9 @@ class Run:
         self._saved = time.perf_counter()
 
 
-def merged(kept: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
+def merged(previous: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
     """What was measured before, in its order, and now: the same problem once."""
-    found = {(row["name"], row["dtype"]): row for row in kept}
+    found = {(row["name"], row["dtype"]): row for row in previous}
     return list((found | {(row["name"], row["dtype"]): row for row in rows}).values())
 
 
@@ -176,9 +178,9 @@ def measure(problem: Problem, clock: Any) -> Row:
     bk.synchronize(problem.data.stream, library=problem.data.library)
     if error := problem.check():
         return failed(bench, dtype, error)
-    others = problem.peers(problem.data.device == "cuda")
-    times = clock.measure([ours, *(call for _, call in others)])
-    named = [(name, time) for (name, _), time in zip(others, times[1:])]
+    peers = problem.peers(problem.data.device == "cuda")
+    times = clock.measure([ours, *(call for _, call in peers)])
+    named = [(name, time) for (name, _), time in zip(peers, times[1:])]
     eager = [each for each in named if each[0] != COMPILED]
     peer = min(eager, key=lambda item: getattr(item[1], clock.figure), default=None)
     return {

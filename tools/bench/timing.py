@@ -46,7 +46,7 @@ class WallClock:
         self.least = least
         self.seconds = seconds
         self.now = time.thread_time if threads == 1 else time.perf_counter
-        self.turn, self.pause = (0.0, 0.0) if threads == 1 else (0.05, 0.15)  # seconds
+        self.trial, self.pause = (0.0, 0.0) if threads == 1 else (0.05, 0.15)  # seconds
 
     def measure(self, calls: Sequence[Call]) -> list[Times]:
         samples: list[list[float]] = [[] for _ in calls]
@@ -56,14 +56,14 @@ class WallClock:
         order = np.random.default_rng(0)
         while min(map(len, samples)) < self.least or (spent < self.seconds * len(calls) and rounds < _MOST):
             for k in order.permutation(len(calls)):
-                turn = 0.0
+                trial = 0.0
                 time.sleep(self.pause)
-                while turn == 0.0 or turn < self.turn:
+                while trial == 0.0 or trial < self.trial:
                     start = self.now()
                     calls[k]()
                     samples[k].append((self.now() - start) * 1e6)
-                    turn += samples[k][-1] * 1e-6
-                spent += turn
+                    trial += samples[k][-1] * 1e-6
+                spent += trial
             rounds += 1
             if rounds >= 3 and spent > 20 * self.seconds * len(calls):
                 break

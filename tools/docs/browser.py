@@ -83,7 +83,7 @@ class Page:
 
 class Browser:
     def __init__(self, send: int, receive: int) -> None:
-        self._send, self._receive, self._number, self._rest = send, receive, 0, b""
+        self._send, self._receive, self._number, self._received = send, receive, 0, b""
         self._pages: dict[str, Page] = {}
 
     def page(self) -> Page:
@@ -111,14 +111,14 @@ class Browser:
                 self._pages[answer["sessionId"]].events.append(answer)
 
     def _next(self, method: str) -> dict[str, Any]:
-        while b"\0" not in self._rest:
+        while b"\0" not in self._received:
             if not select.select([self._receive], [], [], 120)[0]:
                 raise BrowserError(f"{method}: no answer within two minutes")
             data = os.read(self._receive, 1 << 20)
             if not data:
                 raise BrowserError(f"{method}: the browser has ended")
-            self._rest += data
-        text, self._rest = self._rest.split(b"\0", 1)
+            self._received += data
+        text, self._received = self._received.split(b"\0", 1)
         message: dict[str, Any] = json.loads(text)
         return message
 

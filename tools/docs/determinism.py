@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from baracuda._optable import Row, ops, rows
-from tools.docs.measured import BENCH, SPEED_FILES, machine, result, table
+from tools.docs.measurements import BENCH, SPEED_FILES, machine, result, table
 
 ENDING = " deterministic"  # of the name of a problem with the workspace that makes it so
 MARK = "{{ determinism }}"
@@ -31,8 +31,8 @@ def determinism() -> str:
 
 def path(row: Row) -> str:
     """What a plan that asks for determinism launches."""
-    said = row.workspace.partition(": ")[2].removeprefix("deterministic, and ").removeprefix("deterministic, ")
-    return f"with a workspace; {said}" if row.deterministic == "workspace" else "none"
+    text = row.workspace.partition(": ")[2].removeprefix("deterministic, and ").removeprefix("deterministic, ")
+    return f"with a workspace; {text}" if row.deterministic == "workspace" else "none"
 
 
 def costs(measured: list[dict[str, Any]]) -> dict[str, str]:

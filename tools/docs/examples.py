@@ -15,7 +15,7 @@ import re
 
 from baracuda._describe import base
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
-from tools.docs import ROOT, called, products
+from tools.docs import ROOT, call_programs, plan_programs
 from tools.docs.groups import Group
 
 EXAMPLES = ROOT / "tools" / "docs" / "examples"
@@ -221,13 +221,13 @@ def kind_of(dtype: str) -> type:
 def examples_of(group: Group) -> list[Cell]:
     """The cells of a group's page, run in one namespace."""
     texts = {name: (EXAMPLES / f"{name}.py").read_text() for name in sources_of(group)}
-    if not texts and called.has_programs(functions_of(group)):
-        named = [Cell(title, "", code) for title, code in called.programs(functions_of(group))]
+    if not texts and call_programs.has_programs(functions_of(group)):
+        named = [Cell(title, "", code) for title, code in call_programs.programs(functions_of(group))]
         named[0].code = IMPORTS + named[0].code
         run(named)
         return named
     if not texts:
-        alone = [Cell(title, "", code) for title, code in products.programs(group.key)]
+        alone = [Cell(title, "", code) for title, code in plan_programs.programs(group.key)]
         run(alone)
         return alone
     dtype = next(iter(group.dtypes), "")

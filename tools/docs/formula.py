@@ -96,35 +96,35 @@ def typeset(text: str) -> str:
         end = at
         while end < len(tokens) and is_math[end] == is_math[at]:
             end += 1
-        piece = tokens[at:end]
-        parts.append(run(piece) if is_math[at] else prose(piece))
+        span = tokens[at:end]
+        parts.append(run(span) if is_math[at] else prose(span))
         at = end
     return "".join(parts)
 
 
 def classified(tokens: list[Token]) -> list[bool]:
     """For each token whether it is mathematics."""
-    said = [_is_math(tokens, i) for i in range(len(tokens))]
+    is_math = [_is_math(tokens, i) for i in range(len(tokens))]
     depth = 0
     for i, token in enumerate(tokens):  # commas within the parentheses of a function or an interval
-        if said[i] and token.text in "([":
+        if is_math[i] and token.text in "([":
             depth += 1
-        elif said[i] and token.text in ")]":
+        elif is_math[i] and token.text in ")]":
             depth -= 1
-        elif not said[i] and token.kind not in ("sign", "call", "space"):
+        elif not is_math[i] and token.kind not in ("sign", "call", "space"):
             depth = 0
         if token.text == ",":
-            said[i] = depth > 0 and _stays_open(tokens, said, i)
+            is_math[i] = depth > 0 and _stays_open(tokens, is_math, i)
     for i, token in enumerate(tokens):  # spaces belong to what is on both sides
         if token.kind == "space":
-            said[i] = 0 < i < len(tokens) - 1 and said[i - 1] and said[i + 1]
-    return said
+            is_math[i] = 0 < i < len(tokens) - 1 and is_math[i - 1] and is_math[i + 1]
+    return is_math
 
 
-def _stays_open(tokens: list[Token], said: list[bool], at: int) -> bool:
+def _stays_open(tokens: list[Token], is_math: list[bool], at: int) -> bool:
     """Whether a parenthesis closes behind a comma before any word stands there."""
     depth = 1
-    for token, math in zip(tokens[at + 1 :], said[at + 1 :]):
+    for token, math in zip(tokens[at + 1 :], is_math[at + 1 :]):
         if token.kind in ("space",) or token.text == ",":
             continue
         if not math:
@@ -141,7 +141,7 @@ def _is_math(tokens: list[Token], i: int) -> bool:
         return token.text != ","
     if token.kind != "name":
         return False
-    before, after = _beside(tokens, i, -1), _beside(tokens, i, 1)
+    before, after = _neighbour(tokens, i, -1), _neighbour(tokens, i, 1)
     tight = tokens[i + 1].text if i + 1 < len(tokens) else ""
     if token.text == "a":  # the variable, or the article
         words = after and after.kind in ("name", "word") and len(after.text) > 2 and after.text not in AFTER_VARIABLE
@@ -168,7 +168,7 @@ def _is_applied(tokens: list[Token], i: int) -> bool:
     )
 
 
-def _beside(tokens: list[Token], i: int, step: int) -> Token | None:
+def _neighbour(tokens: list[Token], i: int, step: int) -> Token | None:
     i += step
     while 0 <= i < len(tokens) and tokens[i].kind == "space":
         i += step
@@ -284,7 +284,7 @@ class Parser:
                     factors.append(Node(sign("/")))
                     continue
                 below = self.power()
-                above = factors[0].bare if len(factors) == 1 else joined(factors)
+                above = factors[0].bare if len(factors) == 1 else side_by_side(factors)
                 factors = [Node(f"<mfrac><mrow>{above}</mrow><mrow>{below.bare}</mrow></mfrac>")]
             elif text == "*":
                 self.take()
@@ -294,7 +294,7 @@ class Parser:
                 factors.append(Node('<mspace width="0.3em"/><mi>mod</mi><mspace width="0.3em"/>'))
             else:
                 factors.append(self.power())
-        return joined(factors)
+        return side_by_side(factors)
 
     in_bars = False
 
@@ -347,7 +347,7 @@ class Parser:
         return Node(text, is_name=True)
 
 
-def joined(factors: list[Node]) -> str:
+def side_by_side(factors: list[Node]) -> str:
     """A product: names and numbers side by side need room between them."""
     parts: list[str] = []
     for i, factor in enumerate(factors):

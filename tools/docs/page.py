@@ -12,7 +12,7 @@ from typing import Any
 from tools.docs.examples import Cell, functions_of
 from tools.docs.formula import typeset
 from tools.docs.groups import TITLES, Group, table_path
-from tools.docs.measured import details, error, speed, table
+from tools.docs.measurements import details, error, speed, table
 
 from abi_row import Param, Row  # isort: skip
 

@@ -34,17 +34,17 @@ def write(target: pathlib.Path, say: Callable[[str], None] = lambda line: None) 
     sources = target / "pages"
     for path in sorted(PAGES.rglob("*")):
         if path.is_file():
-            place = sources / path.relative_to(PAGES)
-            place.parent.mkdir(parents=True, exist_ok=True)
+            page_file = sources / path.relative_to(PAGES)
+            page_file.parent.mkdir(parents=True, exist_ok=True)
             if path.suffix == ".md":
-                place.write_text(linked(included(made(path.read_text()))))
+                page_file.write_text(linked(included(made(path.read_text()))))
             else:
-                shutil.copyfile(path, place)
+                shutil.copyfile(path, page_file)
     found = groups()
     for group in found.values():
-        place = sources / group.path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(linked(page(group, examples_of(group), refusals(group, library))))
+        page_file = sources / group.path
+        page_file.parent.mkdir(parents=True, exist_ok=True)
+        page_file.write_text(linked(page(group, examples_of(group), refusals(group, library))))
     (sources / "ops" / "index.md").write_text(index(found))
     (sources / "ops" / "tables.md").write_text(linked(op_tables()))
     (target / "mkdocs.yml").write_text(configuration(found))

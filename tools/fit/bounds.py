@@ -255,7 +255,7 @@ def _normal() -> list[Bound]:
     short, long = (_ZERO, mp.mpf("16.1875")), (_ZERO, mp.mpf("38.5"))  # then exp(-z^2 / 2) is subnormal
     of_f32, of_f64 = mp.mpf("3.28857421875"), mp.mpf(3)
 
-    def turned(pole: mp.mpf) -> Function:
+    def mobius(pole: mp.mpf) -> Function:
         return lambda z: (z - pole) / (z + pole)
 
     def over_root(z: mp.mpf) -> mp.mpf:
@@ -268,13 +268,13 @@ def _normal() -> list[Bound]:
         Bound(file, "S(z) = (root - z) P(z) / (1 + z Q(z))", ("0.665077636", "1.52532415"), short,
               lambda z, p, q: p / (1 + z * q), over_root, -20),
         Bound(file, "R(z) = P(u) / (z + a), f32", ("-0.54375904799",), short, lambda z, p: p / (z + of_f32), tail, -25,
-              turned(of_f32)),
+              mobius(of_f32)),
         Bound(file, "R(z) = P(u) / (z + 3), f64", ("-0.5093319819174895682",), long,
-              lambda z, p: (p - mp.mpf("4.4735e-17")) / (z + of_f64), tail, -53, turned(of_f64), bits=53),
+              lambda z, p: (p - mp.mpf("4.4735e-17")) / (z + of_f64), tail, -53, mobius(of_f64), bits=53),
         Bound(file, "S(z) = (root - z) P(u), f32", ("-0.11490285397",), short, lambda z, p: p, over_root, -28,
-              turned(of_f32)),
+              mobius(of_f32)),
         Bound(file, "S(z) = (root - z) (c + u P(u)), f64", ("-0.1199754271354450569",), long,
-              lambda z, p: first + rest + turned(of_f64)(z) * p, over_root, -55, turned(of_f64), bits=53),
+              lambda z, p: first + rest + mobius(of_f64)(z) * p, over_root, -55, mobius(of_f64), bits=53),
     ]  # fmt: skip
 
 
@@ -306,7 +306,7 @@ def _gamma() -> list[Bound]:
     file = "elementwise/functors/special.h"
     root = mp.findroot(mp.digamma, mp.mpf("1.4616"))
     between = (mp.mpf(1), mp.mpf(2))
-    turn = (mp.mpf(10) ** -6, mp.mpf("0.4999"))
+    span = (mp.mpf(10) ** -6, mp.mpf("0.4999"))
     cotangent: Function = lambda r: mp.pi * mp.cot(mp.pi * r)  # noqa: E731
     sine: Function = lambda r: (mp.pi / mp.sin(mp.pi * r)) ** 2  # noqa: E731
     square: Function = lambda r: r * r  # noqa: E731
@@ -314,26 +314,26 @@ def _gamma() -> list[Bound]:
     of_root: Function = lambda t: mp.diff(mp.digamma, root) if abs(t - root) < _SMALL else mp.digamma(t) / (t - root)  # noqa: E731
     by_half: Function = lambda t: t - mp.mpf(3) / 2  # noqa: E731
     whole = lambda t, p: p  # noqa: E731
-    factors = lambda r, p: (mp.mpf(1) / 4 - r * r) / r * (4 + r * r * p)  # noqa: E731
+    scaled = lambda r, p: (mp.mpf(1) / 4 - r * r) / r * (4 + r * r * p)  # noqa: E731
     pole = lambda r, p: 1 / (r * r) + p  # noqa: E731
     return [
         Bound(file, "psi(t) = (t - t0) P(t - 3/2), f64", ("0.9510558760318328",), between, whole, of_root, -54, by_half,
               bits=53, falling=True),
-        Bound(file, "pi cot(pi r) = (1/4 - r^2) / r (4 + r^2 P(r^2 - 1/8))", ("3.226226985337332",), turn, factors,
+        Bound(file, "pi cot(pi r) = (1/4 - r^2) / r (4 + r^2 P(r^2 - 1/8))", ("3.226226985337332",), span, scaled,
               cotangent, -57,
               shifted, bits=53, falling=True),
-        Bound(file, "(pi / sin(pi r))^2 = 1 / r^2 + P(r^2 - 1/8)", ("4.2932119550395695",), turn, pole, sine, -56,
+        Bound(file, "(pi / sin(pi r))^2 = 1 / r^2 + P(r^2 - 1/8)", ("4.2932119550395695",), span, pole, sine, -56,
               shifted,
               bits=53, falling=True),
         Bound(file, "psi(t) = (t - t0) P(t - 3/2), f32", ("0.951055876f",), between, whole, of_root, -25, by_half,
               falling=True),
         Bound(file, "psi(z) = ln z - v / 2 - v^2 P(v^2), v = 1 / z, f32", ("0.0833323922f",), (_SMALL, _HALF),
               lambda v, p: -mp.log(v) - v / 2 - v * v * p, lambda v: mp.digamma(1 / v), -27, square, falling=True),
-        Bound(file, "pi cot(pi r) = (1/4 - r^2) / r (4 + r^2 P(r^2)), f32", ("2.84051296f",), turn, factors, cotangent,
+        Bound(file, "pi cot(pi r) = (1/4 - r^2) / r (4 + r^2 P(r^2)), f32", ("2.84051296f",), span, scaled, cotangent,
               -25, square,
               falling=True),
         Bound(file, "psi'(z) = v + v^2 (1/2 + v P(v)), v = 1 / z, f32", ("0.166664345f",), (_SMALL, mp.mpf(1)),
               lambda v, p: v + v * v * (_HALF + v * p), lambda v: mp.polygamma(1, 1 / v), -27, falling=True),
-        Bound(file, "(pi / sin(pi r))^2 = 1 / r^2 + P(r^2), f32", ("3.28988231f",), turn, pole, sine, -24, square,
+        Bound(file, "(pi / sin(pi r))^2 = 1 / r^2 + P(r^2), f32", ("3.28988231f",), span, pole, sine, -24, square,
               falling=True),
     ]  # fmt: skip

@@ -82,13 +82,13 @@ def _logarithms() -> list[Polynomial]:
 
 
 def _circular() -> list[Polynomial]:
-    half_turn, eighth = (mp.pi / 2 + mp.mpf(2) ** -7) ** 2, (mp.pi / 4 + mp.mpf(2) ** -8) ** 2
+    half_pi, eighth = (mp.pi / 2 + mp.mpf(2) ** -7) ** 2, (mp.pi / 4 + mp.mpf(2) ** -8) ** 2
     sine = _of_root(lambda r: (mp.sin(r) / r - 1) / r**2, lambda s: -mp.mpf(1) / 6 + s / 120)
     tangent = _of_root(lambda r: (mp.tan(r) / r - 1) / r**2, lambda s: mp.mpf(1) / 3 + s * 2 / 15)
     arcsine = _of_root(lambda r: (mp.asin(r) / r - 1) / r**2, lambda s: mp.mpf(1) / 6 + s * 3 / 40)
     zero = mp.mpf(0)
     return [
-        Polynomial("trigonometric_cpu.h", "sin r = r + r^3 P(r^2)", sine, (zero, half_turn), 4,
+        Polynomial("trigonometric_cpu.h", "sin r = r + r^3 P(r^2)", sine, (zero, half_pi), 4,
                    _of_root(lambda r: r**3 / mp.sin(r), lambda s: s), 24, 2),
         Polynomial("trigonometric_cpu.h", "tan r = r + r^3 P(r^2)", tangent, (zero, eighth), 7,
                    _of_root(lambda r: r**3 / mp.tan(r), lambda s: s), 53, 0),

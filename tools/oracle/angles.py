@@ -7,7 +7,7 @@ import mpmath as mp
 import numpy as np
 
 _BITS = 320  # of the fraction of a turn
-_KEPT = 94  # of which these matter
+_SIGNIFICANT = 94  # of which these matter
 X = np.longdouble
 
 
@@ -23,11 +23,11 @@ def angle(position: int, base: float, index: int, pairs: int) -> np.longdouble:
     fraction = position * frequency(base, index, pairs) & ((1 << _BITS) - 1)
     fraction -= (fraction >> (_BITS - 1)) << _BITS
     # Scaled so that what is kept has few digits in front, also where the angle is tiny.
-    down = max(abs(fraction).bit_length() - _KEPT, 0)
-    kept = fraction >> down
-    high, low = kept >> _KEPT // 2, kept & ((1 << _KEPT // 2) - 1)
-    turns = np.ldexp(X(high) * X(2) ** (_KEPT // 2) + X(low), down - _BITS)
-    return turns * 2 * X("3.14159265358979323846264338327950288")
+    down = max(abs(fraction).bit_length() - _SIGNIFICANT, 0)
+    significant = fraction >> down
+    high, low = significant >> _SIGNIFICANT // 2, significant & ((1 << _SIGNIFICANT // 2) - 1)
+    revolutions = np.ldexp(X(high) * X(2) ** (_SIGNIFICANT // 2) + X(low), down - _BITS)
+    return revolutions * 2 * X("3.14159265358979323846264338327950288")
 
 
 def cos_sin(positions, base: float, pairs: int):

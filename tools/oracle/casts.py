@@ -96,7 +96,7 @@ def nibbles(packed: np.ndarray) -> np.ndarray:
     return np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
 
 
-def joined(halves: np.ndarray) -> np.ndarray:
+def packed_pairs(halves: np.ndarray) -> np.ndarray:
     return (halves[0::2] | halves[1::2] << 4).astype(np.uint8)
 
 
@@ -118,7 +118,7 @@ def pack(bits: np.ndarray, source: str, target: str) -> np.ndarray:
         whole = np.minimum(values, np.uint64(high)).astype(np.int64)
     else:
         whole = np.clip(values.astype(np.int64), low, high)
-    return joined((whole & 15).astype(np.uint8))
+    return packed_pairs((whole & 15).astype(np.uint8))
 
 
 def repack(packed: np.ndarray, source: str, target: str) -> np.ndarray:

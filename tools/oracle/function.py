@@ -43,8 +43,8 @@ class Entry:
         if self.torch is None or callable(self.torch):
             return self.torch and (lambda *operands: self.torch(torch, *operands))
         name = self.name if self.torch == TORCH else self.torch
-        places = (torch, torch.nn.functional, torch.special)
-        return next((getattr(place, name) for place in places if hasattr(place, name)), None)
+        modules = (torch, torch.nn.functional, torch.special)
+        return next((getattr(module, name) for module in modules if hasattr(module, name)), None)
 
     def torch_gradient(self, torch: Any) -> Formula | None:
         """Of dy and what the gradient takes."""

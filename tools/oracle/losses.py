@@ -430,9 +430,9 @@ def focal(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Terms:
 
 def focal_slope(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Terms:
     side, missed, cost = focal_parts(x, t, alpha, gamma)
-    turn = gamma * missed ** (gamma - 1) * (1 - 2 * t) * sigmoid(x) * sigmoid(-x) * cost if gamma else 0 * x
+    modulation = gamma * missed ** (gamma - 1) * (1 - 2 * t) * sigmoid(x) * sigmoid(-x) * cost if gamma else 0 * x
     value, magnitude = parted(
-        side * missed**gamma * (1 - t) * sigmoid(x), -side * missed**gamma * t * sigmoid(-x), side * turn
+        side * missed**gamma * (1 - t) * sigmoid(x), -side * missed**gamma * t * sigmoid(-x), side * modulation
     )
     return value, magnitude * (4 + gamma)
 

@@ -54,10 +54,10 @@ def made(
 ) -> Bench:  # fmt: skip
     """`layout` is that of the first operand, or of all; "" of a flat row."""
     table, computed, arrays = row_named(row), function_of(row, function), {}
-    for place, p in enumerate(p for p in table.params if p.is_pointer):
+    for position, p in enumerate(p for p in table.params if p.is_pointer):
         is_input = "in" in p.direction
         fill = fill_of(row, computed, p.name, dtype_of(p, dtype, other)) if is_input else "empty"
-        arrays[p.name] = laid_out(layout, numel, place, p.name, fill)
+        arrays[p.name] = laid_out(layout, numel, position, p.name, fill)
     scalars = {p.name: parameter_of(row, computed, p.name) for p in table.params if p.role == "parameter"}
     return Bench(
         name=name, row=row, dtypes=(dtype,), arrays=arrays, scalars=scalars, check=check,
@@ -69,7 +69,7 @@ def dtype_of(param: Any, dtype: str, other: str) -> str:
     return {"T": dtype, "U": other}.get(param.dtype, param.dtype)
 
 
-def laid_out(layout: str, numel: int, place: int, name: str, fill: str | float) -> Operand:
+def laid_out(layout: str, numel: int, position: int, name: str, fill: str | float) -> Operand:
     if not layout:
         return Operand((numel,), fill)
     columns = 8192 if numel >= 1 << 24 else 64
@@ -78,7 +78,7 @@ def laid_out(layout: str, numel: int, place: int, name: str, fill: str | float) 
         steps = (0, 1) if name in ("weight", "dweight") else (columns, 1)  # a channel a column
         return Operand((extents[0], columns - 5), fill, steps, 0 if steps[0] == 0 else 3)
     first = {"transposed": (1, extents[0]), "broadcast row": (0, 1), "broadcast column": (1, 0)}[layout]
-    return Operand(extents, fill, first if place == 0 else None)
+    return Operand(extents, fill, first if position == 0 else None)
 
 
 def cast(pair: tuple[str, ...], numel: int, bounds: tuple[Bound, ...]) -> Bench:

@@ -70,11 +70,11 @@ def check(problem):
     indices, offsets = problem.indices["indices"], problem.indices["offsets"]
     ends = np.append(offsets[1:], len(indices))
 
-    def terms(bag):
+    def summands(bag):
         chosen = indices[offsets[bag] : ends[bag]]
         return chosen, 1.0 / max(len(chosen), 1) if problem.bench.scalars.get("mode") else 1.0
 
-    return sums(problem, "out", "weight", picks(problem, len(offsets)), ends - offsets, terms)
+    return sums(problem, "out", "weight", picks(problem, len(offsets)), ends - offsets, summands)
 
 
 def check_backward(problem):

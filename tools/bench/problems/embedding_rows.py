@@ -82,12 +82,12 @@ def check_bag_max_backward(problem):
     index = problem.indices["out_index"]
     for row in picks(problem, problem.bench.scalars["num_embeddings"]):
         bags, columns = np.nonzero(index == row)
-        terms = np.zeros((2, index.shape[1]))
+        total = np.zeros((2, index.shape[1]))
         values = rows(problem, "dout", bags).astype(np.float64)[np.arange(len(bags)), columns] if len(bags) else 0.0
-        np.add.at(terms[0], columns, values)
-        np.add.at(terms[1], columns, np.abs(values))
+        np.add.at(total[0], columns, values)
+        np.add.at(total[1], columns, np.abs(values))
         got = rows(problem, "dweight", [row])[0]
-        if wrong := compare(problem, got, terms[0], terms[1], problem.dtype if not problem.bench.workspace else "f32"):
+        if wrong := compare(problem, got, total[0], total[1], problem.dtype if not problem.bench.workspace else "f32"):
             return f"dweight[{row}] {wrong}"
     return ""
 
@@ -170,10 +170,10 @@ def check_sparse_rows(problem):
     (count,) = problem.data.cells(problem.buffers["count"], np.arange(1))
     if count != len(found):
         return f"count is {count}, must be {len(found)}"
-    places = np.unique(np.concatenate((picks(problem, len(found)), [0, len(found) - 1, np.argmax(counts)])))
-    if not np.array_equal(problem.data.cells(problem.buffers["rows"], places), found[places]):
+    slots = np.unique(np.concatenate((picks(problem, len(found)), [0, len(found) - 1, np.argmax(counts)])))
+    if not np.array_equal(problem.data.cells(problem.buffers["rows"], slots), found[slots]):
         return "rows are not those that indices name"
-    return sums(problem, "values", "dout", places, counts, lambda place: (np.flatnonzero(indices == found[place]), 1.0))
+    return sums(problem, "values", "dout", slots, counts, lambda slot: (np.flatnonzero(indices == found[slot]), 1.0))
 
 
 def sparse_rows(backend, s, spread):

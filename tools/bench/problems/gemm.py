@@ -9,7 +9,7 @@ from tools.bench.record import COUNTS, EXTENTS, FEW_ROWS, SIDES, Bench, Bound, O
 LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # as C numbers how A and B lie
 _HALVES = ("bf16", "f16")
 _GELU_TANH = 4  # as C numbers activations
-_OWN, _GROUPS = 1, 4  # backends: the library's own kernels, and of these those of warp groups
+_OWN, _WARPGROUPS = 1, 4  # backends: the library's own kernels, and of these those of warp groups
 _EPILOGUE = "another epilogue of a kernel that is measured: bias and activation are run-time choices"
 UNMEASURED = {
     **{
@@ -85,10 +85,10 @@ def check(problem):
     m, n, k = scalars["m"], scalars["n"], scalars["k"]
     layout = LAYOUTS[scalars["layout"]] if "layout" in scalars else bench.row.split("_")[-2]
     layout = "rcr" if "_rcr" in bench.row else "rrr" if "_rrr" in bench.row else layout
-    terms = np.arange(k)
+    along_k = np.arange(k)
     for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
-        a = problem.data.cells(problem.buffers["a"], i * k + terms if layout[0] == "r" else terms * m + i)
-        b = problem.data.cells(problem.buffers["b"], terms * n + j if layout[1] == "r" else j * k + terms)
+        a = problem.data.cells(problem.buffers["a"], i * k + along_k if layout[0] == "r" else along_k * m + i)
+        b = problem.data.cells(problem.buffers["b"], along_k * n + j if layout[1] == "r" else j * k + along_k)
         got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
         products = a.astype(np.float64) * b
         z = np.array([products.sum() * scalars["alpha"]])
@@ -206,13 +206,13 @@ def check_epilogue(problem):
     """Sampled results of gemm_epilogue, rcr."""
     s = problem.bench.scalars
     m, n, k = (s[name] for name in "mnk")
-    terms = np.arange(k)
+    along_k = np.arange(k)
 
     def cells(name, at):
         return problem.data.cells(problem.buffers[name], at).astype(np.float64)
 
     for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
-        products = cells("a", i * k + terms) * cells("b", j * k + terms)
+        products = cells("a", i * k + along_k) * cells("b", j * k + along_k)
         z = products.sum() + (cells("bias", np.array([j]))[0] if "bias" in problem.buffers else 0)
         if s["activation"] == _GELU_TANH:
             z = 0.5 * z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
@@ -236,7 +236,7 @@ def epilogues(backend):
         more = {"row": "gemm_epilogue_t{T}", "dtypes": ("f32",)}
         name = "gemm tf32 {}residual 4096x4096x4096"
         yield with_epilogue(name.format(""), *size, ("r",), by_tf32(torch_added), **more)
-        more["backend"] = _GROUPS
+        more["backend"] = _WARPGROUPS
         yield with_epilogue(name.format("by warp groups "), *size, ("r",), by_tf32(torch_added), **more)
         for m, n, k in (size, (1024, 1024, 1024)):
             yield with_epilogue(
@@ -245,27 +245,27 @@ def epilogues(backend):
             )  # fmt: skip
         for m, n, k in (*sizes, size):
             yield with_epilogue(
-                f"gemm by warp groups {m}x{n}x{k}", m, n, k, (), torch_product(True), backend=_GROUPS,
+                f"gemm by warp groups {m}x{n}x{k}", m, n, k, (), torch_product(True), backend=_WARPGROUPS,
                 bound=0.85,
             )  # fmt: skip
 
 
 def with_epilogue(
-    name, m, n, k, beside, peer, *, row="gemm_epilogue_{T}", dtypes=("bf16",), activation=0, backend=0, bound=1.0,
+    name, m, n, k, extra, peer, *, row="gemm_epilogue_{T}", dtypes=("bf16",), activation=0, backend=0, bound=1.0,
 ):  # fmt: skip
     shapes = {"a": (m, k), "b": (n, k), "r": (m, n), "bias": (n,), "d": (m, n)}
     scalars = {"m": m, "n": n, "k": k, "batch": 1, "layout": 1, "alpha": 1.0, "beta": 0.0}
     scalars |= {f"ld{x}": shapes.get(x, (m, n))[1] for x in "abcrzd"} | {f"stride_{x}": 0 for x in "abcrzd"}
     return Bench(
         name=name, row=row, dtypes=dtypes,
-        arrays={x: Operand(shapes[x], "empty" if x == "d" else "sixteenths") for x in ("a", "b", *beside, "d")},
+        arrays={x: Operand(shapes[x], "empty" if x == "d" else "sixteenths") for x in ("a", "b", *extra, "d")},
         scalars=scalars | {"activation": activation, "backend": backend},
-        check=check_epilogue, torch=(peer,), workspace=backend != _GROUPS, bounds=(Bound("peer", bound),),
+        check=check_epilogue, torch=(peer,), workspace=backend != _WARPGROUPS, bounds=(Bound("peer", bound),),
         flops=2 * m * n * k,
     )  # fmt: skip
 
 
-def thin(backend):
+def skinny(backend):
     """A few rows, which the bytes of B bound."""
     rows, sizes = ((1, 2, 4, 8), (4096, 14336)) if backend == "cuda" else ((1, 8), (2048,))
     bound = (Bound("copy", 0.85),)
@@ -307,7 +307,7 @@ def benches(backend):
             peers=(torch_product(False),), bounds=(Bound("copy", 0.85),),
         )  # fmt: skip
     yield from epilogues(backend)
-    yield from thin(backend)
+    yield from skinny(backend)
     many = 4096 if backend == "cuda" else 64
     for m, n, k in ((64, 64, 64), (128, 128, 64)):
         yield made(

@@ -45,12 +45,12 @@ def check(problem):
     """Sampled results of d, or of da, against sums in float64; b is by columns."""
     s, forward = problem.bench.scalars, "d" in problem.buffers
     n, k = s["n"], s["k"]
-    terms, width = (k, n) if forward else (n, k)
+    inner, width = (k, n) if forward else (n, k)
     left, result = ("a", "d") if forward else ("dd", "da")
-    along = np.arange(terms)
+    along = np.arange(inner)
     for i, j in zip(picks(problem, s["m"], 6), picks(problem, width, 6)):
         base = group_of(problem, i) * n * k
-        x = problem.data.cells(problem.buffers[left], i * terms + along).astype(np.float64)
+        x = problem.data.cells(problem.buffers[left], i * inner + along).astype(np.float64)
         y = problem.data.cells(problem.buffers["b"], base + (j * k + along if forward else along * k + j))
         got = problem.data.cells(problem.buffers[result], np.array([i * width + j])).astype(np.float64)
         if wrong := compare(problem, got, np.array([(x * y).sum()]), np.abs(x * y).sum() * 4):
@@ -117,9 +117,9 @@ def check_gated(problem):
         first, second = (alpha * a * problem.data.cells(problem.buffers[b], j * k + along) for b in ("b1", "b2"))
         z = first.sum()
         want = np.array([z / (1 + np.exp(-z)) * second.sum()])
-        terms = 1.2 * np.abs(first).sum() * abs(second.sum()) + (abs(z) + 1) * np.abs(second).sum()
+        inner = 1.2 * np.abs(first).sum() * abs(second.sum()) + (abs(z) + 1) * np.abs(second).sum()
         got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
-        if wrong := compare(problem, got, want, terms * 4):
+        if wrong := compare(problem, got, want, inner * 4):
             return f"d[{i}, {j}] {wrong}"
     return ""
 

@@ -45,8 +45,8 @@ def elements(values, bits, signed=False):
     """Of bytes or words, the first the lowest."""
     whole = np.asarray(values).astype(np.int64)[..., None]
     width = 8 * np.asarray(values).dtype.itemsize
-    parts = (whole >> np.arange(0, width, bits)) & ((1 << bits) - 1)
-    return ((parts ^ 8) - 8 if signed else parts).reshape(-1)
+    fields = (whole >> np.arange(0, width, bits)) & ((1 << bits) - 1)
+    return ((fields ^ 8) - 8 if signed else fields).reshape(-1)
 
 
 def check_product(problem):
@@ -82,14 +82,16 @@ def check_product(problem):
 def check_sparse(problem):
     scalars = problem.bench.scalars
     n, m, k = (scalars[name] for name in "nmk")
-    places = problem.indices["w_metadata"]
+    metadata = problem.indices["w_metadata"]
     for i, j in zip(picks(problem, n, 4), picks(problem, m, 4)):
         x = problem.data.cells(problem.buffers["x"], i * k + np.arange(k)).astype(np.float64)
-        kept = problem.data.cells(problem.buffers["w_compressed"], j * (k // 2) + np.arange(k // 2)).astype(np.float64)
-        groups = np.stack([places[j] & 255, places[j] >> 8], -1).reshape(-1)
+        stored = problem.data.cells(problem.buffers["w_compressed"], j * (k // 2) + np.arange(k // 2)).astype(
+            np.float64
+        )
+        pairs = np.stack([metadata[j] & 255, metadata[j] >> 8], -1).reshape(-1)
         dense = np.zeros((k // 4, 4))
         for v, shift in enumerate((0, 2)):
-            dense[np.arange(k // 4), groups >> shift & 3] = kept.reshape(-1, 2)[:, v]
+            dense[np.arange(k // 4), pairs >> shift & 3] = stored.reshape(-1, 2)[:, v]
         products = x * dense.reshape(-1)
         got = problem.data.cells(problem.buffers["y"], np.array([i * m + j])).astype(np.float64)
         if wrong := compare(problem, got, np.array([products.sum()]), np.abs(products).sum() * 4):
@@ -129,8 +131,8 @@ def check_marlin(problem):
         element = upper + r // 8 * 2 + r % 2
         column = j // 64 * 128 + (j % 8 * 4 + r % 8 // 2) * 4 + j % 64 // 16
         q = words_of[rows // 16, column].astype(np.int64) >> 4 * (element % 2 * 4 + element // 2) & 15
-        place = j // 64 * 64 + j % 8 * 8 + j % 64 // 8
-        scale = problem.data.cells(problem.buffers["scales"], rows // 128 * n + place).astype(np.float64)
+        slot = j // 64 * 64 + j % 8 * 8 + j % 64 // 8
+        scale = problem.data.cells(problem.buffers["scales"], rows // 128 * n + slot).astype(np.float64)
         for i in picks(problem, m, 2):
             x = problem.data.cells(problem.buffers["a"], i * k + rows).astype(np.float64)
             products = x * scale * (q - 8)

@@ -85,7 +85,7 @@ def whole(problem, name):
     return rows(problem, name, np.arange(math.prod(extents[:-1] or extents))).reshape(extents)
 
 
-def of_terms(oracle, inputs, numbers):
+def of_mean(oracle, inputs, numbers):
     """The mean against float64."""
 
     def check(problem):
@@ -131,7 +131,7 @@ def elementwise(name, numel, bounds):
     dtypes = ("f32", "bf16")
     yield Bench(
         name=f"loss_{name} mean", row=f"loss_{name}_{{T}}", dtypes=dtypes, arrays=arrays | {"out": Operand((1,))},
-        scalars=scalars, check=of_terms(loss, loss.inputs, numbers), workspace=True, bounds=bounds[:1],
+        scalars=scalars, check=of_mean(loss, loss.inputs, numbers), workspace=True, bounds=bounds[:1],
         torch=(forward_peer(name, loss.inputs),), brief=name not in TIMED,
     )  # fmt: skip
     read = loss.reads or loss.inputs
@@ -171,7 +171,7 @@ def by_rows(name, label, count, columns, bounds):
         arrays[loss.target] = target_of(loss, count, columns)
     yield Bench(
         name=f"loss_{name}{label} mean", row=f"loss_{name}_{{T}}", dtypes=("f32", "bf16"), scalars=scalars,
-        arrays=arrays | {"out": Operand((1,))}, check=of_terms(loss, inputs, numbers), workspace=True,
+        arrays=arrays | {"out": Operand((1,))}, check=of_mean(loss, inputs, numbers), workspace=True,
         bounds=bounds[:1], torch=(forward_peer(name, inputs),), brief=not bounds,
     )  # fmt: skip
     yield Bench(
@@ -239,7 +239,7 @@ def fused(label, count, classes, bounds, form="", dtypes=("f32", "bf16")):
     )  # fmt: skip
 
 
-def pieces(count):
+def fused_linear(count):
     """What is left of a fused linear cross entropy."""
     losses = Operand((count,), "sixteenths")
 
@@ -354,7 +354,7 @@ def benches(backend):
         if name != "cross_entropy":
             yield from by_rows(name, "", 1024, 128 if name == "multilabel_margin" else 1000, ())
     yield from nll(1 << 14, 256)
-    yield from pieces(1 << 16)
+    yield from fused_linear(1 << 16)
     yield from ctc(256, 32, 64, 40)
 
 

@@ -10,8 +10,8 @@ EPS = 1e-5
 OF_BATCH, OF_ITEM = 0, 1
 
 
-def cells(problem, name, places):
-    return problem.data.cells(problem.buffers[name], np.asarray(places))
+def cells(problem, name, positions):
+    return problem.data.cells(problem.buffers[name], np.asarray(positions))
 
 
 # --- what PyTorch has -----------------------------------------------------------------------------------------------
@@ -91,11 +91,11 @@ def check_rows_backward(problem):
     chosen, centered = picks(problem, count), "mean_in" in problem.buffers
     gamma = cells(problem, "gamma", range(n))
 
-    def normalized(x, places):
+    def normalized(x, positions):
         if centered:
-            scale = cells(problem, "inv_std_in", places)[:, None]
-            return (x - cells(problem, "mean_in", places)[:, None]) * scale, scale
-        scale = 1 / cells(problem, "rms", places)[:, None]
+            scale = cells(problem, "inv_std_in", positions)[:, None]
+            return (x - cells(problem, "mean_in", positions)[:, None]) * scale, scale
+        scale = 1 / cells(problem, "rms", positions)[:, None]
         return x * scale, scale
 
     dy, x = rows(problem, "dy", chosen), rows(problem, "x", chosen)
@@ -106,9 +106,9 @@ def check_rows_backward(problem):
     for column in (0, n - 1):
         at = np.arange(count) * n + column
         dy, x = cells(problem, "dy", at)[:, None], cells(problem, "x", at)[:, None]
-        terms = dy * normalized(x, np.arange(count))[0]
+        products = dy * normalized(x, np.arange(count))[0]
         got = cells(problem, "dgamma", [column])
-        wrong = wrong or compare(problem, got, terms.sum(keepdims=True)[0], np.abs(terms).sum())
+        wrong = wrong or compare(problem, got, products.sum(keepdims=True)[0], np.abs(products).sum())
     return wrong
 
 

@@ -161,8 +161,8 @@ def of_group(problem, name, item, channels):
 def groups_of(problem):
     """(item, the channels of a group, the group's statistic) of the first and the last group"""
     n, c, groups = (problem.bench.scalars[name] for name in ("n_extent", "c_extent", "num_groups"))
-    for item, part in ((0, 0), (n - 1, groups - 1)):
-        yield item, np.arange(c // groups) + part * (c // groups), item * groups + part
+    for item, group in ((0, 0), (n - 1, groups - 1)):
+        yield item, np.arange(c // groups) + group * (c // groups), item * groups + group
 
 
 def check_group_norm(problem):

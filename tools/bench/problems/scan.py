@@ -49,16 +49,16 @@ def check(problem):
         expected = NUMPY[function].accumulate(x, 1)
         if problem.dtype == "i32":
             return "" if np.array_equal(y, expected) else "is not the sum of integers"
-        terms = np.cumsum(np.abs(x), 1) if function == "cumsum" else np.abs(expected) + 1
-        return compare(problem, y, expected, terms)
-    for place in (0, 1000, shape[0] - 1) if function == "cumsum" else (0, 1000):
+        magnitude = np.cumsum(np.abs(x), 1) if function == "cumsum" else np.abs(expected) + 1
+        return compare(problem, y, expected, magnitude)
+    for index in (0, 1000, shape[0] - 1) if function == "cumsum" else (0, 1000):
         if function == "cumsum":
-            total, size = problem.data.row_sums(problem.buffers["x"], np.arange(place + 1))
+            total, size = problem.data.row_sums(problem.buffers["x"], np.arange(index + 1))
         else:
-            total = NUMPY[function].reduce(rows(problem, "x", np.arange(place + 1)), 0)
+            total = NUMPY[function].reduce(rows(problem, "x", np.arange(index + 1)), 0)
             size = np.abs(total) + 1
-        if wrong := compare(problem, rows(problem, "y", [place])[0], total, size):
-            return f"y[{place}] {wrong}"
+        if wrong := compare(problem, rows(problem, "y", [index])[0], total, size):
+            return f"y[{index}] {wrong}"
     return ""
 
 
@@ -108,11 +108,11 @@ def check_gradient(problem):
     order = 1 if function == "cummax" else -1
     best = np.maximum.accumulate(order * x, 1)
     record = np.concatenate([np.ones((len(x), 1), bool), order * x[:, 1:] > best[:, :-1]], 1)
-    place = np.maximum.accumulate(np.where(record, np.arange(width), 0), 1)
+    index = np.maximum.accumulate(np.where(record, np.arange(width), 0), 1)
     expected, size = np.zeros(dx.shape), np.zeros(dx.shape)
     for r in range(len(x)):
-        np.add.at(expected[r], place[r], dy[r])
-        np.add.at(size[r], place[r], np.abs(dy[r]))
+        np.add.at(expected[r], index[r], dy[r])
+        np.add.at(size[r], index[r], np.abs(dy[r]))
     return compare(problem, dx, expected, size)
 
 

@@ -108,7 +108,7 @@ def many_concats(sizes: Sizes) -> Any:
             dtypes=DTYPES,
             scalars=common,
             bounds=bounds,
-            arrays={**{part_name: Operand(part, "normal") for part_name in inputs}, "y": Operand(shape)},
+            arrays={**{operand: Operand(part, "normal") for operand in inputs}, "y": Operand(shape)},
             check=check_of("y", source),
             **peers(
                 lambda m, t, axis=axis, names=inputs: lambda: m.cat([t[k] for k in names], axis, out=t["y"]),
@@ -122,7 +122,7 @@ def many_concats(sizes: Sizes) -> Any:
             scalars=common,
             bounds=bounds,
             check=back,
-            arrays={"dy": Operand(shape, "normal"), **{part_name: Operand(part) for part_name in outputs}},
+            arrays={"dy": Operand(shape, "normal"), **{operand: Operand(part) for operand in outputs}},
             **peers(
                 lambda m, t, axis=axis, names=outputs: (
                     lambda: [t[k].copy_(p) for k, p in zip(names, t["dy"].chunk(count, axis))]

@@ -30,15 +30,15 @@ def check_of(output: str, source: Callable[..., Any]) -> Callable[[Any], str]:
     def check(problem: Any) -> str:
         buffer = problem.buffers[output]
         shape = buffer.operand.shape
-        places = picks(problem, math.prod(shape), 4096)
-        got = problem.data.cells(buffer, places)
+        chosen = picks(problem, math.prod(shape), 4096)
+        got = problem.data.cells(buffer, chosen)
         expected = np.zeros_like(got)
-        for name, coordinates, kept in source(np.unravel_index(places, shape)):
+        for name, coordinates, inside in source(np.unravel_index(chosen, shape)):
             of = problem.buffers[name]
-            at = np.ravel_multi_index([np.where(kept, c, 0) for c in coordinates], of.operand.shape)
-            expected = np.where(kept, problem.data.cells(of, at), expected)
+            at = np.ravel_multi_index([np.where(inside, c, 0) for c in coordinates], of.operand.shape)
+            expected = np.where(inside, problem.data.cells(of, at), expected)
         wrong = np.flatnonzero(got != expected)
-        return f"{output}[{places[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}" if wrong.size else ""
+        return f"{output}[{chosen[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}" if wrong.size else ""
 
     return check
 
@@ -239,20 +239,20 @@ def windows(sizes: Sizes) -> Any:
 def interleaved(sizes: Sizes) -> Any:
     rows, columns, repeats = sizes.rows // 4, sizes.columns, 4
     for name, axis in (("rows", 0), ("columns", 1)):
-        wide = (rows * (1 if axis else repeats), columns * (repeats if axis else 1))
+        repeated = (rows * (1 if axis else repeats), columns * (repeats if axis else 1))
         common = {"repeat_dim": axis, "repeat_count": repeats, "input_shape": (rows, columns), "rank": 2}
 
         def source(c: Any, axis: int = axis) -> Any:
             return (("x", [x // repeats if d == axis else x for d, x in enumerate(c)], everywhere(c)),)
 
-        def check_sums(problem: Any, axis: int = axis, wide: Any = wide) -> str:
-            places = picks(problem, rows * columns, 4096)
-            at = list(np.unravel_index(places, (rows, columns)))
-            total = np.zeros(len(places))
+        def check_sums(problem: Any, axis: int = axis, repeated: Any = repeated) -> str:
+            chosen = picks(problem, rows * columns, 4096)
+            at = list(np.unravel_index(chosen, (rows, columns)))
+            total = np.zeros(len(chosen))
             for k in range(repeats):
                 from_ = [x * repeats + k if d == axis else x for d, x in enumerate(at)]
-                total += problem.data.cells(problem.buffers["dy"], np.ravel_multi_index(from_, wide))
-            got = problem.data.cells(problem.buffers["dx"], places)
+                total += problem.data.cells(problem.buffers["dy"], np.ravel_multi_index(from_, repeated))
+            got = problem.data.cells(problem.buffers["dx"], chosen)
             return "" if np.allclose(got, total, 1e-2, 1e-2) else f"dx differs by {np.abs(got - total).max()}"
 
         split = (rows, 1, columns, repeats) if axis else (rows, repeats, columns, 1)
@@ -261,8 +261,8 @@ def interleaved(sizes: Sizes) -> Any:
             row="repeat_interleave_{T}",
             dtypes=DTYPES,
             bounds=sizes.bounds(0.75),
-            scalars=common | {"output_numel": math.prod(wide)},
-            arrays={"x": Operand((rows, columns), "normal"), "y": Operand(wide)},
+            scalars=common | {"output_numel": math.prod(repeated)},
+            arrays={"x": Operand((rows, columns), "normal"), "y": Operand(repeated)},
             check=check_of("y", source),
             **peers(
                 lambda m, t, axis=axis: lambda: t["y"].copy_(m.repeat_interleave(t["x"], repeats, axis)),
@@ -275,7 +275,7 @@ def interleaved(sizes: Sizes) -> Any:
             dtypes=DTYPES,
             bounds=sizes.bounds(0.8),
             scalars=common | {"input_numel": rows * columns},
-            arrays={"dy": Operand(wide, "normal"), "dx": Operand((rows, columns))},
+            arrays={"dy": Operand(repeated, "normal"), "dx": Operand((rows, columns))},
             check=check_sums,
             workspace=True,
             **peers(
@@ -478,9 +478,9 @@ def check_window(dest: Sequence[int], part: Sequence[int], start: Sequence[int])
     """Samples of the source where they belong in dest."""
 
     def check(problem: Any) -> str:
-        places = picks(problem, math.prod(part), 4096)
-        at = np.ravel_multi_index([c + s for c, s in zip(np.unravel_index(places, part), start)], dest)
-        got, expected = (problem.data.cells(problem.buffers[n], p) for n, p in (("dest", at), ("source", places)))
+        chosen = picks(problem, math.prod(part), 4096)
+        at = np.ravel_multi_index([c + s for c, s in zip(np.unravel_index(chosen, part), start)], dest)
+        got, expected = (problem.data.cells(problem.buffers[n], p) for n, p in (("dest", at), ("source", chosen)))
         wrong = np.flatnonzero(got != expected)
         return f"dest[{at[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}" if wrong.size else ""
 

@@ -45,8 +45,8 @@ def hypot_backward(dy, a, b, dtype):
 
 
 def copysign_backward(dy, a, b, dtype):
-    turned = np.signbit(a) != np.signbit(b)
-    return Partial(np.where(a == 0, 0.0, np.where(turned, -dy, dy))), Partial(np.zeros_like(dy))
+    is_negated = np.signbit(a) != np.signbit(b)
+    return Partial(np.where(a == 0, 0.0, np.where(is_negated, -dy, dy))), Partial(np.zeros_like(dy))
 
 
 def ldexp_backward(dy, a, b, dtype):
