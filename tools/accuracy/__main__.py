@@ -44,7 +44,7 @@ def main() -> int:
             if dtype == "f32" and f in exhaustive:
                 continue
             if f.kind == "binary" and dtype not in ("f32", "f16", "bf16"):
-                continue  # the reference's digits are too few
+                continue  # the reference has too few digits
             if not has(library, f.op(dtype)):
                 say(f"the library lacks {f.op(dtype)}")
                 continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as JSON, and the README made of them."""
+"""Results as JSON, and the README generated from them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def name(r: dict[str, Any]) -> str:
 
 
 def lines(rows: list[dict[str, Any]]) -> str:
-    """Worst first, with the place of the worst result: for a terminal."""
+    """Rows for a terminal, worst first, with the arguments of the worst result."""
     out = []
     for r in sorted(rows, key=lambda r: (-(r["special"] > 0), -r["max_ulp"])):
         at = " ".join(f"{k}={v}" for k, v in r["worst"].items())
@@ -89,7 +89,7 @@ another layout, or lacks the op.
 
 
 def ops_lines(rows: list[dict[str, Any]]) -> str:
-    """Worst first: for a terminal."""
+    """Rows for a terminal, worst first."""
     found = sorted(rows, key=lambda r: (not r["wrong"], -(r["error"] or 0)))
     return "\n".join(
         f"{r['name']:48} {r['dtype']:5} {_units(r['error']):>9} torch {_units(r['torch']):>9}  {r['wrong']}"
@@ -167,7 +167,7 @@ def _worst(rows: list[dict[str, Any]], most: int = 30) -> str:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    """One line a function and backend: max (mean), PyTorch's max, for each dtype."""
+    """A row per function and backend: max (mean), PyTorch's max, for each dtype."""
     head = "| function | backend | " + " | ".join(f"{t} | mean | PyTorch" for t in DTYPES) + " |"
     out = [head, "|---|---|" + "---|" * (3 * len(DTYPES))]
     by_key: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors in units in the last place (ulp) of a storage dtype, on the host.
 
-The ulp is that of the true value's binade, at least the smallest subnormal. Beyond the largest value infinity stands
-for the next power of two, so that overflow is right where the true value rounds to infinity, and a result just short of
-it is one ulp off. NaN for a number, a number for NaN and an infinity that is far off are counted apart, as `special`,
-and not as ulp.
+The ulp is that of the true value's binade, at least the smallest subnormal. Infinity counts as the next power of two
+beyond the largest value, so overflow is right if the true value rounds to infinity, and the largest value is then one
+ulp off. NaN instead of a number, a number instead of NaN and a distant infinity are counted separately, as `special`.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import numpy as np
 from tools.oracle.numerics import DIGITS, LARGEST, LEAST
 
 Array = np.ndarray[Any, Any]
-FAR = 64.0  # ulp from which on an infinity is special, and as which greater errors enter the mean
+FAR = 64.0  # ulp: beyond, an infinity is special, and the mean takes errors as this
 
 
 @dataclasses.dataclass
 class Worst:
-    """The greatest error and where it is; `special` counts what is no matter of ulp, `example` is the first of them."""
+    """The largest error and its arguments; `special` counts NaN and infinities, `example` is the first of them."""
 
     count: int = 0
     max_ulp: float = 0.0
@@ -45,7 +44,7 @@ class Worst:
 
 
 def errors(got: Array, true: Array, dtype: str) -> tuple[Array, Array]:
-    """(ulp, special) of float64 values `got` of the dtype and the true values; the ulp is 0 where special is set."""
+    """(errors in ulp, mask of specials) of float64 values `got` of the dtype; the error is 0 for specials."""
     true = np.asarray(true, np.longdouble)
     digits, least, power = DIGITS[dtype], LEAST[dtype], int(np.frexp(LARGEST[dtype])[1])
     end = np.ldexp(np.longdouble(1), power)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures every op, checked first, beside its peers; see `--help`.
+"""Checks the result of every op, then measures it against its peers; see `--help`.
 
-A problem that raises, or whose results are wrong, becomes a row that says so, and the exit status is 1. What has been
-measured by then is written when the time is over (`--seconds`), by an interrupt, and every other second meanwhile.
-With --sweep each op is measured along each of its extents instead: sweep.py says how.
+A problem that raises, or whose results are wrong, becomes a row that says so, and the exit status is 1. Results so far
+are written every other second, on an interrupt, and when the time (`--seconds`) is over. --sweep measures each op along
+each of its extents instead (sweep.py).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def sweep_all(options: argparse.Namespace, data: Data, facts: dict[str, Any]) ->
 
 
 def earlier(path: str, facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows of a run on such a device; each says of which commit it is."""
+    """Rows of an earlier run on the same device; each names its commit."""
     document = json.loads(pathlib.Path(path).read_text())
     device = document["environment"]["device"]
     if device != facts["device"]:
@@ -99,7 +99,7 @@ def chosen(options: argparse.Namespace, size: str) -> Iterator[tuple[Bench, str]
 
 
 def summary(run: Run) -> int:
-    """Prints what was found; the exit status."""
+    """Prints the results and returns the exit status."""
     for copy in run.copies:
         say(f"copy, {copy['how']}: {copy['bytes_per_second'] * 1e-9:.1f} GB/s read + written")
     say(f"\n{report.render_host(run.host)}\n\n{report.render(run.rows)}")
@@ -151,7 +151,7 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def make_stream(torch: Any) -> int:
-    """A stream of our own, torch's current one from now on."""
+    """Creates a stream and makes it torch's current one."""
     from cuda.bindings import runtime
 
     status, stream = runtime.cudaStreamCreateWithFlags(runtime.cudaStreamNonBlocking)

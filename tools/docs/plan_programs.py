@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs about the products and the parts of losses that no function on arrays calls: a plan of each."""
+"""Example programs of GEMM and loss ops that no function on arrays calls, by their plans."""
 
 from __future__ import annotations
 
 import re
 
 IMPORTS = "import numpy as np\n\nimport baracuda as bk\n\n"
-A, B = "[[1, 2, 0, 1], [0, 1, 3, -1]]", "[[1, 0, 2, 1], [0, 1, 1, 2]]"  # of A by rows; of B by columns
+A, B = "[[1, 2, 0, 1], [0, 1, 3, -1]]", "[[1, 0, 2, 1], [0, 1, 1, 2]]"  # A row-major, B column-major
 B_BY_ROWS = "[[1, 0], [0, 1], [2, 1], [1, 2]]"
 BIAS = "[1, -4]"
 NAMES = {"s8": "int8", "u8": "uint8", "f16": "float16", "f32": "float32", "f64": "float64"}
@@ -25,13 +25,13 @@ NIBBLES = re.compile(r"gemm_(?P<e>s4|u4)_(?P<layout>rcr|rrr)_sm89(?P<bias>_bias)
 
 
 def programs(key: str) -> list[tuple[str, str]]:
-    """(title, code) of the programs of a page, by its key; none for what is not told of here."""
+    """(title, code) of the programs of a page, by its key; none for other pages."""
     code = OTHERS.get(key) or _product(key)
     return [("Plan", IMPORTS + code.strip())] if code else []
 
 
 def _product(key: str) -> str:
-    """D = act(A B + bias) of two rows and two columns."""
+    """D = act(A B + bias), 2 x 2."""
     if found := PLAIN.fullmatch(key):
         element = {None: "f16", "_t": "f32", "_simt": "f32_strict"}[found["t"]]
         return _by_plan("Gemm", found, element, "np.float16" if element == "f16" else "np.float32")
@@ -77,7 +77,7 @@ def _storage(kind: str) -> str:
 
 
 def _packed(found: re.Match[str]) -> str:
-    """Of 4-bit integers."""
+    """The program for 4-bit integers."""
     a = A if found["e"] == "s4" else A.replace("-1", "1")
     b, stored = (B, "n x k") if found["layout"] == "rcr" else (B_BY_ROWS, "k x n")
     given = f"bias = bk.upload(np.array({BIAS}, np.float32))\n" if found["bias"] else ""

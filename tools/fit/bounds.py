@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The polynomials of native/ whose digits tools.fit.polynomials does not compute: what each is part of, how exactly.
+"""Error bounds of the polynomials of native/ that tools.fit.polynomials does not compute.
 
-They are minimax fits by other programs, with weights and constraints of their own (positive coefficients, first ones of
-few bits, sums of two numbers). What is recorded of them is the error: the largest distance from the function, relative
-to it, in exact arithmetic with coefficients as the code rounds them.
+They are minimax fits by other programs, with weights and constraints of their own (positive coefficients, leading ones
+of few bits, sums of two numbers). The recorded error is the largest relative distance from the function, in exact
+arithmetic with coefficients rounded as in the code.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from tools.fit.remez import Function, grid, rounded
 
 NATIVE = pathlib.Path(__file__).resolve().parents[2] / "native"
 DIGITS = 40
-_POINTS = 120  # even, so that a middle that is 0 is not one
+_POINTS = 120  # even, so that the midpoint 0 is no grid point
 _NUMBER = r"-?(?:0x[0-9a-f]\.[0-9a-f]*p[-+]?[0-9]+|[0-9]+\.[0-9]*(?:e[-+]?[0-9]+)?)f?"
 _BETWEEN = r",\s+"
-_LEAST = 3  # numbers of a list that is taken for a polynomial
+_LEAST = 3  # fewest numbers of a list that counts as a polynomial
 
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
     """keys         a number of each list of coefficients, as the source has it; P, Q are these polynomials
     interval     of x
-    value        of x, P, Q ...; for these, polynomials in `variable`, what stands in the code, comes to
-    truth        of x
+    value        (x, P, Q ...) -> the value of the code's formula, where P, Q are polynomials in `variable`
+    truth        x -> the exact value
     error        log2 of the largest relative error, rounded up
-    variable     of x; x itself where it is None
-    size         of x: what the error is relative to, the truth where it is None
-    bits         24 or 53, of a coefficient
+    variable     x -> argument of the polynomials; None: x
+    size         x -> the value that the error is relative to; None: the truth
+    bits         of a coefficient, 24 or 53
     falling      the highest power comes first
     between      a pattern of what separates the numbers
     """
@@ -53,12 +53,12 @@ class Bound:
     between: str = _BETWEEN
 
     def lists(self) -> list[tuple[str, ...]]:
-        """The coefficients, as they stand in the file."""
+        """Coefficients in the order of the file."""
         found = lists_of(self.file, self.between)
         return [next(numbers for numbers in found if key in numbers) for key in self.keys]
 
     def largest_error(self) -> mp.mpf:
-        """On a grid, as a number."""
+        """The largest error on a grid."""
         with mp.workdps(DIGITS):
             lists = [[number_of(text, self.bits) for text in numbers] for numbers in self.lists()]
             rising = [numbers[::-1] if self.falling else numbers for numbers in lists]
@@ -79,7 +79,7 @@ def lists_of(file: str, between: str = _BETWEEN) -> list[tuple[str, ...]]:
 
 
 def number_of(text: str, bits: int) -> mp.mpf:
-    """As the code has it: a literal of f32 or f64, then rounded to the compute type."""
+    """The coefficient in the code: a literal of f32 or f64, rounded to the compute type."""
     digits = text.removesuffix("f")
     exact = mp.mpf(float.fromhex(digits)) if digits.lstrip("-").startswith("0x") else mp.mpf(digits)
     literal = rounded(exact, 24 if text.endswith("f") and "0x" not in text else 53)
@@ -101,7 +101,7 @@ def bounds() -> Iterator[Bound]:
 
 
 _ZERO, _HALF = mp.mpf(0), mp.mpf(1) / 2
-_SMALL = mp.mpf(10) ** -10  # in place of 0, where a function is a quotient
+_SMALL = mp.mpf(10) ** -10  # replaces 0, where a quotient is undefined
 _FALLING_STEPS = r";\s+q = q \* r \+ "
 _FALLING_FMA = r"\)?;\s+p = ::fmaf\(p, s, "
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The minimax polynomials of native/core/math/*_cpu.h: what each approximates, where, and with which weight.
+"""The minimax polynomials of native/core/math/*_cpu.h: function, interval and weight of each.
 
-Polynomials of an even or odd function have s = x^2 as their variable.
+Polynomials of even or odd functions have the variable s = x^2.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import mpmath as mp
 from tools.fit.remez import Fit, Function, fit
 
 DIGITS = 40
-_TINY = mp.mpf(10) ** -14  # below it a function's limit stands for its quotient
+_TINY = mp.mpf(10) ** -14  # below it a quotient is replaced by its limit
 
 
 @dataclasses.dataclass(frozen=True)
 class Polynomial:
-    """function   of the variable; its least weighted error is looked for
+    """function   of the variable; the largest weighted error is minimised
     interval   of the variable
     count      coefficients, from the constant one on
-    bits       24 or 53, of a coefficient
+    bits       of a coefficient, 24 or 53
     exact      leading coefficients that are rounded before the others are fitted
     """
 

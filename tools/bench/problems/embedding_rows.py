@@ -93,8 +93,7 @@ def check_bag_max_backward(problem):
 
 
 def by_rows(backend, name, spread, bound, *, times=2, **given):
-    """Of a gradient dweight counts once for zeroing, and its touched rows twice, read and written. There are `times` as
-    many indices as rows."""
+    """Traffic of the gradient: dweight once for zeroing, touched rows read and written. `times`: indices per row."""
     count, dim = (2**20, 128) if backend == "cuda" else (2**16, 128)
     n = times * count
     is_backward, index = "backward" in name, "i32" if backend == "cuda" else "i64"  # of PyTorch
@@ -122,7 +121,7 @@ def torch_renorm(torch, t, scalars):
 
 
 def check_renorm(problem):
-    """Rows of elements in [-4, 4], some of which are longer than the bound."""
+    """Renorm of rows with elements in [-4, 4]; some norms exceed the bound."""
     indices, count = problem.indices["indices"], problem.bench.scalars["num_embeddings"]
     chosen = np.concatenate((picks(problem, count), indices[:16]))
     x, got = rows(problem, "weight", chosen).astype(np.float64), rows(problem, "out", chosen).astype(np.float64)
@@ -146,7 +145,7 @@ def renorm(backend):
 
 
 def by_frequency(backend, s, spread):
-    """With a workspace, as without one the indices are read again and again."""
+    """Measured with a workspace only: without one the indices are read again and again."""
     gpu, name = backend == "cuda", f"embedding_dense_backward by frequency, {s}"
     bench = by_rows(
         backend, name, spread, (Bound("peer", 4.0 if gpu else 1.0),), torch=(torch_rows_by_frequency,),
@@ -159,7 +158,7 @@ def by_frequency(backend, s, spread):
 
 
 def torch_sparse_rows(torch, t, scalars):
-    """What optimisers make of PyTorch's sparse gradient, which has a row for each index."""
+    """PyTorch's sparse gradient has a row per index; optimisers coalesce it."""
     size = (scalars["num_embeddings"], scalars["embedding_dim"])
     return lambda: torch.sparse_coo_tensor(t["indices"][None], t["dout"], size).coalesce()
 
@@ -177,7 +176,7 @@ def check_sparse_rows(problem):
 
 
 def sparse_rows(backend, s, spread):
-    """Each index's row of dout is read, and a row of values written, whatever is in it."""
+    """Traffic: reads a row of dout and writes a row of values per index."""
     gpu, name = backend == "cuda", f"embedding_sparse_backward {s}"
     bench = by_rows(backend, name, spread, (Bound("peer", 1.0),), torch=(torch_sparse_rows,), workspace=True)
     (n, dim), index = bench.arrays["dout"].shape, "i32" if gpu else "i64"

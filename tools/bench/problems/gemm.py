@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices."""
+"""GEMM: dense, batched, with epilogues, and skinny (small M)."""
 
 import numpy as np
 
 from tools.bench.check import compare, picks
 from tools.bench.record import COUNTS, EXTENTS, FEW_ROWS, SIDES, Bench, Bound, Operand, Sweep
 
-LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # as C numbers how A and B lie
+LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # index: C's number of the layout of A and B
 _HALVES = ("bf16", "f16")
-_GELU_TANH = 4  # as C numbers activations
-_OWN, _WARPGROUPS = 1, 4  # backends: the library's own kernels, and of these those of warp groups
+_GELU_TANH = 4  # C's number of the activation
+_OWN, _WARPGROUPS = 1, 4  # C's numbers of the backends: own kernels, wgmma kernels
 _EPILOGUE = "another epilogue of a kernel that is measured: bias and activation are run-time choices"
 UNMEASURED = {
     **{
@@ -39,7 +39,7 @@ def torch_product(by_columns):
 
 
 def by_tf32(peer):
-    """With TF32 for this call alone."""
+    """Enables TF32 for this call only."""
 
     def made_with_tf32(torch, t, scalars):
         call = peer(torch, t, scalars)
@@ -63,7 +63,7 @@ def torch_ccr(torch, t, scalars):
 
 
 def torch_int(torch, t, scalars):
-    """Into i32: PyTorch has no more."""
+    """i32 output: PyTorch has no other."""
     return lambda: torch._int_mm(t["a"], t["b"].mT)
 
 
@@ -136,14 +136,14 @@ def made(name, row, m, n, k, dtypes, *, layout="rcr", peers, bias=False, batch=0
 
 
 def large(backend):
-    """Products that arithmetic bounds."""
+    """Compute-bound products."""
     sizes = ((8192, 8192, 8192), (4096, 4096, 4096), (4096, 14336, 4096), (16384, 4096, 4096))
     by_columns, by_rows = (torch_product(True),), (torch_product(False),)
     level, own = Bound("peer", 0.97), Bound("peer", 0.95)
     packed = {}
     if backend == "cpu":
         sizes = ((1024, 1024, 1024),)
-        packed = {"workspace": True}  # for packed factors
+        packed = {"workspace": True}  # holds packed operands
     for m, n, k in sizes:
         size = f"{m}x{n}x{k}"
         yield made(
@@ -198,7 +198,7 @@ def torch_residual(torch, t, scalars):
 
 
 def torch_added(torch, t, scalars):
-    """In one call of cuBLASLt."""
+    """One call of cuBLASLt."""
     return lambda: torch.addmm(t["r"], t["a"], t["b"].mT, out=t["d"])
 
 
@@ -224,7 +224,7 @@ def check_epilogue(problem):
 
 
 def epilogues(backend):
-    """D = A B + R, and with a bias and gelu before R is added; and products that warp groups compute, as asked."""
+    """D = A B + R, D = gelu(A B + bias) + R, and products with the wgmma backend requested."""
     sizes = ((8192, 8192, 8192), (4096, 14336, 4096)) if backend == "cuda" else ((512, 512, 512),)
     for m, n, k in sizes:
         size = f"{m}x{n}x{k}"
@@ -266,7 +266,7 @@ def with_epilogue(
 
 
 def skinny(backend):
-    """A few rows, which the bytes of B bound."""
+    """Skinny GEMM, M <= 8: bound by one read of B."""
     rows, sizes = ((1, 2, 4, 8), (4096, 14336)) if backend == "cuda" else ((1, 8), (2048,))
     bound = (Bound("copy", 0.85),)
     for m in rows:
@@ -328,7 +328,7 @@ def torch_linear_gelu(torch, t, scalars):
 
 
 def as_linear(m, n, k):
-    """What linear launches: the weight is [n, k]."""
+    """The launch of `linear`: the weight is [n, k]."""
     rows = {"f32": "gemm_{T}_simt_rcr_sm80", "bf16": "gemm_{T}_rcr_sm80"}
     return {
         dtype: made("linear", row, m, n, k, (dtype,), peers=(torch_linear,), workspace=True)
@@ -345,7 +345,7 @@ def as_matmul(m, n, k, batch=1, layout="rrr"):
 
 
 def of_linear(name, axis, problems):
-    """A sweep a dtype: each has a row of its own."""
+    """A sweep per dtype: each has a row of its own."""
     for dtype in ("f32", "bf16"):
         yield Sweep(name=name, axis=axis, points={e: each[dtype] for e, each in problems.items()})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices of narrow elements, and with sparse and 4-bit weights."""
+"""GEMM with elements of 8 bits and less, and with 2:4 sparse and 4-bit weights."""
 
 import numpy as np
 
@@ -25,24 +25,24 @@ UNMEASURED = {
 
 
 def words(*shape):
-    """Of 32 random bits each."""
+    """Words of 32 random bits."""
     return Operand(shape, lambda rng: rng.integers(-(2**31), 2**31, shape))
 
 
 def torch_scaled(torch, t, scalars):
-    """With scales of 1."""
+    """torch._scaled_mm with scales of 1."""
     one = torch.ones((), device=t["a"].device)
     return lambda: torch._scaled_mm(t["a"], t["b"].mT, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
 
 
 def torch_dense(torch, t, scalars):
-    """By weights that are dense."""
+    """The dense product of the same shape."""
     dense = t["w_compressed"].repeat(1, 2)
     return lambda: torch.matmul(t["x"], dense.mT, out=t["y"])
 
 
 def elements(values, bits, signed=False):
-    """Of bytes or words, the first the lowest."""
+    """Elements of bytes or words, the lowest bits first."""
     whole = np.asarray(values).astype(np.int64)[..., None]
     width = 8 * np.asarray(values).dtype.itemsize
     fields = (whole >> np.arange(0, width, bits)) & ((1 << bits) - 1)
@@ -50,7 +50,7 @@ def elements(values, bits, signed=False):
 
 
 def check_product(problem):
-    """Sampled results, of fp8 within a few units of its last place."""
+    """Sampled results; fp8 within a few ulp."""
     bench, scalars = problem.bench, problem.bench.scalars
     m, n, k = scalars["m"], scalars["n"], scalars["k"]
     rcr, bits = "_rcr" in bench.row, 1 if "_bin_" in bench.row else 4 if "_s4_" in bench.row else 8

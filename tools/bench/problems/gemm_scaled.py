@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of 8-bit factors with scales."""
+"""GEMM of 8-bit operands with scales."""
 
 import numpy as np
 
 from tools.bench.check import picks
 from tools.bench.record import Bench, Bound, Operand
 
-_MATRICES, _ROWS, _BLOCKS = range(3)  # as C numbers them
+_MATRICES, _ROWS, _BLOCKS = range(3)  # C's numbers of the scalings
 _NAMES = ("matrices", "rows", "blocks")
-_WARPGROUPS, _LEAST_ROWS = 4, 64  # the backend of warp groups, and the rows that it wants
+_WARPGROUPS, _LEAST_ROWS = 4, 64  # C's number of the wgmma backend, and the rows that it needs
 
 
 def torch_scaled(torch, t, scalars):
-    """With scales of rows where ours has some, else with those of matrices, which are the fastest that there are."""
+    """Row scales where ours has them, else scales of whole matrices, which are the fastest."""
     m, n = scalars["m"], scalars["n"]
     a_scale, b_scale = t["a_scale"][:1], t["b_scale"][:1]
     if scalars["scaling"] == _ROWS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sampling positions of an affine map."""
+"""affine_grid: sampling positions of an affine map."""
 
 import numpy as np
 

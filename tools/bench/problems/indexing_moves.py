@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves by indices: gather, scatter and what masks and nonzero elements choose."""
+"""Copies by index: gather, scatter, masked select and scatter, nonzero, one_hot."""
 
 import numpy as np
 
@@ -12,7 +12,7 @@ def at_random(shape, extent):
 
 
 def permuted(height, length):
-    """Each line a permutation, so that no two updates have one target."""
+    """Each row is a permutation, so that no two updates have one target."""
     return lambda rng: rng.permuted(np.broadcast_to(np.arange(length), (height, length)), axis=1)
 
 
@@ -21,7 +21,7 @@ def cells(problem, name, positions):
 
 
 def same(problem, name, positions, expected):
-    """Bits are moved: values are equal."""
+    """Copies are exact: values must be equal."""
     positions, got = np.asarray(positions), cells(problem, name, positions)
     wrong = np.flatnonzero(got != expected)
     if not len(wrong):
@@ -176,7 +176,7 @@ def flat(backend, of):
 
 
 def halves(n):
-    """Half of a mask, one of every two neighbours: how many are set is known before any is drawn."""
+    """Mask with exactly half of the elements set: one of every two neighbours."""
 
     def draw(rng):
         first = rng.integers(0, 2, n // 2)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of elements and of rows where an index says, and the same as gradients."""
+"""scatter_add, index_add, scatter_reduce, put_add, and the gradients of gathers, which are such sums."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from tools.bench.problems.embedding import distinct, one_hot_row, uniform, zipf
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.numerics import itemsize
 
-# Of a row: updates, index, output; axis, its extent, number and shape of the updates.
+# Parameter names of a row: updates, index, output; axis, its extent, number and shape of the updates.
 SCATTERED = {
     "scatter_add": ("updates", "index", "out", "scatter_dim", "out_dim_size", "upd_numel", "upd_shape"),
     "gather_backward": ("dout", "index", "dsrc", "gather_dim", "src_dim_size", "out_numel", "out_shape"),
@@ -43,7 +43,7 @@ def check_rows(name):
 
 
 def check_elements(name, axis, reduce=np.sum):
-    """Sampled cells of a matrix; of means and products `fold` is that of numpy."""
+    """Checks sampled cells of a matrix; `reduce` is NumPy's reduction."""
     source, ids, target = SCATTERED[name][:3]
 
     def check(problem):
@@ -73,7 +73,7 @@ def check_elements(name, axis, reduce=np.sum):
 
 
 def made(name, label, shape, axis, extent, fill, bounds, check, *, index, **given):
-    """The output counts once for zeroing and twice for being added to."""
+    """Traffic: the output counts once for zeroing and twice for read-modify-write."""
     source, ids, target, axis_name, extent_name, numel, shape_name = SCATTERED[name]
     own = tuple(extent if d == axis else e for d, e in enumerate(shape))
     index_shape = (shape[axis],) if ids == "idx" else shape
@@ -119,7 +119,7 @@ def check_put(problem):
 
 
 def check_means(problem):
-    """Each update has its cell's gradient, a half, over the number of updates of the cell."""
+    """The gradient of an update is that of its cell, 0.5, over the number of updates of the cell."""
     index, shape = problem.indices["index"], problem.buffers["dupdates"].operand.shape
     for fiber in picks(problem, shape[0], 4):
         counts = np.bincount(index[fiber], minlength=shape[1])
@@ -147,7 +147,7 @@ def gradients(side):
 
 
 def reductions(numel, side, gpu, index):
-    """scatter_reduce by the rules that are no sums, and put_add."""
+    """scatter_reduce with reductions other than the sum, and put_add."""
     for how in ("", " deterministic"):
         for name, (rule, reduce) in RULES.items():
             bench = made(

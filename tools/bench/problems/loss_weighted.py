@@ -118,7 +118,7 @@ def with_gradient(label, count, classes, bounds):
 
 
 def spatial(items, classes, inner, bounds):
-    """[N, C, d]: the classes of a place are not neighbours."""
+    """[N, C, d]: the classes of a position are strided."""
     shape, targets = (items, classes, inner), items * inner
     index = Operand((items, inner), lambda rng: rng.integers(0, classes, (items, inner)))
     scalars = {"n_rows": items, "class_extent": classes, "inner_extent": inner, "reduction_mode": MEAN}
@@ -146,7 +146,7 @@ def spatial(items, classes, inner, bounds):
         return check
 
     def slopes(problem, names):
-        """Gradients of a place's classes add to 0, or to minus its share."""
+        """Gradients of a position's classes add to 0, or to minus its weight in the mean."""
         wanted = 0.0 if problem.row.pattern.startswith("loss_cross") else -1 / targets
         got = whole(problem, names).reshape(shape)[: min(items, 4)].sum(axis=1)
         return compare(problem, got, np.full(got.shape, wanted), 64 / targets, problem.dtype)
@@ -198,7 +198,7 @@ def spatial(items, classes, inner, bounds):
 
 
 def of_targets(numel):
-    """Gradients of targets and variances, beside which PyTorch has none of their own."""
+    """Gradients of targets and variances; PyTorch has no separate call for them."""
     for name, (inputs, numbers, output, slope) in TARGET_SLOPES.items():
         weights = ("weight", "pos_weight")
         arrays = {
@@ -242,7 +242,7 @@ def of_soft_margins(count, classes):
 
 
 def elementwise(name, numel, inputs, gradient, term, slope, scalars, peer, weights=()):
-    """`inputs`: operands by name; `weights`: those that only the functions of `term` and `slope` leave out."""
+    """`inputs`: operands by name; `weights`: those that `term` and `slope` do not take."""
     arrays = inputs | dict(weights)
 
     def given(problem, chosen):
@@ -274,7 +274,7 @@ def torch_probabilities(torch, t, scalars):
 
 
 def of_options(numel, count, columns):
-    """Kernels of their own: the swap of triplets, targets of i32, the constant of Poisson's targets."""
+    """Separate kernels: the swap of triplets, i32 targets, the constant of Poisson targets."""
     scalars = {
         "n_rows": count, "d_extent": columns, "row_stride": columns, "reduction_mode": MEAN, "margin": 1.0,
         "p_norm": 2.0, "eps": 0.0, "swap_flag": 1,

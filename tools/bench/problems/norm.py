@@ -14,7 +14,7 @@ def cells(problem, name, positions):
     return problem.data.cells(problem.buffers[name], np.asarray(positions))
 
 
-# --- what PyTorch has -----------------------------------------------------------------------------------------------
+# --- peers ----------------------------------------------------------------------------------------------------------
 
 
 def torch_layer_norm(torch, t, scalars):
@@ -113,13 +113,13 @@ def check_rows_backward(problem):
 
 
 def whole_channel(problem, name, channel):
-    """[N, S] of a channel."""
+    """Values of a channel, [N, S]."""
     n, c, s = shape(problem, "x")
     return rows(problem, name, np.arange(n) * c + channel).reshape(n, s)
 
 
 def group_of(problem, channel):
-    """(the channels of the group that has a channel, the items that share a statistic)"""
+    """(channels of the group of a channel, items that share its statistic)"""
     n, c, _ = shape(problem, "x")
     if problem.bench.scalars["group_kind"] == OF_BATCH:
         return [channel], range(n), channel
@@ -164,7 +164,7 @@ def check_channels_backward(problem):
 
 
 def of_rows(name, count, n, bound, *, what=""):
-    """`name` is that of the row, `what` tells problems of one row apart."""
+    """`name`: of the row; `what`: tells problems of one row apart."""
     backward, centered = name.endswith("_backward"), name.startswith("layer")
     full, column, row = (count, n), (n,), (count, 1)
     save = {"mean_in": "normal", "inv_std_in": "positive"} if centered else {"rms": "above one"}

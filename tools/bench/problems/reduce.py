@@ -83,7 +83,7 @@ def row_of(function, dtypes, output):
 
 
 def made(where, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32", "bf16"), output="", **given):
-    """Of everything where axis is None: x is one axis to C."""
+    """axis None reduces everything: C gets x as one axis."""
     row = row_of(function, dtypes, output)
     out = (1,) if axis is None else tuple(1 if a == axis else e for a, e in enumerate(shape))
     scalars = {
@@ -99,12 +99,12 @@ def made(where, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32
     )  # fmt: skip
 
 
-# What is behind the name of the row of a reduction to a shape, which others have in their name.
+# Suffix of the row's name for a reduction to a shape; other reductions have it in their name.
 TO_ROWS = dict.fromkeys(PLAIN, "") | dict.fromkeys(MOMENTS, " moments") | {"fmax": " numbers", "any": " truth"}
 
 
 def to_shape(function, shape, out, bound, dtypes=("f32", "bf16"), end=None):
-    """Of columns. No number is NaN."""
+    """Reductions over columns. No value is NaN."""
     end = TO_ROWS.get(function, " floats") if end is None else end
     row = f"reduce_{{F}}_to_{{T}}{end}"
     if function in ("norm_p", "count_nonzero"):
@@ -176,7 +176,7 @@ AXES_ROWS = {
 
 
 def of_rows(function, x, scalars):
-    """The results of rows, by output."""
+    """Expected results of rows, by output."""
     if function == "norm_p":
         return {"y": (np.abs(x) ** scalars["p"]).sum(1) ** (1 / scalars["p"])}
     if function == "fmax":
@@ -195,7 +195,7 @@ def torch_over(function, axes):
             return lambda: torch.linalg.vector_norm(x, scalars.get("p", 2), dim=axes)
         if function in MOMENTS:
             return lambda: getattr(torch, f"{function}_mean")(x, dim=axes, correction=1)
-        if function == "argmax":  # of one axis alone
+        if function == "argmax":  # over a single axis
             return lambda: torch.max(x, axes[0])
         return lambda: getattr(torch, {**TORCH, "fmax": "amax"}[function])(x, dim=axes)
 
@@ -203,7 +203,7 @@ def torch_over(function, axes):
 
 
 def over(where, function, shape, axes, bound, *, fill="sixteenths", dtypes=("f32", "bf16"), row="", other="", **given):
-    """Of integers where `row` is named."""
+    """`row` is named for integers."""
     row = row or AXES_ROWS[function]
     result_shape = tuple(1 if a in axes else e for a, e in enumerate(shape))
     names = ("value", "place") if function == "argmax" else ("y", "mean") if function in MOMENTS else ("y",)
@@ -274,7 +274,7 @@ def torch_gradient(function):
         x = (t["x"] if "x" in t else t["dx"]).detach().clone().requires_grad_()
         y = FORWARD[function](torch, x)
         dy = t["dy"][:, :1]
-        # that of a sum is but a view, which is copied as whoever goes on with it would
+        # the gradient of a sum is a view, which is copied, as its user would do
         return lambda: torch.autograd.grad(y, x, dy, retain_graph=True)[0].contiguous()
 
     return peer
@@ -320,8 +320,8 @@ def gradient(function, shape, bound, *, over_axes=False):
         got = {name: data.cells(buffer, positions).reshape(-1, shape[1]) for name, buffer in problem.buffers.items()}
         given = [got.get(name, got["dy"]).astype(np.float64) for name in ("dy", "x", "y")]
         expected = expected_gradient(function, *given)
-        # The mean is found from distances to the row's first element: its error is some roundings of the largest of
-        # these, at most 2 max |x|, which beside an element near the mean is all that there is.
+        # The mean is computed from differences to the row's first element: its error is some roundings of the largest
+        # difference, at most 2 max |x|, which dominates for an element near the mean.
         slack = 1 / shape[1] * np.abs(given[0]) * np.abs(given[1]).max() if function in MOMENTS else 1e-6
         return compare(problem, got["dx"], expected, 8 * np.abs(expected) + slack)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotary position embedding and what is appended to the caches of attention."""
+"""Rotary position embedding, and appends to the KV cache of attention."""
 
 import functools
 import math
@@ -21,7 +21,7 @@ def rotated(x, cos, sin, is_split, sign):
 
 
 def angles(problem, positions):
-    """Of rows that lie place by place: those of the tables, or of the places themselves."""
+    """Cosines and sines of positions: from the tables, or computed from the positions."""
     buffers = problem.buffers
     if "cos_tab" in buffers:
         whole = shape(problem, "cos_tab")[-1] // (DIM // 2)
@@ -46,7 +46,7 @@ def check(problem, is_split, sign):
 
 
 def row_of(problem, name, chosen):
-    """Rows of features, whatever the operand's last extent."""
+    """Rows of DIM features, for any last extent of the operand."""
     width = shape(problem, name)[-1] // DIM
     found = rows(problem, name, chosen // width)
     return found.reshape(len(chosen), width, DIM)[np.arange(len(chosen)), chosen % width]
@@ -68,7 +68,7 @@ def torch_tables(torch, like, seq):
 
 
 def of_positions(is_split, name, torch, t, scalars):
-    """As models have it: tables of the sequence are made once, and what is timed turns by them."""
+    """As in models: the tables of the sequence are made once, and the timed call rotates by them."""
     x = t[name]
     cos, sin = torch_tables(torch, x, x.shape[-2])
     return lambda: torch_rotated(torch, x, cos, sin, is_split)
@@ -118,7 +118,7 @@ def check_append(problem):
 
 
 def append_by_slices(torch, t, scalars):
-    """A copy for each batch, since their offsets differ."""
+    """One copy per batch item, since their offsets differ."""
     offsets, length = t["cache_offsets"].tolist(), scalars["new_len"]
 
     def peer():

@@ -19,7 +19,7 @@ def torch_scan(function):
     def peer(torch, t, scalars):
         if function in TORCH:
             scan = getattr(torch, TORCH[function])
-            kind = {} if function == "log_cumsum_exp" else {"dtype": t["y"].dtype}  # integers would give int64
+            kind = {} if function == "log_cumsum_exp" else {"dtype": t["y"].dtype}  # integers would become int64
             return lambda: scan(t["x"], scalars["scan_axis"], **kind, out=t["y"])
         return lambda: getattr(torch, function)(t["x"], scalars["scan_axis"])
 
@@ -41,7 +41,7 @@ def numpy_scan(function):
 
 
 def check(problem):
-    """Whole rows along the last axis; along the first what the terms up to a few places come to."""
+    """Checks whole rows along the last axis, and a few prefixes along the first."""
     function, shape = problem.bench.function, problem.buffers["x"].operand.shape
     if problem.bench.scalars["scan_axis"] == len(shape) - 1 > 0:
         chosen = picks(problem, math.prod(shape[:-1]), 4)
@@ -78,7 +78,7 @@ def check_exclusive(problem):
 
 
 def arriving(problem, chosen):
-    """dy; of an exclusive scan each a place earlier, where the scan of the terms through it has that result."""
+    """dy of the inclusive scan: for an exclusive scan dy moves one index earlier."""
     dy = rows(problem, "dy", chosen)
     return np.append(dy[:, 1:], np.zeros((len(dy), 1)), 1) if "exclusive" in problem.bench.row else dy
 
@@ -91,7 +91,7 @@ def check_sums_back(problem):
 
 
 def check_gradient(problem):
-    """Of a few rows by the definition, with the product over the others where there is one."""
+    """Checks a few rows against the definition of the gradient."""
     function, width = problem.bench.function, problem.buffers["x"].operand.shape[1]
     chosen = picks(problem, problem.buffers["x"].operand.shape[0], 2)
     dy, x, dx = arriving(problem, chosen), *(rows(problem, name, chosen) for name in ("x", "dx"))

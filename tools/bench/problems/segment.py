@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folds of segments and their gradients."""
+"""Segment reductions and their gradients."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def giant(n, segments):
 
 
 def apart(n, segments):
-    """Every segment has the same number of rows, which lie anywhere."""
+    """Segments of equal size, with rows in random order."""
     return lambda rng: rng.permutation(np.arange(n) % segments)
 
 
@@ -94,7 +94,7 @@ def check_backward(problem):
 
 
 def rows_of(problem, op):
-    """Sampled segments, and the rows of the input that each has."""
+    """Sampled segments, and the input rows of each."""
     ids, segments = problem.indices["segment_ids"], problem.bench.scalars["num_segments"]
     for segment in np.unique(np.append(picks(problem, segments), ids[len(ids) // 2])):
         found = np.flatnonzero(ids == segment)
@@ -108,7 +108,7 @@ def check_fold(op):
             expected = {"max": -np.inf, "min": np.inf, "prod": 1.0, "mean": 0.0}[op]
             if len(found):
                 expected = getattr(x.astype(np.float64), op)(0)
-            # of a sum's rounding, which terms of either sign leave though they cancel; of a product's in any order
+            # magnitudes for the rounding error of sums, whose summands may cancel, and of products in any order
             magnitude = {"mean": np.abs(x).sum(0), "prod": len(found) * np.abs(expected)}.get(op, 0.0)
             by_atomics = op in ("prod", "mean") and not problem.bench.workspace and problem.dtype == "bf16"
             got = rows(problem, "output", [segment])[0]
@@ -142,7 +142,7 @@ _MOST_ROWS = 1 << 16  # of a sampled segment
 
 
 def made(backend, name, ids, bound, *, row="", index="", segments=16, check=None, fill="sixteenths", **given):
-    """`segments` is the mean number of rows of one."""
+    """`segments`: the mean number of rows per segment."""
     n, d = (2**21, 128) if backend == "cuda" else (2**17, 128)
     many, index = n // segments, index or ("i32" if backend == "cuda" else "i64")  # of PyTorch
     arrays = {"segment_ids": Operand((n,), ids(n, many))}
@@ -173,7 +173,7 @@ def added(op):
     return {"torch": (torch_index_add if op == "sum" else torch_scatter_reduce(torch),), "numpy": numpy}
 
 
-# NumPy's function and what it starts from, PyTorch's name
+# NumPy's ufunc and its identity, PyTorch's name
 OPS = {
     "sum": (np.add, 0, "sum"), "mean": (None, 0, "mean"), "max": (np.maximum, -np.inf, "amax"),
     "min": (np.minimum, np.inf, "amin"), "prod": (np.multiply, 1, "prod"),

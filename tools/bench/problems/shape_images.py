@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows of images as columns, and their sums."""
+"""im2col, and col2im, its adjoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.bench.record import Bench, Operand
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """One kernel, padding and step along both axes of square images."""
+    """Square images with one kernel size, padding and step for both axes."""
 
     name: str
     kernel: int
@@ -32,7 +32,7 @@ class Windows:
 
     @property
     def side(self) -> int:
-        """Windows along an axis."""
+        """Number of windows along an axis."""
         return (self.edge + 2 * self.padding - self.kernel) // self.step + 1
 
     @property
@@ -70,7 +70,7 @@ class Windows:
         return "" if np.allclose(got, expected, 1e-2, 2e-2) else f"dx differs by {np.abs(got - expected).max()}"
 
     def by_taps(self, matrix: Any, padded_images: Any) -> Any:
-        """For each place of the kernel its part of the matrix, and its slice of the padded images."""
+        """For each tap of the kernel: its columns of the matrix, and its slice of the padded images."""
         split = matrix.reshape(self.batch, self.channels, self.kernel, self.kernel, self.side, self.side)
         within = [slice(k, k + self.step * (self.side - 1) + 1, self.step) for k in range(self.kernel)]
         for i, rows in enumerate(within):
@@ -78,7 +78,7 @@ class Windows:
                 yield split[:, :, i, j], padded_images[..., rows, columns]
 
     def padded(self, dtype: Any) -> tuple[Any, Any]:
-        """Zeros, and the view of them that is the images."""
+        """Padded images of zeros, and the view without the padding."""
         padded_images = np.zeros((self.batch, self.channels, *[self.edge + 2 * self.padding] * 2), dtype)
         inner = slice(self.padding, self.padding + self.edge)
         return padded_images, padded_images[..., inner, inner]

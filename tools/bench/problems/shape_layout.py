@@ -16,7 +16,7 @@ def torch_repeat(torch, t, scalars):
 
 
 def split(repeated, small):
-    """Extents of the wide array with an axis for each repetition."""
+    """Extents of the repeated array with an axis for each repetition."""
     return [e for o, i in zip(repeated.shape, small.shape) for e in (o // i, i)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Movers. Each output is checked by where its elements come from."""
+"""Copies: pad, flip, roll, permute, triu, unfold, repeat_interleave, slices. Outputs are checked by their sources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNMEASURED = {
 
 
 def check_of(output: str, source: Callable[..., Any]) -> Callable[[Any], str]:
-    """`source` gives for coordinates of the output the operand, its coordinates, and where it is 0 instead."""
+    """`source`: output coordinates -> (operand, its coordinates, mask), where outputs outside of the mask are 0."""
 
     def check(problem: Any) -> str:
         buffer = problem.buffers[output]
@@ -50,7 +50,7 @@ class Sizes:
     columns: int
 
     def bounds(self, copy: float, halves: float | None = None) -> tuple[Bound, ...]:
-        """Of a device copy, `halves` of 16-bit elements; on the CPU of the peers."""
+        """Bounds relative to a device copy (`halves`: for 16-bit elements); on the CPU relative to the peers."""
         if self.backend != "cuda":
             return (Bound("peer", 1.0),)
         if halves is None:
@@ -130,7 +130,7 @@ def pads(sizes: Sizes) -> Any:
 
 
 def pad_gradients(sizes: Sizes) -> Any:
-    """Of images, three elements of padding on each side."""
+    """Images with three elements of padding on each side."""
     images = (16, 32, 512, 512) if sizes.backend == "cuda" else (2, 3, 256, 256)
     out = (*images[:2], *[e + 6 for e in images[2:]])
     for mode, (numpy, torch) in PADS.items():
@@ -184,7 +184,7 @@ def pad_gradients(sizes: Sizes) -> Any:
 
 
 def windows(sizes: Sizes) -> Any:
-    """Windows of half their size's distance, and rows that are repeated."""
+    """Unfold with a step of half the window, and repeat_interleave."""
     rows, columns, size, step = sizes.rows // 2, sizes.columns, 512, 256
     count = (columns - size) // step + 1
     common = {"unfold_dim": 1, "window_size": size, "window_step": step, "input_shape": (rows, columns), "rank": 2}
@@ -475,7 +475,7 @@ def slices(sizes: Sizes) -> Any:
 
 
 def check_window(dest: Sequence[int], part: Sequence[int], start: Sequence[int]) -> Callable[[Any], str]:
-    """Samples of the source where they belong in dest."""
+    """Checks sampled elements of the source at their destination."""
 
     def check(problem: Any) -> str:
         chosen = picks(problem, math.prod(part), 4096)

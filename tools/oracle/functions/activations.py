@@ -26,7 +26,7 @@ from ..roots import beside_root
 SELU_ALPHA, SELU_SCALE = Constant("1.6732632423543772"), Constant("1.0507009873554805")
 GELU_CUBE = Constant("0.044715")
 SQRT_TWO_OVER_PI = Constant("0.797884560802865355879892119868763736951717262")
-# gradients of bf16 are differences in f32 beside the root, too
+# bf16 gradients are differences in f32, also near the root
 ROOTED = ACTIVATION_GRADIENT.but(bf16=0.5 + 2.0**-5)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Angles, lengths, signs, neighbours and powers of two."""
+"""atan2, hypot, copysign, nextafter and ldexp."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def nextafter(a, b, dtype):
 
 
 def ldexp(a, b, dtype):
-    """b are integers. Beyond +-5000 nothing is left in any dtype."""
+    """b are integers. Beyond +-5000 every dtype overflows or underflows."""
     return np.ldexp(a, np.clip(b, -5000, 5000).astype(np.int32))
 
 
