@@ -381,7 +381,7 @@ def parse_gradient(text: str, calls: tuple[Call, ...]) -> tuple[str, tuple[tuple
 
 
 def listed(names: Sequence[str], last: str) -> str:
-    """Joins words: "a, b or c"."""
+    """Lists words: "a, b or c"."""
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
