@@ -72,7 +72,7 @@ def make(*targets: str) -> None:
         )
     command = ["make", *targets, "VENV=", f"PYTHON={sys.executable}"]
     if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
-        raise PlatformError(f"the build of baracuda failed, what make said stands above: {shlex.join(command)}")
+        raise PlatformError(f"the build of baracuda failed, see the output of make above: {shlex.join(command)}")
 
 
 class BuildPackage(build_py):

@@ -73,7 +73,7 @@ def failures(args: argparse.Namespace) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("object", type=pathlib.Path, nargs="+")
-    ap.add_argument("--chips", type=int, default=1, help="that each unit is compiled for")
+    ap.add_argument("--chips", type=int, default=1, help="number of chips that each unit is compiled for")
     ap.add_argument("--seconds", type=float, default=60)
     ap.add_argument("--one-chip-seconds", type=float, default=120)
     ap.add_argument("--kernels", type=int, default=200)

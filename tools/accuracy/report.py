@@ -25,11 +25,11 @@ python -m tools.accuracy --backend cuda --json tools/accuracy/results/cuda.json 
 python -m tools.accuracy ops --backend cpu --json tools/accuracy/results/ops_cpu.json
 ```
 
-Elementwise functions: f16 and bf16: all 65,536 arguments. f32: on the GPU all 2^32, each 64th where marked * and of
+Elementwise functions: f16 and bf16: all 65,536 arguments. f32: on the GPU all 2^32, each 64th where marked * and for
 PyTorch; dense samples on the CPU. f64: dense samples, against 80-bit floats (`oracle`). Gradients are taken for dy =
-1 and for other dy. "special" counts NaN or infinity where the true value has none, and the reverse. Beside a zero of
-lgamma or digamma at an irrational argument no formula in the working precision keeps its relative error; such rows
-show what is lost there. The mean takes an error of more than 64 ulp as 64.
+1 and for other dy. "special" counts NaN or infinity where the true value has none, and the reverse. Near a zero of
+lgamma or digamma at an irrational argument every formula in the working precision loses relative accuracy; such rows
+show how much. The mean takes an error of more than 64 ulp as 64.
 """
 
 
@@ -81,10 +81,9 @@ def lines(rows: list[dict[str, Any]]) -> str:
 _OPS = """
 ## Other ops
 
-Of the problems of tools/bench with normal random numbers: the largest error of what is sampled of their results, as a
-share of the largest value, in units of 2^-23 (f32), 2^-10 (f16), 2^-7 (bf16). Sums of up to 2^24 terms are among them.
-What moves elements is exact and is not here. Nothing stands for PyTorch where it makes anew what our op is given, has
-another layout, or lacks the op.
+Problems of tools/bench with normal random numbers: the largest error of sampled results, relative to the largest value,
+in units of 2^-23 (f32), 2^-10 (f16), 2^-7 (bf16). Sums have up to 2^24 summands. Ops that copy elements are exact and
+are left out. PyTorch has no entry if it recomputes our op's inputs, has another layout, or lacks the op.
 """
 
 

@@ -120,12 +120,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tools.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
+    parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: the backend of the library that is found")
     parser.add_argument("--quick", action="store_true", help="small problems, few repetitions")
     parser.add_argument("--sweep", action="store_true", help="each op along its extents (M, N, K, row length, rows, "
                         "batch, rank, dtype): marks what is below 0.8 of PyTorch, and what takes longer than a larger "
                         "problem")  # fmt: skip
-    parser.add_argument("--json", metavar="FILE", default="", help="write the results there, too, as they come")
+    parser.add_argument("--json", metavar="FILE", default="", help="also write the results to FILE, as they come")
     parser.add_argument("--add-to", metavar="FILE", default="", help="keep the rows of these results that are not "
                         "measured now, of any commit; written there, or where --json says")  # fmt: skip
     parser.add_argument("--families", nargs="+", default=(), choices=(*problems.families(), "host"), metavar="FAMILY",
@@ -136,17 +136,17 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="TEXT",
-        help="only problems whose name has TEXT; several times: any",
+        help="only problems with TEXT in the name; may be repeated",
     )
-    parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="none whose name has TEXT")
+    parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="no problems with TEXT in the name")
     parser.add_argument("--dtypes", default="f32,bf16", help="default: f32,bf16")
-    parser.add_argument("--threads", type=int, help="on the CPU; default: all")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: all")
     parser.add_argument("--numel", type=int, help="elements of the elementwise problems")
-    parser.add_argument("--seconds", type=float, help="begin no problem after so many (default: measure all)")
-    parser.add_argument("--each", type=float, default=0.3, help="seconds to spend on a measurement (default: 0.3)")
+    parser.add_argument("--seconds", type=float, help="start no problem after this time (default: measure all)")
+    parser.add_argument("--each", type=float, default=0.3, help="seconds per measurement (default: 0.3)")
     parser.add_argument("--compile", action="store_true", help="of softmax, norms and losses also what "
                         "torch.compile makes of PyTorch's function, in a column of its own: seconds each")  # fmt: skip
-    parser.add_argument("--no-torch", action="store_true", help="without PyTorch even where it is installed")
+    parser.add_argument("--no-torch", action="store_true", help="do not use PyTorch")
     return parser.parse_args(arguments)
 
 

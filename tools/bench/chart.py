@@ -137,12 +137,12 @@ def made() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.chart", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail where the chart is not that of the results")
+    parser.add_argument("--check", action="store_true", help="fail if the chart differs from the results")
     options = parser.parse_args()
     path: pathlib.Path = CHART
     if options.check:
         if path.read_text() != made():
-            print(f"{path.name} is older than the results: python -m tools.bench.chart writes it", file=sys.stderr)
+            print(f"{path.name} does not match the results: python -m tools.bench.chart writes it", file=sys.stderr)
             return 1
         return 0
     path.write_text(made())

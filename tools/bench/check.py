@@ -17,7 +17,7 @@ ULP = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
 
 
 def compare(problem: Any, got: Any, expected: Any, magnitude: Any, steps: str = "f32") -> str:
-    """Rounding once to the dtype, and sums in the type `steps` of terms whose absolute values add to `magnitude`."""
+    """Error bound: a rounding to the dtype, and a sum in `steps` of summands whose |values| add to `magnitude`."""
     problem.errors.append(relative(got, expected) / ULP[problem.dtype])
     allowed = ULP[problem.dtype] * np.abs(expected) + 4 * ULP[steps] * magnitude
     with np.errstate(invalid="ignore"):  # equal infinities

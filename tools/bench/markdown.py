@@ -300,7 +300,7 @@ def replace(path: pathlib.Path, text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.markdown", description=__doc__)
     parser.add_argument("results", nargs="+", type=pathlib.Path, metavar="RESULT", help="JSON files of tools.bench")
-    parser.add_argument("--write", action="store_true", help="into the two pages instead of printing")
+    parser.add_argument("--write", action="store_true", help="write to the two pages instead of printing")
     options = parser.parse_args()
     results = [json.loads(path.read_text()) for path in options.results]
     short, full = (wrapped("\n\n".join(map(form, results))) for form in (summary, report))

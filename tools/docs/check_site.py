@@ -162,7 +162,7 @@ def main() -> int:
     parser.add_argument("site", nargs="?", type=pathlib.Path, default=ROOT / "build" / "docs")
     found = shutil.which("chromium") or shutil.which("google-chrome")
     parser.add_argument("--browser", default=found, help="Chromium; by default from PATH")
-    parser.add_argument("--shots", type=pathlib.Path, help="a folder for pictures of what was looked at")
+    parser.add_argument("--shots", type=pathlib.Path, help="folder for screenshots")
     args = parser.parse_args()
     if not args.browser:
         parser.error("no Chromium on PATH; Debian's is `apt-get install chromium`")
@@ -176,7 +176,7 @@ def main() -> int:
                 faults += [f"{base}: {fault}" for fault in look(page, base, looks, looks and args.shots)]
     except BrowserError as error:
         faults.append(f"the browser: {error}")
-    print(*faults or ["the site is as it should be"], sep="\n")
+    print(*faults or ["no faults"], sep="\n")
     return 1 if faults else 0
 
 

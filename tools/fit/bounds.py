@@ -279,7 +279,7 @@ def _normal() -> list[Bound]:
 
 
 def _erfinv() -> list[Bound]:
-    """As functions of w = -ln(1 - x^2)."""
+    """erfinv as a function of w = -ln(1 - x^2)."""
     file, core, at_zero = "elementwise/functors/special.h", "core/math/error_function_cpu.h", mp.sqrt(mp.pi) / 2
 
     def rooted(shift: str) -> Function:

@@ -102,6 +102,6 @@ def fit(
 
 
 def rounded(x: mp.mpf, digits: int) -> mp.mpf:
-    """To nearest, of so many bits."""
+    """Rounds to nearest, to a significand of so many bits."""
     with mp.workprec(digits):
         return +x

@@ -275,7 +275,7 @@ def soft_cross_entropy_slope(x: np.ndarray, q: np.ndarray) -> tuple[Terms]:
 
 
 def soft_cross_entropy_target_slope(x: np.ndarray) -> Terms:
-    """Of each share: minus the logarithm of the probability."""
+    """Negative log probability of each class."""
     return log_sum_exp(x)[:, None] - x, np.broadcast_to(2 * spread_of(x)[:, None], x.shape)
 
 

@@ -56,7 +56,7 @@ def of_gradient(slope, gradient, count):
 
 
 def cross_entropy(count, classes, bounds):
-    """With weights and label smoothing, and with neither."""
+    """Cross entropy with weights and label smoothing, and with neither."""
     index = Operand((count,), lambda rng: rng.integers(0, classes, count))
     x = Operand((count, classes), "normal")
     for label, smoothing, null in (("", SMOOTHING, ()), (", neither", 0.0, ("weight",))):

@@ -68,7 +68,7 @@ def torch_tables(torch, like, seq):
 
 
 def of_positions(is_split, name, torch, t, scalars):
-    """As in models: the tables of the sequence are made once, and the timed call rotates by them."""
+    """The tables of the sequence are made once, as in models; the timed call rotates by them."""
     x = t[name]
     cos, sin = torch_tables(torch, x, x.shape[-2])
     return lambda: torch_rotated(torch, x, cos, sin, is_split)

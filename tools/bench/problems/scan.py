@@ -130,7 +130,7 @@ def made(name, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32"
 def gradient(name, function, shape, bound):
     saved = function in SAVED
     arrays = {"dy": Operand(shape, "sixteenths"), "x": Operand(shape, 1.0 if saved else "sixteenths")}
-    if saved:  # of ones, whatever came before: terms of a moderate size
+    if saved:  # y of ones, so that the summands have a moderate size
         arrays["y"] = Operand(shape, 1.0)
     return Bench(
         name=name, row=f"scan_{{F}}_backward_{{T}}{' saved' * saved}", function=function, dtypes=("f32", "bf16"),

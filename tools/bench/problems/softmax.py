@@ -131,7 +131,7 @@ def forward(name, op, shape, bound, axis=1):
 
 
 def backward(name, op, shape, bound, axis=1):
-    # Of rows that are alike, as those of a softmax, what is left of dy would depend on roundings alone.
+    # Rows of nearly equal elements, like those of a softmax, would leave only rounding errors of dy.
     fill = -math.log(shape[axis]) if op.startswith("log") else 1 / shape[axis]
     arrays = {"dy": Operand(shape, "normal"), "y": Operand(shape, fill), "dx": Operand(shape)}
     return made(name, f"{op}_backward_{{T}}", shape, axis, bound, arrays=arrays, torch=torch_backward(op))

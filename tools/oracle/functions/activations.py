@@ -78,7 +78,7 @@ def mish_slope(x):
 
 
 def softplus(x, beta=1, threshold=INF):
-    """Without a threshold by default: a cut-off would cost digits."""
+    """No threshold by default: a cut-off would cost digits."""
     high, low = two_product(x, beta)
     value = clip(high, 0) + low * where(high > 0, 1.0, 0.0)
     value = value + log1p(exp_pair(-abs(high), where(high < 0, low, -low)))
