@@ -14,17 +14,17 @@ VERSION := $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' baracuda/__init__.py)
 SOVERSION := $(shell sed -n 's/^.define BARACUDA_ABI_VERSION //p' native/core/abi/prologue.h)
 SONAME := libbaracuda_kernels.so.$(SOVERSION)
 CCACHE := $(shell command -v ccache 2>/dev/null)
-# Sources by a pattern: a family is a folder of native/, what families share is native/core/. Both have rooms.
+# Patterns of sources: a family is a folder of native/, shared code is native/core/; both may have subfolders.
 NATIVE = $(wildcard native/*/$(1) native/*/*/$(1))
 TABLES := $(call NATIVE,*.abi)
 GENERATORS := baracuda/_param.py tools/gen_abi.py tools/abi_table.py tools/abi_row.py tools/abi_limits.py native/core/abi/prologue.h $(TABLES)
 HEADER := include/baracuda_kernels.h
 
-# A part of the library, FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16", has a directory of its own. A choice
-# of families links the objects of the whole; one of dtypes has glue of its own, and so objects.
+# A partial library, FAMILIES="segment elementwise.lerp" and DTYPES="f32 bf16", has its own directory. A choice of families
+# links objects of the full build; a choice of dtypes has its own glue and objects.
 empty :=
 space := $(empty) $(empty)
-# Of a name of more than 120 characters a hash stands for the end: that of a directory has 255 at most.
+# A directory name has at most 255 characters: beyond 120 a hash replaces the end.
 PART_WORDS := $(subst $(space),+,$(or $(sort $(FAMILIES)),all))$(if $(strip $(DTYPES)),.$(subst $(space),+,$(sort $(DTYPES))))
 PART_LENGTH := $(if $(strip $(FAMILIES)$(DTYPES)),$(shell printf %s '$(PART_WORDS)' | wc -c),0)
 PART := $(if $(shell test $(PART_LENGTH) -le 120 && echo short),$(PART_WORDS),$(shell echo '$(PART_WORDS)' | cut -c1-100)-$(shell echo '$(PART_WORDS)' | sha256sum | cut -c1-12))
@@ -33,7 +33,7 @@ GLUE := $(if $(strip $(DTYPES)),$(OUT),$(BUILD))
 GEN := $(GLUE)/gen
 CONTENTS := $(OUT)/contents
 
-# Python of the project: the environment's, or $(PYTHON) as it is with `VENV=`.
+# The Python of the environment, or $(PYTHON) with `VENV=`.
 ifeq ($(strip $(VENV)),)
 PY := $(PYTHON)
 VENV_USABLE :=
@@ -44,7 +44,7 @@ VENV_USABLE := $(VENV)/.usable
 VENV_READY := $(VENV)/.ready
 endif
 
-# nvcc from PATH, else from the wheels that `make nvcc` puts into the environment.
+# nvcc from PATH, else from the wheels that `make nvcc` installs into the environment.
 NVCC := $(shell command -v nvcc 2>/dev/null)
 ifeq ($(NVCC),)
 NVCC_ROOT := $(firstword $(wildcard $(VENV)/lib/python3*/site-packages/nvidia/cu13))
@@ -53,21 +53,21 @@ NVCC_LINK := $(if $(NVCC),-L$(NVCC_ROOT)/lib)
 endif
 NVCC_WHEELS := nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.* nvidia-cuda-cccl==13.0.*
 
-# V=1 shows commands; else a line says what is made.
+# V=1 shows commands; by default a line names the target.
 Q := $(if $(filter-out 0,$(V)),,@)
-# -j is the outer make's business where it has one.
+# An outer make with a jobserver decides -j.
 PARALLEL = $(if $(filter --jobserver%,$(MAKEFLAGS)),,-j$(JOBS))
 
-# demo, test and bench want the CUDA library only where a device can run it.
+# demo, test and bench build the CUDA library only if a device can run it.
 HAS_GPU := $(wildcard /dev/nvidia0)
 
-# WERROR=1 turns warnings into errors, as CI does; a user's newer compiler may know more of them.
+# WERROR=1, as in CI, makes warnings errors; a user's newer compiler may have more warnings.
 WARNINGS := -Wall -Wextra $(if $(WERROR),-Werror)
 INCLUDES := -Iinclude -Inative
 CXXFLAGS ?= -O3 -g0
 CPU_FLAGS := -std=c++17 -fPIC -fopenmp -fvisibility=hidden -fno-math-errno -fno-trapping-math -ffp-contract=off $(WARNINGS) -Wno-psabi -Wno-pass-failed $(INCLUDES)
 comma := ,
-# Several chips make a release, which newer chips run by its PTX; a build for one chip is for that one.
+# A build for several chips is a release and has PTX for newer chips; a build for one chip has none.
 # $(call GENCODE_OF,chips)
 GENCODE_OF = $(foreach a,$(1),-gencode=arch=compute_$(a),code=sm_$(a)) \
              $(if $(word 2,$(CUDA_ARCHS)),-gencode=arch=compute_$(lastword $(1))$(comma)code=compute_$(lastword $(1)))
@@ -77,19 +77,19 @@ ARCH_CU := $(call NATIVE,*_sm[0-9]*.cu)
 ARCH_NAME = $(lastword $(subst _sm, ,$(basename $(1))))
 ARCH_NUMBER = $(patsubst %a,%,$(ARCH_NAME))
 CHIPS_FROM = $(strip $(shell for a in $(CUDA_ARCHS); do test $$a -lt $(1) || echo $$a; done))
-# $(call ARCH_CHIPS,file): the chips of CUDA_ARCHS that it is compiled for.
+# $(call ARCH_CHIPS,file): chips of CUDA_ARCHS that the file is compiled for.
 ARCH_CHIPS = $(if $(filter %a,$(ARCH_NAME)),$(filter $(ARCH_NUMBER),$(CUDA_ARCHS)),$(call CHIPS_FROM,$(ARCH_NUMBER)))
 ARCH_GENCODE = $(if $(filter %a,$(ARCH_NAME)),-gencode=arch=compute_$(ARCH_NAME)$(comma)code=sm_$(ARCH_NAME),$(call GENCODE_OF,$(ARCH_CHIPS)))
 ARCH_USED := $(foreach f,$(ARCH_CU),$(if $(call ARCH_CHIPS,$(f)),$(f)))
 ARCH_MACROS := $(sort $(foreach f,$(ARCH_USED),-DBK_HAS_SM$(call ARCH_NAME,$(f))=1))
-# -Os and -fno-exceptions are for the host's code, which launches and checks, a third of the library; device code is always
-# optimised. Before CUDA 12.8 nvcc compresses it in one way alone.
+# -Os and -fno-exceptions apply to host code, which launches and checks, a third of the library; device code is always
+# optimised. nvcc has --compress-mode since CUDA 12.8.
 COMPRESSED := $(if $(NVCC),$(if $(shell $(NVCC) --help | grep -e --compress-mode),--compress-mode=size,-Xfatbin=-compress-all))
 CUDA_FLAGS := -std=c++17 --threads 1 -Xcompiler=-fPIC,-fvisibility=hidden,-Os,-fno-exceptions,-Wall,-Wextra,-Wno-psabi $(if $(WERROR),--Werror=all-warnings) \
               $(COMPRESSED) --cudart=static $(INCLUDES) $(ARCH_MACROS) $(NVCCFLAGS)
 LINK_FLAGS := -shared -Wl,-z,nodelete $(if $(SAN_LINK),,-Wl$(comma)-s) -Wl,-soname,$(SONAME) -Wl,--version-script=native/version_script.map -Wl,--no-undefined
 
-# A JSON list in a C++ raw string: a macro of it would not survive nvcc's handling of quotes.
+# A JSON list in a C++ raw string: nvcc breaks the quotes of a macro.
 ARCHS_INC = printf '%s\n' 'R"arch([$(1)])arch"'
 INFO = -DBK_VERSION='"$(VERSION)"' -DBK_COMMIT='"$(shell cat $(BUILD)/commit.txt)"'
 
@@ -118,7 +118,7 @@ help: ## this list
 
 # --- Python ----------------------------------------------------------------------------------------------------------
 
-# What the library needs to run; then what developing it needs. The versions of both are those of one file.
+# The environment has two stages: packages to run the library, then packages to develop it, with versions of one file.
 RUNTIME := numpy cffi $(if $(HAS_GPU),cuda-python)
 PIP_INSTALL = $(PY) -m pip install --quiet --disable-pip-version-check
 
@@ -139,7 +139,7 @@ nvcc: $(VENV_USABLE) ## a CUDA compiler from PyPI, into the environment
 
 # --- Generated -------------------------------------------------------------------------------------------------------
 
-# The stamp lets make decide whether to run the generator; unchanged files keep their time.
+# Make runs the generator if the stamp is old; unchanged files keep their time.
 $(GEN)/.stamp: $(GENERATORS) $(call NATIVE,*_cpu.h)
 	$(Q)$(PYTHON) tools/gen_abi.py glue $(GEN) --dtypes "$(DTYPES)"
 	@touch $@
@@ -166,7 +166,7 @@ baracuda/functions.pyi: baracuda/_oplist.py baracuda/_ffi.py baracuda/functions.
 baracuda/_plans.pyi: baracuda/functions.pyi $(filter-out baracuda/_ffi.py,$(wildcard baracuda/*.py baracuda/[a-z]*/*.py))
 	$(Q)$(PY) -m tools.gen_stub $(@D)/functions.pyi $@
 
-# What other languages call by: functions of C++, and a crate of Rust's.
+# Wrappers for other languages: C++ functions and a Rust crate.
 wrappers: $(BUILD)/include/.stamp $(BUILD)/rust/.stamp
 
 $(BUILD)/include/.stamp: $(GENERATORS) tools/gen_cpp.py
@@ -184,7 +184,7 @@ check-abi: cpu ## header = op tables = symbols of the libraries
 	$(PYTHON) tools/gen_abi.py header --check
 	$(PYTHON) tools/check_abi.py $(HEADER) $(wildcard $(BUILD)/cpu/libbaracuda_kernels.so $(BUILD)/cuda/libbaracuda_kernels.so)
 
-# Of CUDA's library those of the chips that it was compiled for.
+# The CUDA library is checked with the chips that it was compiled for.
 check-units: $(CONTENTS)/.stamp ## no translation unit of what is built compiles too long or has too many kernels
 	@$(MAKE) --no-print-directory INNER=1 $(if $(wildcard $(BUILD)/cuda/archs.txt),CUDA_ARCHS="$$(cat $(BUILD)/cuda/archs.txt)") \
 	    $(patsubst $(OUT)/%/libbaracuda_kernels.so,check-%-units,$(wildcard $(OUT)/cpu/libbaracuda_kernels.so $(OUT)/cuda/libbaracuda_kernels.so))
@@ -195,7 +195,7 @@ check-cpu-units:
 check-cuda-units:
 	@$(PYTHON) tools/check_units.py --seconds $(UNIT_SECONDS) --chips $$(wc -w < $(BUILD)/cuda/archs.txt) $(CUDA_OBJECTS)
 
-# The inner make takes both files as they are: what may be made anew would make all objects old to `make -n`.
+# The inner make has no rule for both files: `make -n` would take all objects for outdated.
 ifndef INNER
 $(BUILD)/commit.txt: FORCE
 	@mkdir -p $(@D)
@@ -207,7 +207,7 @@ endif
 
 # --- Libraries -------------------------------------------------------------------------------------------------------
 
-# The glue's file names are known only after it is written: hence the second make.
+# The names of the glue files are known only after they are written, so a second make builds the library.
 TO_BUILD := $(GEN)/.stamp $(CONTENTS)/.stamp $(BUILD)/commit.txt
 cpu: $(TO_BUILD) ## the CPU library
 	+@$(call BUILD_LIBRARY,cpu,30000)
@@ -217,7 +217,7 @@ cuda: $(TO_BUILD) ## the CUDA library; CUDA_ARCHS="80 90" chooses the chips
 	@mkdir -p $(BUILD)/cuda && { echo "$(CUDA_ARCHS)" | cmp -s - $(BUILD)/cuda/archs.txt || echo "$(CUDA_ARCHS)" > $(BUILD)/cuda/archs.txt; }
 	+@$(call BUILD_LIBRARY,cuda,$$((25000 / (1 + $(words $(CUDA_ARCHS))))))
 
-# $(call BUILD_LIBRARY,backend,bytes of glue that a second compiles)
+# $(call BUILD_LIBRARY,backend,bytes of glue compiled per second)
 INNER_MAKE = $(MAKE) --no-print-directory INNER=1 PROGRESS=$(OUT)/$(1)/progress $(1)-library
 BUILD_LIBRARY = PROGRESS=$(OUT)/$(1)/progress tools/compile.sh --plan $(OUT)/$(1)/libbaracuda_kernels.so $(JOBS) $(2) $(INNER_MAKE) \
                 && $(INNER_MAKE) $(PARALLEL)
@@ -226,7 +226,7 @@ fibers: $(TO_BUILD) ## the CUDA library's kernels for a machine without a GPU: f
 	+@$(call BUILD_LIBRARY,fibers,30000)
 
 UNITS := $(shell cat $(CONTENTS)/units.txt 2>/dev/null)
-# Of handwritten units a part has those of core/ and of its families.
+# A partial library has the hand-written units of core/ and of its families.
 FAMILY_OF = $(firstword $(subst /, ,$(1:native/%=%)))
 IN_PART = $(foreach f,$(1),$(if $(or $(if $(strip $(FAMILIES)),,all),$(filter core,$(call FAMILY_OF,$(f))),$(filter $(call FAMILY_OF,$(f)) $(call FAMILY_OF,$(f)).%,$(FAMILIES))),$(f)))
 NATIVE_CU := $(call IN_PART,$(filter-out $(ARCH_CU),$(call NATIVE,*.cu)) $(ARCH_USED))
@@ -256,7 +256,7 @@ $(OUT)/cpu/libbaracuda_kernels.so: $(CPU_OBJECTS) native/version_script.map
 	@echo "$@"
 	$(Q)$(CXX) $(LINK_FLAGS) -fopenmp $(SAN_LINK) -o $@ $(CPU_OBJECTS)
 
-# tests/gpu_on_threads has a file of its own in the place of each that speaks to CUDA.
+# tests/gpu_on_threads replaces each file that calls CUDA.
 FIBER_FLAGS := -std=c++17 -O1 -g0 -fPIC -fvisibility=hidden -ffp-contract=off -w -Itests/gpu_on_threads $(INCLUDES) $(FIBERFLAGS)
 
 $(GLUE)/fibers/obj/gen/%.o: $(GEN)/%.cu Makefile
@@ -297,7 +297,7 @@ $(OUT)/cuda/libbaracuda_kernels.so: $(CUDA_OBJECTS) native/version_script.map
 
 LIBRARIES := cpu $(if $(HAS_GPU),maybe-cuda)
 
-# All that the demo calls, which tests/docs/test_demo.py holds against it.
+# DEMO_PART has the ops that the demo calls; tests/docs/test_demo.py compares both.
 DEMO_TIME := half a minute on two idle cores at first, seconds after that$(if $(HAS_GPU),; the kernels of the GPU take some minutes more)
 CHECKED := tests/ops tests/functions tests/plans $(foreach f,jax torch,--ignore-glob=tests/functions/test_$(f)*)
 TEST_TIME := 26,000 of them take 20 minutes, and half of that with TEST_ARGS="-n 2"
@@ -312,7 +312,7 @@ demo: ## train a text classifier with the kernels
 demo-libraries:
 	@$(MAKE) --no-print-directory $(LIBRARIES) $(DEMO_PART)
 
-# The part's library for this machine, unless BARACUDA_LIB names another: the last by name is CUDA's, where it was built.
+# The partial library for this machine, unless BARACUDA_LIB names another; cuda sorts after cpu.
 DEMO_BACKEND = $(if $(findstring cpu,$(DEMO_ARGS)),cpu,$(if $(HAS_GPU),$(patsubst $(OUT)/%/libbaracuda_kernels.so,%,$(lastword $(sort $(wildcard $(OUT)/*/*.so)))),cpu))
 run-demo:
 	$(Q)BARACUDA_LIB="$${BARACUDA_LIB:-$(OUT)/$(DEMO_BACKEND)/libbaracuda_kernels.so}" $(PY) -m baracuda.demo $(DEMO_ARGS)
@@ -326,7 +326,7 @@ test: ## the whole test suite, on the GPU if there is one
 check: $(LIBRARIES) gen $(VENV_READY) ## minutes: an op of each row in f32 and bf16, and the Python surface
 	$(Q)$(PY) -m pytest $(CHECKED) -q -n $(JOBS) --op-a-row --dtypes "f32 bf16" $(TEST_ARGS)
 
-# Frameworks are tried where they are installed: `make frameworks` installs those that are named.
+# Tests use the frameworks that are installed; `make frameworks` installs FRAMEWORKS.
 FRAMEWORKS ?= jax
 frameworks: $(VENV_READY) gen ## JAX, and what baracuda.jax compiles; FRAMEWORKS="jax torch" PyTorch too. make test tries what is installed
 	$(Q)$(PIP_INSTALL) -c tools/requirements.txt -c tools/frameworks.txt $(FRAMEWORKS)
@@ -345,7 +345,7 @@ $(BUILD)/node/.stamp: tests/examples/node/package.json
 bench: $(LIBRARIES) gen $(VENV_READY) ## speed against a device copy and PyTorch; BENCH_ARGS=--help
 	$(PY) -m tools.bench $(BENCH_ARGS)
 
-# Pages by hand, and one a function from the op tables; their examples run on the CPU library.
+# Hand-written pages, and one per function from the op tables; their examples run on the CPU library.
 DOCS_READY := $(if $(VENV_READY),$(VENV)/.docs)
 $(VENV)/.docs: tools/docs/requirements.txt $(VENV)/.ready
 	@echo "$(VENV): tools/docs/requirements.txt"
@@ -356,8 +356,8 @@ docs: cpu gen $(DOCS_READY) ## the documentation, a site that needs no server: b
 	$(Q)BARACUDA_LIB="$${BARACUDA_LIB:-$(BUILD)/cpu/libbaracuda_kernels.so}" $(PY) -m tools.docs $(BUILD)/docs-src
 	$(Q)NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet -f $(BUILD)/docs-src/mkdocs.yml -d $(abspath $(BUILD)/docs)
 
-# Of UndefinedBehaviorSanitizer's checks those that AddressSanitizer does not make: with all of both, and checks of addresses that
-# are not calls, a unit takes four times as long to compile.
+# UndefinedBehaviorSanitizer makes the checks that AddressSanitizer does not. All checks of both, with inline address checks,
+# would take four times as long to compile.
 SANITIZE := -fsanitize=address,alignment,bool,bounds,enum,float-cast-overflow,integer-divide-by-zero,return,shift,signed-integer-overflow,unreachable
 SANITIZE_CALLS := --param asan-instrumentation-with-call-threshold=0
 SAN_LIBRARY = $(OUT:$(BUILD)%=$(BUILD)/san%)/cpu/libbaracuda_kernels.so
@@ -373,10 +373,11 @@ san: gen $(VENV_READY) ## the test suite on the CPU library under AddressSanitiz
 CLANG_FORMAT := $(if $(strip $(VENV)),$(VENV)/bin/)clang-format
 CXX_FILES := $(foreach p,*.h *.cuh *.cu *.cpp,$(call NATIVE,$(p))) \
              $(wildcard include/baracuda/* baracuda/*.cpp tests/library/c_abi/* tests/examples/*/*.c* tests/library/arch/* $(foreach d,gpu_on_threads library/vendor,tests/$(d)/*.c* tests/$(d)/core/*.[ch]* tests/$(d)/core/*/*.[ch]*))
-lint: $(VENV_READY) bindings ## ruff, mypy and clang-format
+lint: $(VENV_READY) bindings ## ruff, mypy, the word list and clang-format
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) -m mypy
+	$(PY) tools/words.py
 	$(Q)$(CLANG_FORMAT) --dry-run -Werror $(CXX_FILES)
 
 format: $(VENV_READY) ## apply ruff and clang-format
@@ -384,9 +385,9 @@ format: $(VENV_READY) ## apply ruff and clang-format
 	$(PY) -m ruff format .
 	$(Q)$(CLANG_FORMAT) -i $(CXX_FILES)
 
-# Both libraries side by side; $(BACKEND) is the one that programs get by -lbaracuda_kernels alone.
+# Both libraries are installed side by side; -lbaracuda_kernels links the one of $(BACKEND).
 BACKEND ?= $(if $(wildcard $(OUT)/cuda/libbaracuda_kernels.so),cuda,cpu)
-# $(call EACH_LIBRARY,commands) runs them for those of $(BACKENDS) whose libraries are built, by a shell: make may not look again.
+# $(call EACH_LIBRARY,commands) runs them for each of $(BACKENDS) whose library exists; make itself caches such look-ups.
 BACKENDS ?= cpu cuda
 EACH_LIBRARY = for backend in $(BACKENDS); do if test -f $(OUT)/$$backend/libbaracuda_kernels.so; then $(1) || exit 1; fi; done
 DEST := $(DESTDIR)$(abspath $(PREFIX))
@@ -395,7 +396,7 @@ PKG_CONFIG = printf '%s\n' 'prefix=$(abspath $(PREFIX))' 'includedir=$${prefix}/
     'Description: Machine-learning kernels behind a C ABI' 'Version: $(VERSION)' 'Cflags: -I$${includedir}' \
     'Libs: -L$${libdir} $(3)-lbaracuda_kernels' > $(DEST)/lib/pkgconfig/$(1).pc
 
-# $(call INSTALL_TREE,from,to) installs all of a folder but a stamp.
+# $(call INSTALL_TREE,from,to) installs a folder without its stamp.
 INSTALL_TREE = (cd $(1) && find . -type f ! -name .stamp) | while read -r file; do install -D -m 644 $(1)/$$file $(2)/$$file || exit 1; done
 
 install: cpu wrappers ## headers, libraries (or a part), licence, pkg-config and CMake files, Rust's crate under PREFIX; BACKEND=cpu or cuda is the one that is linked
@@ -418,14 +419,14 @@ install-cpu install-cuda: install-%:
 	ln -sf $(SONAME) $(DEST)/lib/baracuda/$*/libbaracuda_kernels.so
 	$(call PKG_CONFIG,baracuda_kernels_$*,/baracuda/$*,-Wl$(comma)-rpath$(comma)$${libdir} )
 
-# Into the package: the headers, and copies of the libraries that are built.
+# Copies the headers and the existing libraries into the package.
 package-libs: cpu wrappers
 	@$(call EACH_LIBRARY,install -D -m 755 $(OUT)/$$backend/libbaracuda_kernels.so $(PACKAGE)/libs/$$backend/libbaracuda_kernels.so)
 	@$(call INSTALL_TREE,include,$(PACKAGE)/include)
 	@$(call INSTALL_TREE,$(BUILD)/include,$(PACKAGE)/include)
 
-# auditwheel tells which C library a wheel needs at least, and puts libgomp into it, under a name of its own. It runs patchelf
-# from another directory. dist/ gets wheels that are complete.
+# auditwheel finds the oldest C library that a wheel supports, and bundles libgomp under another name. It runs patchelf from
+# another directory. dist/ gets complete wheels only.
 CUDA_MAJOR ?= $(if $(NVCC),$(shell $(NVCC) --version | sed -n 's/.*release \([0-9]*\)\..*/\1/p'))
 REPAIR = PATH="$(abspath $(dir $(PY))):$$PATH" $(PY) -m auditwheel repair --only-plat --wheel-dir $(BUILD)/wheel/whole $(BUILD)/wheel/$(1)-*.whl >$(BUILD)/wheel/$(1).log 2>&1 || { cat $(BUILD)/wheel/$(1).log >&2; exit 1; }
 wheel: $(VENV_READY) ## in dist/: an sdist, a wheel with the CPU library, and one with the CUDA library where it is built

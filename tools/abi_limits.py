@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What values a scalar or host array of a C function may have, by its name, which means the same in every row.
+"""Ranges of scalars and host arrays of C functions, by parameter name: a name has one meaning in all rows.
 
-The header and the tests read it. What all extents, axes, ranks, strides and pitches may be is in core/abi/prologue.h.
+The header and the tests read it. Limits of all extents, axes, ranks, strides and pitches are in core/abi/prologue.h.
 """
 
 from abi_row import Row
@@ -54,5 +54,5 @@ LIMITS = {
 
 
 def limits_of(row: Row) -> dict[str, str]:
-    """Those of a row's scalars and host arrays."""
+    """Limits of a row's scalars and host arrays."""
     return {p.name: LIMITS[p.name] for p in row.problem if p.name in LIMITS and p.role != "stride"}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 def _of_package(name: str) -> types.ModuleType:
-    """A module of the package, which itself cannot be imported before what the generators write."""
+    """Imports a module of the package alone: the package needs the generated modules."""
     path = pathlib.Path(__file__).resolve().parents[1] / "baracuda" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
@@ -29,7 +29,7 @@ C_TYPES = {
     "fp8e4m3": "bk::e4m3", "fp8e5m2": "bk::e5m2", "s4": "bk::s4x2", "u4": "bk::u4x2",
     "c32": "bk::c32", "c64": "bk::c64",
 }  # fmt: skip
-# Of words that kernels move, which of c64 are two.
+# Bits of the words that copy kernels move; an element of c64 is two words.
 WIDTHS = {dtype: 64 if "64" in dtype else 32 if "32" in dtype else 16 if "16" in dtype else 8 for dtype in C_TYPES}
 WIDTHS["c32"] = 64
 BITS = _param.FORMS["bits"]
@@ -38,19 +38,19 @@ SLOTS = ("T", "U", "I", "O")
 
 
 class TableError(Exception):
-    """A row that cannot be understood, with the place of it."""
+    """A row that cannot be parsed, with its table and line."""
 
 
 def camel(name: str) -> str:
-    """A function's class: gelu_tanh is GeluTanh."""
+    """Class name of a function: gelu_tanh is GeluTanh."""
     return "".join(word.capitalize() for word in name.split("_"))
 
 
 class Param(_param.Param):
-    """A parameter as C spells it."""
+    """A parameter with its C and C++ spellings."""
 
     def element(self, slots: dict[str, str]) -> str:
-        """C++ type of it."""
+        """C++ type of an element."""
         return C_TYPES[self.dtype_of(slots)]
 
     def prototype(self, slots: dict[str, str], *, const: bool = False) -> str:
@@ -60,7 +60,7 @@ class Param(_param.Param):
         return f"{self.field_type(slots)} {self.name}"
 
     def field_type(self, slots: dict[str, str]) -> str:
-        """Type of the template's member that holds a scalar or host array."""
+        """Type of the op struct's member for a scalar or host array."""
         if self.is_list:
             return "void* const*" if self.is_output else "const void* const*"
         return f"const {self.element(slots)}*" if self.direction == "host" else self.element(slots)
@@ -70,18 +70,18 @@ class Param(_param.Param):
 
 
 class TypedParam(Param):
-    """A device array that C has as a pointer of its dtype, not as void*."""
+    """A device array whose C type is a pointer to its dtype, not void*."""
 
     def prototype(self, slots: dict[str, str], *, const: bool = False) -> str:
         return f"{self.pointer_type(slots)} {self.name}"
 
 
 class Call(NamedTuple):
-    """A function on arrays. Without arguments and results it is another row's, which has them.
+    """A function on arrays. Without arguments and results, another row has its signature.
 
-    arguments  of each its name, C's or "", extents in names of C's numbers or "", (default,) or (), by keyword alone?
-    fixed      C's numbers that are no choice, and what they are: digits, or the name of another
-    results    names and C's names
+    arguments  (name, C's name or "", extents as names of C's scalars or "", (default,) or (), keyword only)
+    fixed      (C's scalar, its value: digits, or the name of another scalar)
+    results    (name, C's name)
     """
 
     name: str
@@ -96,21 +96,21 @@ class Row:
     table: str
     name: str
     template: str  # C++ class of the op, or of the functor of a regular one
-    form: str  # of a regular op flat or strided, of any other ""
-    inputs: tuple[str, ...]  # operands of a regular op's functor, in its order
+    form: str  # flat or strided for a regular op, else ""
+    inputs: tuple[str, ...]  # arguments of a regular op's functor, in order
     sums: bool  # a regular op's outputs are summed where their strides are 0
     includes: tuple[str, ...]
     functions: dict[str, str]  # name -> what it computes; empty for a row of one function
     headers: dict[str, str]  # name -> header in the functors/ of the family that has its class
     by_width: bool  # whether each width of T has a translation unit
-    unit_table: str  # the table whose translation units have the row
+    unit_table: str  # table whose translation units contain the row
     slots: dict[str, tuple[str, ...]]
     params: tuple[Param, ...]
     check_params: tuple[Param, ...]
     mutable_checks: frozenset[str]  # pointers that `_can_implement` takes as void*
-    size_params: tuple[Param, ...]  # of `_workspace_size`
-    reads: dict[str, dict[str, tuple[str, ...]]]  # function ("" without F) -> output -> inputs but the first
-    saves: dict[str, str]  # function -> "x" or "y", what the operand `saved` is; empty without one
+    size_params: tuple[Param, ...]  # parameters of `_workspace_size`
+    reads: dict[str, dict[str, tuple[str, ...]]]  # function ("" without F) -> output -> inputs other than the first
+    saves: dict[str, str]  # function -> "x" or "y", the operand `saved`; empty without one
     defaults: dict[str, dict[str, float | int]]  # function ("" without F) -> parameter -> default
     workspace: str
     deterministic: str
@@ -118,19 +118,19 @@ class Row:
     in_place: dict[str, tuple[str, ...]]  # output -> inputs that it may be
     accumulates: str  # the output that is added to
     leaves: dict[str, str]  # outputs of which some elements are not written -> the output that counts their rows
-    indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> extent, whether it may be that, sorted, or what
+    indexes: dict[str, tuple[str, bool, bool, str]]  # index operand -> (extent, inclusive, sorted, other valid value)
     doc: str
-    # operand of addresses -> (direction, name) of what they are of
+    # operand of addresses -> (direction, name) of the arrays at the addresses
     points: dict[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
     calls: tuple[Call, ...] = ()  # functions on arrays
-    gradient: tuple[Any, ...] = ()  # (name, numbers) of the function that is the gradient of that of `calls`
-    about: str = ""  # what these functions are
-    is_bare: bool = False  # no workspace stands before the stream
-    bytes_type: str = ""  # C type of a number of bytes, where `_workspace_bytes` is another name of `_workspace_size`
+    gradient: tuple[Any, ...] = ()  # (name, scalars) of the function that is the gradient of the one in `calls`
+    about: str = ""  # description of these functions
+    is_bare: bool = False  # no workspace parameters before the stream
+    bytes_type: str = ""  # C type of a byte count, if `_workspace_bytes` is an alias of `_workspace_size`
 
     @property
     def pattern(self) -> str:
-        """Name template of the ops."""
+        """Template of the ops' names."""
         return self.name.split()[0]
 
     @property
@@ -150,7 +150,7 @@ class Row:
         return next(p for p in self.pointers if not p.is_output)
 
     def needed(self, slots: dict[str, str]) -> dict[Param, tuple[Param, ...] | None]:
-        """Pointers that may not be NULL: None, or only where one of these outputs is not."""
+        """Pointers that may not be NULL -> None, or the outputs of which one must be non-NULL to require it."""
         reads = self.reads.get(slots.get("F", ""))
         outputs = tuple(p for p in self.pointers if p.is_output)
         needed = {}
@@ -175,7 +175,7 @@ class Row:
             yield op, slots
 
     def unit_of(self, slots: dict[str, str]) -> str:
-        """Name of the translation unit that has an instance."""
+        """Name of the translation unit that contains an instance."""
         parts = [self.family, self.unit_table]
         header, include = self.headers.get(slots.get("F", "")), pathlib.PurePath(self.includes[-1]).stem
         if header:

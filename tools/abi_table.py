@@ -1,99 +1,96 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads the op tables native/<family>/*.abi.
 
-A table is an INI file, and a section of it a family of symbols that differ in dtypes, and in the function that they
-apply, alone: one row, or two of a pointwise op, which has a form on contiguous operands and one on strided ones. The
-section's name is the template of the symbols' names, and what follows a space tells apart rows of one template: no two
-rows of any table have one name.
+A table is an INI file. A section describes symbols that differ only in dtypes and in the applied function: one row, or
+two of a pointwise op, which has a form for contiguous and one for strided operands. The section's name is the template
+of the symbols' names; text behind a space distinguishes rows with one template. Row names are unique over all tables.
 
-What the symbols are:
+Symbols:
 
-F              functions, one a line: `elu(p0=1)  what it computes => its gradient`, where the parameters' defaults and
-               the gradient may be missing. A gradient that begins with `saves y:` is one of the output y, with `saves
-               nothing:` one that reads no operand but dy; all others read the input. A line `power.h:` names the header
-               in the family's functors/ that has the classes of those that follow
-gradients_of   a row of this table, or `table.abi row` of another: these are the gradients of its functions, and what F
-               has beside them
-T, U, I, O     dtypes of the slots; a name takes `{T}` and `{U}` as they are, `{I}` as "", "_i64idx" or "_u8idx", and
-               `{O}`, of offsets among indices, as "" or "_i64off"
-like           a row of the same table: what this section does not say itself is as there
+F              functions, one per line: `elu(p0=1)  formula => gradient`; default parameters and gradient are optional.
+               A gradient that begins with `saves y:` reads the output y, with `saves nothing:` only dy; all others read
+               the input. A line `power.h:` names the header in the family's functors/ that has the classes of the
+               functions below it
+gradients_of   a row of this table, or `table.abi row` of another: this row has the gradients of its
+               functions, and the functions of F
+T, U, I, O     dtypes of the slots; in a name `{T}` and `{U}` stand for the dtype, `{I}` for "", "_i64idx" or "_u8idx",
+               and `{O}`, the dtype of offsets next to indices, for "" or "_i64off"
+like           a row of the same table from which this section inherits missing keys
 
-What they take, by one of:
+Parameters, by one of:
 
 pointwise      operands and parameters of a pointwise op, in C's order: `in a, in i32 b, out? y, f64 p0 = 1`. An operand
-               is of T where it names no dtype, and `out?` may be NULL; a parameter may have a default, for bindings
-               that have such. Before them the flat form takes `i64 numel`, and `_strided`, the strided form, which
-               follows from it, numel, rank, shape and the strides of each operand
-strided        the operands and parameters of the strided form, where it has another order or stands alone
-params         of other ops, one a line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a device array
-               `in|in?|out|out?|inout dtype name[extents]`, with a "?" where it may be NULL. An extent is a scalar's
-               name, or that of a member function of the class; `[rows by row_stride, columns]` has rows that lie that
-               far apart, of one axis or two. The role of a scalar (ROLES) stands before it, `axis i32 split_dim`, where
-               it does not follow from name and dtype.
+               has dtype T by default, and `out?` may be NULL; a parameter may have a default, for bindings with
+               default arguments. The flat form takes `i64 numel` before them; the derived strided form, `_strided`,
+               takes numel, rank, shape and the strides of each operand
+strided        the operands and parameters of the strided form, if its order differs or there is no flat form
+params         parameters of other ops, one per line: a scalar `i64 numel`, a host array `host i32 shape[rank]`, or a
+               device array `in|in?|out|out?|inout dtype name[extents]`; "?" means that it may be NULL. An extent is the
+               name of a scalar or of a member function of the class; `[rows by row_stride, columns]` has rows with this
+               pitch, over one axis or two. The role of a scalar (ROLES) precedes it, `axis i32 split_dim`, if it does
+               not follow from name and dtype.
                `in i64* start[1]` is a pointer of its dtype in C, where others are void*.
-               A list `ins|outs|outs? dtype name[n of extents]` is a host array of pointers to n operands, a "?" where
-               each may be NULL. The class has it as it is, and `locate_<name>(..., k)` locates entry k
+               A list `ins|outs|outs? dtype name[n of extents]` is a host array of pointers to n operands; "?" means
+               that each may be NULL. The class has the array, and `locate_<name>(..., k)` locates entry k
                (core/abi/operand_list.h). Strides of all entries are one array, `host i64 stride_<name>[n, rank]`
                A scalar of dtype `T.bits` has T's bit pattern (uint16_t for f16), one of `T.compute` is float for the
                16-bit floats and T otherwise. An array of `T.address` has i64, addresses of arrays of T
                An array whose shape has words, `shape with n along axis` or `shape at strides`, is located by the op's
-               `locate_<name>`. One, `a`, of which there is a pitch, `i64 lda`, lies where the class's `stored_a()` says
+               `locate_<name>`. The layout of an array `a` with a pitch `i64 lda` is given by the class's `stored_a()`
                (core/abi/stored_matrices.h)
-tail           stream: nothing stands between the operands and the stream; by default a workspace and its bytes do
-can_implement  names of its parameters, where they are not all of the flat form's; `d*` is an output d
-               that it takes as void*
-workspace_size names of its parameters, where they are not all scalars; the class's check_extents() checks these alone
-workspace_bytes  C type of a number of bytes, of a row whose `_workspace_size` is also named `_workspace_bytes`
+tail           stream: the stream follows the operands directly; by default a workspace and its size precede it
+can_implement  names of its parameters, if they are not all of the flat form's; `d*` is an output d that it
+               takes as void*
+workspace_size names of its parameters, if they are not all scalars; the class's check_extents() checks these only
+workspace_bytes  C type of a byte count, for a row whose `_workspace_size` has the alias `_workspace_bytes`
 
-What implements them, `{T}`, `{U}`, `{I}`, `{O}` being dtypes and `{F}` a function's class, GeluTanh for gelu_tanh:
+Implementation; `{T}`, `{U}`, `{I}`, `{O}` are dtypes and `{F}` is the class of a function, GeluTanh for gelu_tanh:
 
-functor        of a regular pointwise op, whose entry points need nothing but the row: bk::op::{F}<{T}>, and of a
-               gradient bk::op::{F}Backward<{T}>, where the section does not name it. It takes the inputs in the order
-               of `pointwise` (core/pointwise/pointwise_op.h)
-template       of any other, a class whose members are the parameters (core/abi/entry.h). That of a strided form that
-               follows from `pointwise` has "Strided" behind its name
-include        headers, relative to native/, that define functor or class. Regular ops that end with the same one share
+functor        functor of a regular pointwise op, whose entry points follow from the row: by default bk::op::{F}<{T}>,
+               and bk::op::{F}Backward<{T}> for a gradient. It takes the inputs in the order of `pointwise`
+               (core/pointwise/pointwise_op.h)
+template       class of any other op, whose members are the parameters (core/abi/entry.h). The class of a derived
+               strided form has the suffix "Strided"
+include        headers, relative to native/, that define functor or class. Regular ops with the same last header share
                a translation unit
-units          "T": a translation unit for each width of T, where one would be too long; "T of table": those of another
-               table of the family, whose kernels the row calls
+units          "T": a translation unit per width of T, if one would take too long to compile; "T of table": the units
+               of another table of the family, whose kernels the row calls
 
-What they promise:
+Guarantees:
 
 sums           yes: outputs of the strided form are gradients, summed over the axes along which their stride is 0
-reads          which inputs each output depends on, for functions of which not every output needs all, one a line:
-               `mul  da: b, db: a`; a row without F says it of itself. An input that no wanted output reads may be
-               NULL; the first one, which needs not be listed, never
-workspace      present where `_workspace_size` exists, but for `sums`: what the workspace is for. A row
-               with a `tail` takes none, and says `none: ` and what the size is
+reads          the inputs that each output depends on, if not all, one line per function: `mul  da: b, db: a`; without
+               the function in a row without F. An input that no wanted output reads may be NULL, except the first
+               one, which need not be listed
+workspace      the purpose of the workspace; a row with this key, or with `sums`, has `_workspace_size`. A row with a
+               `tail` takes none, and has `none: ` and the meaning of the size
 deterministic  no, or "workspace" (only with one); by default yes
-in_place       the inputs of its layout and element size that an output may be, `y: cond a b`; or no: no output may be
-               an input at all. By default they are those of its extents, results of losses being as many as elements,
-               and of its dtype, which of a pointwise op needs not be the same. Any other overlap is status 2
-accumulates    the output to which the op adds; others are overwritten
-leaves         outputs of which some elements are not written, one a line: `out`, where they are those of bad indices,
-               or `out behind counter`, where they are rows from the number in counter on. A function on arrays clears
-               what it allocates, or trims it where it can read counter
-points         what the addresses of operands of dtype `T.address` are of, arrays of T, one a line: `d_pointers: out d`
-indexes        the operands that are indices, of what, one a line: `ids < num_segments sorted`, `offsets <= n sorted`,
-               `indices < rows or padding`, `target < classes or -100`, `start <= whole - part`, or `start <= whole -
-               part along axis`, which are host arrays and a number. Kernels take any values, as `doc` says; the
-               checking mode does not
-call           functions on arrays, one a line, for rows of families whose functions do not follow from the parameters
-               alone: `name(array, number, array = None, *, number = default) -> result, result`. `c as name` is C's
-               parameter by another name, and `c is value`, of a number or another parameter's name, one that
-               the function leaves no choice. What is no parameter is an array whose shape alone counts, with its
-               extents in brackets where they have names, or a number of the layout (baracuda/_functions). Without `->`
-               the results are all outputs. axis and diagonal need no keyword behind arrays that must be given, though
-               `*` stands before them: NumPy and PyTorch take them by position. A name alone stands for the signature
-               that another row has. Of rows that give one function signatures, one has all arguments; a row that has
-               fewer serves calls without the rest
-gradient       the gradient of the function of `call` by its first array, where that is a function of its own: `name(dy,
-               number, number = -number, number = inverse number)`, of the same numbers, negated ones, or of the inverse
-               of a permutation of axes
-about          what the function on arrays is, in its own words, where `doc` speaks of C's arguments: the first line
-               says what it computes, in which `{f}` is what F says of the function, those below it the rest
-doc            one paragraph for the header and the op list; that of a strided form that follows from `pointwise` is
-               written by the generator
+in_place       the inputs, of equal layout and element size, that an output may be, `y: cond a b`; or no: none. By
+               default they are the inputs with its extents (a loss's results are as many as its elements) and its
+               dtype, which may differ for a pointwise op. Any other overlap is status 2
+accumulates    the output that the op adds to; others are overwritten
+leaves         outputs with elements that are not written, one per line: `out`, for bad indices, or `out behind
+               counter`, for rows from the count in counter on. A function on arrays clears such an output, or trims it
+               if it can read counter
+points         the arrays of T at the addresses in an operand of dtype `T.address`, one per line: `d_pointers: out d`
+indexes        the operands that are indices, with their range, one per line: `ids < num_segments sorted`, `offsets <= n
+               sorted`, `indices < rows or padding`, `target < classes or -100`, `start <= whole - part`, or `start <=
+               whole - part along axis`, of host arrays and a scalar. Kernels take any values, as `doc` says; the
+               checking mode refuses others
+call           functions on arrays, one per line, for rows of families whose functions do not follow from the
+               parameters: `name(array, number, array = None, *, number = default) -> result, result`. `c as name`
+               renames C's parameter, and `c is value` fixes it to a number or another parameter. An argument that is no
+               parameter is an array of which only the shape counts, with its extents in brackets if they have names, or
+               a scalar of the layout (baracuda/_functions). Without `->` the results are all outputs. axis and diagonal
+               may be positional behind required arrays, despite `*`, as in NumPy and PyTorch. A name alone stands for
+               the signature in another row. If several rows have signatures of one function, one has all arguments; the
+               others serve calls with fewer
+gradient       the gradient of the function of `call` with respect to its first array, if it is another function:
+               `name(dy, number, number = -number, number = inverse number)`, with the same scalars, negated ones, or
+               the inverse of a permutation of axes
+about          description of the function on arrays, if `doc` speaks of C's arguments: the first line says what it
+               computes, with `{f}` for the formula in F; details follow below
+doc            one paragraph for the header and the op list; that of a derived strided form is generated
 """
 
 import ast
@@ -106,9 +103,9 @@ from collections.abc import Sequence
 from abi_row import C_TYPES, SLOTS, SUFFIXES, Call, Param, Row, TableError, TypedParam
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# What a parameter that is no operand stands for: a number of elements or rows; the number of axes; their extents; the
-# strides of an operand; its pitch, the elements from one row to the next; one axis; where a part of an operand lies; a
-# choice between variants; a number of the function.
+# Roles of parameters that are not operands: a number of elements or rows; the number of axes; their extents; the
+# strides of an operand; its pitch, the elements from one row to the next; one axis; the offset of a slice; a choice
+# between variants; a scalar argument of the function.
 ROLES = ("extent", "rank", "shape", "stride", "pitch", "axis", "offset", "mode", "parameter")
 SIGNATURES = ("pointwise", "strided", "params")
 CLASSES = ("functor", "template")
@@ -117,7 +114,7 @@ KEYS = {
     "include", "units", "sums", "reads", "workspace", "deterministic", "in_place", "accumulates", "leaves", "points",
     "indexes", "call", "gradient", "about", "doc",
 }  # fmt: skip
-OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # keys that a row does not take from another
+OWN = {"workspace", "can_implement", "like", "call", "gradient", "about"}  # keys that `like` does not inherit
 MOST_OPERANDS = 8  # kMaxStridedOperands of core/abi/strided_args.h
 POINTWISE_HEADER = "core/pointwise/pointwise_op.h"
 SUMS_HEADER = "core/reduce/pointwise_sum_op.h"
@@ -150,7 +147,7 @@ def parse_param(text: str) -> Param:
 
 
 def with_roles(params: tuple[Param, ...]) -> tuple[Param, ...]:
-    """The parameters with the roles that follow from their names, dtypes and directions."""
+    """The parameters with roles derived from their names, dtypes and directions."""
     operands = [p.name for p in params if p.is_pointer or p.is_list]
     extents = {word for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape)}
     located = {word: p.name for p in params for word in re.findall(r"[A-Za-z_]\w*", p.shape.partition(" at ")[2])}
@@ -169,7 +166,7 @@ def role_of(p: Param, operands: list[str], extents: set[str], located: dict[str,
         role, of = "pitch", p.name.removeprefix("ld").partition("_")[0]
         if of not in operands:
             raise TableError(f"parameter {p.name}: there is no operand {of!r}")
-    elif role == "stride":  # of the operand that it is named after, or whose shape names it
+    elif role == "stride":  # the operand in its name, or whose shape names it
         of = next((name for name in operands if p.name.endswith(f"_{name}")), located.get(p.name, ""))
     elif p.direction == "host":
         role = role or ("shape" if p.name.endswith("shape") else "parameter")
@@ -210,12 +207,12 @@ def strided_params(text: str) -> tuple[Param, ...]:
 
 @dataclasses.dataclass
 class Functions:
-    """What `F` or `gradients_of` says of each function."""
+    """Parses `F` or `gradients_of`, function by function."""
 
     docs: dict[str, str] = dataclasses.field(default_factory=dict)
     headers: dict[str, str] = dataclasses.field(default_factory=dict)
     defaults: dict[str, dict[str, float | int]] = dataclasses.field(default_factory=dict)
-    saves: dict[str, str] = dataclasses.field(default_factory=dict)  # of gradients: x, y or nothing
+    saves: dict[str, str] = dataclasses.field(default_factory=dict)  # for gradients: x, y or nothing
 
 
 def parse_functions(text: str, params: tuple[Param, ...], *, gradients: bool = False) -> Functions:
@@ -249,13 +246,13 @@ def parse_functions(text: str, params: tuple[Param, ...], *, gradients: bool = F
 
 
 def is_alike(p: Param, out: Param, *, pointwise: bool) -> bool:
-    """Whether an output may be this input where the row does not say which."""
+    """Whether an output may be this input by default."""
     extents = (p.shape, out.shape)
     return (pointwise or p.dtype == out.dtype) and (p.shape == out.shape or extents == ("results", "numel"))
 
 
 def parse_in_place(text: str, params: tuple[Param, ...], *, pointwise: bool = False) -> dict[str, tuple[str, ...]]:
-    """Which inputs each output may be."""
+    """Output -> inputs that it may be."""
     inputs = [p for p in params if p.direction in ("in", "in?")]
     outputs = [p for p in params if p.is_output and p.is_pointer]
     if text == "no":
@@ -272,7 +269,7 @@ def parse_in_place(text: str, params: tuple[Param, ...], *, pointwise: bool = Fa
 
 
 def parse_leaves(text: str, params: Sequence[Param]) -> dict[str, str]:
-    """Output -> the output that counts its rows, or nothing."""
+    """Output -> the output that counts its written rows, or ''."""
     outputs = {p.name for p in params if p.direction == "out"}
     found = {}
     for line in filter(None, text.split("\n")):
@@ -301,7 +298,7 @@ def parse_reads(text: str, functions: dict[str, str], params: tuple[Param, ...])
 
 
 def parse_points(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, str]]:
-    """(direction, name) of what the addresses of each operand are of."""
+    """Operand of addresses -> (direction, name) of the arrays there."""
     addresses = [p.name for p in params if p.dtype.endswith(".address")]
     lines = [line.split() for line in filter(None, map(str.strip, text.splitlines()))]
     points = {line[0].removesuffix(":"): tuple(line[1:]) for line in lines}
@@ -311,7 +308,7 @@ def parse_points(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, s
 
 
 def parse_indexes(text: str, params: tuple[Param, ...]) -> dict[str, tuple[str, bool, bool, str]]:
-    """(extent, whether an index may be that, whether they are sorted, what else it may be: a parameter or number)."""
+    """Operand -> (extent, whether an index may equal it, whether sorted, other valid value: a parameter or number)."""
     inputs, scalars, arrays = ({p.name for p in params if p.direction == kind} for kind in ("in", "", "host"))
     indexes = {}
     for line in filter(None, map(str.strip, text.splitlines())):
@@ -367,7 +364,7 @@ def parse_call(line: str, params: tuple[Param, ...]) -> Call:
 
 
 def parse_gradient(text: str, calls: tuple[Call, ...]) -> tuple[str, tuple[tuple[str, str, str], ...]] | tuple[()]:
-    """(function, its numbers, each with how it follows from which number: "" as it is, "-" or "inverse")"""
+    """(function, its scalars, each derived from a scalar by "" (equal), "-" or "inverse")"""
     if not text:
         return ()
     m = re.fullmatch(r"(\w+)\(dy((?:, [^,]+)*)\)", text)
@@ -384,14 +381,14 @@ def parse_gradient(text: str, calls: tuple[Call, ...]) -> tuple[str, tuple[tuple
 
 
 def listed(names: Sequence[str], last: str) -> str:
-    """As in "a, b or c"."""
+    """Lists words: "a, b or c"."""
     return f" {last} ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def described(
     pattern: str, params: tuple[Param, ...], in_place: dict[str, tuple[str, ...]], *, sums: bool, reordered: bool
 ) -> str:
-    """The paragraph about a strided form that follows from a flat one."""
+    """The `doc` of a derived strided form."""
     text = f"{pattern.removesuffix('_{T}')} on strided operands"
     if sums:
         text += SUMS + " A gradient may be NULL." * any(p.direction == "out?" for p in params)
@@ -406,7 +403,7 @@ def described(
 
 
 class Section:
-    """One section of a table, with what it takes from others."""
+    """One section of a table, with inherited keys."""
 
     def __init__(self, path: pathlib.Path, name: str, section: dict[str, str]) -> None:
         self.path, self.name, self.section = path, name, section
@@ -474,7 +471,7 @@ class Section:
 
     def row(self, form: str, params: tuple[Param, ...]) -> Row:
         section, pattern = self.section, self.name.split()[0]
-        follows = form == "strided" and "pointwise" in section  # from the flat form
+        follows = form == "strided" and "pointwise" in section  # derived from the flat form
         params = self.params_of(params)
         by_name = {p.name: p for p in params}
         named = section.get("can_implement", "").split() if not follows else []
@@ -530,7 +527,7 @@ class Section:
 
 
 def merged(section: dict[str, str], base: dict[str, str]) -> dict[str, str]:
-    """A section with what it takes from another: of the keys that exclude each other none where it has one."""
+    """A section with inherited keys: none of a group of exclusive keys if the section has one of them."""
     inherited = {key: value for key, value in base.items() if key not in OWN}
     for group in (SIGNATURES, CLASSES, ("F", "gradients_of")):
         if set(group) & set(section):
@@ -539,7 +536,7 @@ def merged(section: dict[str, str], base: dict[str, str]) -> dict[str, str]:
 
 
 def read_sections(path: pathlib.Path) -> dict[str, dict[str, str]]:
-    """The sections of a table, as they stand there."""
+    """The sections of a table, without inheritance."""
     parser = configparser.ConfigParser(interpolation=None, delimiters=("=",), empty_lines_in_values=False)
     parser.optionxform = str  # slots are upper case
     try:

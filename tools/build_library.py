@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `pip install` and `pip wheel` do beside packing files: build the libraries and the bindings, with make.
+"""setuptools commands of `pip install` and `pip wheel`: they build the libraries and the bindings with make.
 
-A wheel holds the CPU library, the headers of C and C++, and the CUDA library where `make cuda` has built one, or where
-nvcc is found and it is known for which chips: those of CUDA_ARCHS ("80 90"), or of this machine's GPUs. BACKENDS=cpu in
-the environment leaves the CUDA library out; BACKENDS="cpu cuda" compiles it, without chips for those of a release, and
-fails where it cannot. A wheel fits every Python 3 of its platform.
+A wheel has the CPU library and the headers of C and C++. It has the CUDA library if `make cuda` has built one, or if
+nvcc is found and the chips are known: from CUDA_ARCHS ("80 90"), or from this machine's GPUs. BACKENDS=cpu in the
+environment leaves the CUDA library out; BACKENDS="cpu cuda" requires it, by default for the chips of a release.
+A wheel fits every Python 3 of its platform.
 """
 
 import os
@@ -23,13 +23,13 @@ CUDA = ROOT / "build" / "cuda" / "libbaracuda_kernels.so"
 
 
 def missing() -> list[str]:
-    """Programs of the build that are not on PATH."""
+    """Programs that the build needs and PATH lacks."""
     compiler = shlex.split(os.environ.get("CXX") or "g++")[0]
     return [program for program in ("make", compiler) if shutil.which(program) is None]
 
 
 def backends() -> list[str]:
-    """Whose libraries are wanted."""
+    """Backends whose libraries are built."""
     asked = os.environ.get("BACKENDS", "").split()
     if unknown := set(asked) - {"cpu", "cuda"}:
         raise PlatformError(f"BACKENDS has {' and '.join(sorted(unknown))}, must be cpu, or cpu and cuda")
@@ -52,7 +52,7 @@ def backends() -> list[str]:
 
 
 def chips() -> list[str]:
-    """What make is told of the GPUs here: CUDA_ARCHS="80 90", or nothing where they are not known."""
+    """Argument of make for the GPUs here: CUDA_ARCHS="80 90", or nothing if they are unknown."""
     program = shutil.which("nvidia-smi")
     if "CUDA_ARCHS" in os.environ or program is None:
         return []
@@ -72,7 +72,7 @@ def make(*targets: str) -> None:
         )
     command = ["make", *targets, "VENV=", f"PYTHON={sys.executable}"]
     if subprocess.run(command, cwd=ROOT, check=False).returncode != 0:
-        raise PlatformError(f"the build of baracuda failed, what make said stands above: {shlex.join(command)}")
+        raise PlatformError(f"the build of baracuda failed, see the output of make above: {shlex.join(command)}")
 
 
 class BuildPackage(build_py):
@@ -84,7 +84,7 @@ class BuildPackage(build_py):
             super().run()
             return
         package = pathlib.Path(self.build_lib).resolve() / "baracuda"
-        shutil.rmtree(package, ignore_errors=True)  # of an earlier build, with what has been deleted since
+        shutil.rmtree(package, ignore_errors=True)  # an earlier build may have modules that were deleted since
         wanted = backends()
         if "cuda" in wanted and not CUDA.exists():
             make("cuda", *chips())

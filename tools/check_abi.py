@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds the public header against what libraries export.
+"""Compares the public header with the symbols that libraries export.
 
 usage: check_abi.py HEADER LIB...
 
-Exit status 1 and a diff where a prototype of the header has no symbol in a library, or a library exports anything else.
+Exit status 1 and a diff if a prototype of the header has no symbol in a library, or a library exports anything else.
 The symbols are read from the library's own table (ELF .dynsym), so neither nm nor the CUDA driver is needed.
 """
 
@@ -34,7 +34,7 @@ def _string(table: bytes, at: int) -> str:
 
 
 def sections(path: pathlib.Path, data: bytes) -> list[tuple[int, ...]]:
-    """Section headers of a 64-bit little-endian ELF file, their fields in its order."""
+    """Section headers of a 64-bit little-endian ELF file."""
     if data[:6] != b"\x7fELF\x02\x01":
         raise NotElfError(f"{path} is no 64-bit little-endian ELF file")
     (start,) = struct.unpack_from("<Q", data, 0x28)

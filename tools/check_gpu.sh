@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# The whole suite, the sanitizers and the benchmark on a machine with a GPU, with the libraries as they were built.
+# Runs the whole suite, compute-sanitizer and the benchmark on a machine with a GPU, with the libraries that are built.
 #
 # usage: tools/check_gpu.sh OUT [PYTHON]     reports go to the folder OUT; exits non-zero if anything failed
 #
-# Where time on the machine is limited, STAGES="tests large demo sanitizers bench" chooses some, FAILURES=N ends the suite
-# after so many, WORKERS=N run its tests, SECONDS_OF_BENCH=N ends the benchmark after so long. Failures are printed when they
-# happen; $OUT/tests.xml has all. compute-sanitizer runs an op of every row, hence every kernel's text, on arrays of at most
-# 2,000 elements, its four tools at once; SANITIZE=EXPRESSION (pytest -k) chooses others, TOOLS some of the four.
+# STAGES="tests large demo sanitizers bench" selects stages, FAILURES=N ends the suite after N failures, WORKERS=N sets the
+# number of its processes, SECONDS_OF_BENCH=N limits the benchmark. Failures are printed at once; $OUT/tests.xml has all.
+# compute-sanitizer runs an op of every row, hence every kernel, on arrays of at most 2,000 elements, with its four tools in
+# parallel; SANITIZE=EXPRESSION (pytest -k) selects other tests, TOOLS some of the four.
 set -u -o pipefail
 out=${1:?usage: tools/check_gpu.sh OUT [PYTHON]}
 python=${2:-python3}

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds each translation unit of a build to a time and a number of kernels.
+"""Bounds the compile time and the number of kernels of each translation unit of a build.
 
 usage: check_units.py OBJECT... [--chips N] [--seconds 60] [--one-chip-seconds 120] [--kernels 200]
 
-A unit that grows beyond them is to be cut up: it keeps one core busy after all others are done, and so does every edit
-of it. The time is the CPU time of the compiler, which a busy machine does not change, as tools/compile.sh keeps it in
-OBJECT.seconds: 60 s, and as much again for each chip beyond the first of CUDA_ARCHS; 120 s for a unit whose name ends
-with its only chip (attention_sm90a). Where ccache had the object no time is known, which is said.
+Larger units must be split: they keep one core busy after all others are done, also after every edit. The time is
+the CPU time of the compiler, independent of load, as tools/compile.sh records it in OBJECT.seconds: 60 s, and 60 s
+for each further chip of CUDA_ARCHS; 120 s for a unit whose name ends with its only chip (attention_sm90a). The time is
+unknown, and reported as such, if ccache had the object.
 """
 
 import argparse
@@ -25,7 +25,7 @@ SHF_ALLOC, SHF_STRINGS = 0x2, 0x20
 def kernels(path: pathlib.Path) -> int:
     """Kernels of an object: the mangled names that nvcc registers, or the functions that launch each on the host.
 
-    Of optimised code the names are the string literals that begin with _Z, and the functions may be inlined away; -O0
+    Optimised objects have the names as string literals that begin with _Z, and may have inlined the functions; -O0
     keeps the functions, and has the names among other constants.
     """
     data = path.read_bytes()
@@ -36,7 +36,7 @@ def kernels(path: pathlib.Path) -> int:
     stubs: set[str] = set()
     for name, *_ in symbols(path, data, SHT_SYMTAB):
         if found := re.match(r"_Z\w*?L(\d+)(__device_stub__\w+)", name):
-            stubs.add(found[2][: int(found[1])])  # its local variables have symbols, too
+            stubs.add(found[2][: int(found[1])])  # skips its local variables
     return max(len(names), len(stubs))
 
 
@@ -46,7 +46,7 @@ def seconds(path: pathlib.Path) -> float | None:
 
 
 def failures(args: argparse.Namespace) -> list[str]:
-    """What is beyond a limit, a line each; says how far the others are from it."""
+    """Violations, one per line; prints how close the other units are to the limits."""
     lines, units = [], []
     for path in args.object:
         is_of_one_chip = re.search(r"_sm\d+[af]?$", path.stem) is not None
@@ -73,7 +73,7 @@ def failures(args: argparse.Namespace) -> list[str]:
 def main(arguments: list[str] | None = None) -> int:
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("object", type=pathlib.Path, nargs="+")
-    ap.add_argument("--chips", type=int, default=1, help="that each unit is compiled for")
+    ap.add_argument("--chips", type=int, default=1, help="number of chips that each unit is compiled for")
     ap.add_argument("--seconds", type=float, default=60)
     ap.add_argument("--one-chip-seconds", type=float, default=120)
     ap.add_argument("--kernels", type=int, default=200)

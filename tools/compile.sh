@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Compiles for make: says which unit it is instead of how, and keeps the time it took.
+# Runs a compiler for make: prints the unit instead of the command, and records the compile time.
 #
 # usage: tools/compile.sh NAME OBJECT COMMAND...          runs COMMAND, which makes OBJECT
-#        tools/compile.sh --plan WHAT JOBS RATE MAKE...   says how much MAKE would compile, and for how long
+#        tools/compile.sh --plan WHAT JOBS RATE MAKE...   prints what MAKE would compile, and for how long
 #
-# OBJECT.seconds then has the CPU seconds of the compiler; there is none where ccache knew the object. A line of progress
-# is "[12/64] NAME"; V=1 shows the command as well. $PROGRESS.plan lists the units to compile, $PROGRESS those begun. A
-# unit whose time is not known is guessed to take 1.5 s, and a second for each RATE bytes of its source.
+# OBJECT.seconds has the CPU seconds of the compiler; it does not exist if ccache had the object. Progress is printed as
+# "[12/64] NAME"; V=1 shows the command as well. $PROGRESS.plan lists the units to compile, $PROGRESS those that started. A
+# unit with an unknown time is estimated at 1.5 s, plus a second for each RATE bytes of its source.
 set -eu
 
 plan() {
@@ -36,20 +36,20 @@ fi
 
 name=$1 object=$2
 shift 2
-place=
-if [ -s "${PROGRESS:-}.plan" ]; then # the line that it appends is its number
+progress=
+if [ -s "${PROGRESS:-}.plan" ]; then # the number of the appended line is its own
     echo "$name" >>"$PROGRESS"
     number=$(grep -nxF -e "$name" "$PROGRESS" | sed -n '$s/:.*//p')
-    place="[$number/$(grep -c . "$PROGRESS.plan")] "
+    progress="[$number/$(grep -c . "$PROGRESS.plan")] "
 fi
-echo "$place$name"
+echo "$progress$name"
 if [ "${V:-0}" != 0 ]; then echo "    $*"; fi
 
 mkdir -p "$(dirname "$object")"
 rm -f "$object.seconds" "$object.ccache"
 CCACHE_STATSLOG=$object.ccache "$@" || { status=$? && echo "failed: $*" >&2 && exit $status; }
 if ! grep -qE '^(direct|preprocessed)_cache_hit$' "$object.ccache" 2>/dev/null; then
-    times >"$object.times" # by this shell itself: in a pipe it would be another's
+    times >"$object.times" # in this shell: in a pipe it would be a subshell's
     awk 'NR == 2 { for (i = 1; i <= 2; ++i) { split($i, part, /[ms]/); sum += 60 * part[1] + part[2] } printf "%.1f\n", sum }' \
         "$object.times" >"$object.seconds"
 fi

@@ -4,9 +4,9 @@
 
 usage: cuda_wheel.py LIBRARY --cuda 13 --dist DIR
 
-It is one file, a licence and metadata; the number is that of the CUDA toolkit that compiled the library, and so of the
-driver that it needs. It depends on the baracuda of its own version, as the two must agree on every prototype, and on
-cuda-python, by which the GPU is found.
+The wheel has the library, a licence and metadata. Its number is the version of the CUDA toolkit that compiled the
+library, which decides the driver that it needs. It depends on the same version of baracuda, since the two must agree on
+every prototype, and on cuda-python, which finds the GPU.
 """
 
 import argparse

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a measurement ran on, and PyTorch where it can be used."""
+"""The machine and versions behind a measurement, and PyTorch if it is usable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import baracuda as bk
 
 
 def import_torch(backend: str) -> Any:
-    """The module, or None where it is missing or cannot use the backend."""
+    """The module, or None if it is missing or cannot use the backend."""
     try:
         import torch
     except ImportError:

@@ -1,20 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what follows from the op tables: the public header, the glue and the Python op list.
+"""Generates the public header, the glue and the Python op list from the op tables.
 
 usage: gen_abi.py header [--check] | glue DIR [--dtypes LIST] | part DIR [--families LIST] [--dtypes LIST] | oplist FILE
 
-header   include/baracuda_kernels.h; with --check, only say whether it is as it would be written
+header   include/baracuda_kernels.h; --check only compares the file with what would be written
 glue     DIR/<family>.<table>....cu, one translation unit each
-part     what a library consists of: DIR/units.txt names its translation units, DIR/symbols.inc its functions,
-         DIR/part.inc what it was restricted to, as build_info shows it, and DIR/abi_hash.inc the hash of the whole ABI
-oplist   FILE, the Python module that holds the table for the facade
+part     the contents of a library: DIR/units.txt lists its translation units, DIR/symbols.inc its functions,
+         DIR/part.inc the restriction that build_info shows, and DIR/abi_hash.inc the hash of the whole ABI
+oplist   FILE, the Python module with the table for the package
 
-A library may be a part of the whole. --dtypes "f32 bf16" restricts what {T} and {U} stand for; with "others" among them
-a row that has none of these has the first of its own. --families chooses translation units, by family (segment), table
-(elementwise.gated), or by their full name (elementwise.unary.special).
+A library may be partial. --dtypes "f32 bf16" restricts {T} and {U}; with "others" a row that has none of these keeps
+the first of its own. --families chooses translation units, by family (segment), table (elementwise.gated), or full name
+(elementwise.unary.special).
 
-Files whose content would not change are left alone, so that make rebuilds nothing for them.
+Unchanged files are not rewritten, so that make rebuilds nothing for them.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from abi_row import C_TYPES, Param, Row, TableError
 from abi_table import ROOT, listed, read_all
 
 HEADER = ROOT / "include" / "baracuda_kernels.h"
-OTHERS = "others"  # among dtypes: the first of a row that has none of them
+OTHERS = "others"  # pseudo dtype: the first dtype of a row that has none of the chosen ones
 PROLOGUE = ROOT / "native" / "core" / "abi" / "prologue.h"
 NOTICE = "Written by tools/gen_abi.py: do not edit."
 EPILOGUE = """
@@ -58,7 +58,7 @@ def comment(lines: list[str]) -> str:
 
 
 def describe(row: Row) -> list[str]:
-    """The comment over a row's prototypes: what it computes, then each argument's dtype and shape."""
+    """The comment above a row's prototypes: `doc`, then each argument's dtype and shape."""
     choices = ", ".join(f"{slot}: {' '.join(dtypes)}" for slot, dtypes in row.slots.items())
     lines = [f"{row.pattern}  ({choices})", *textwrap.wrap(row.doc, 112)]
     width = max(map(len, row.functions), default=0)
@@ -83,7 +83,7 @@ def describe(row: Row) -> list[str]:
 
 
 def describe_reads(row: Row) -> list[str]:
-    """Which inputs may be NULL beside which outputs."""
+    """Sentence on inputs that may be NULL if certain outputs are."""
     each = [
         " ".join(filter(None, [function, ", ".join(f"{out}: {' '.join(ins) or '-'}" for out, ins in reads.items())]))
         for function, reads in row.reads.items()
@@ -126,8 +126,8 @@ def abi_hash(header: str) -> str:
 
 
 def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
-    """Finds the place of one operand of the problem `op`: the op does it where the shape says "with" or "at"; else it
-    is strided where the row has its strides, or row-major."""
+    """Code that locates one operand of the problem `op`: by the op if the shape says "with" or "at"; else strided if
+    the row has its strides, or row-major."""
     names = {q.name: f"op.{q.name}" for q in row.problem}
 
     def value(expression: str) -> str:
@@ -140,7 +140,7 @@ def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
         return f"BK_TRY(op.locate_{p.name}({about}));"
     strides = f"stride_{p.name}"
     if strides in names:
-        # "shape", "shape * repeats", or a shape and what the op itself makes of it
+        # "shape", "shape * repeats", or a shape with a member function of the op
         shape, _, repeats = p.shape.split(",")[0].partition(" * ")
         factor = value(repeats) if repeats else "nullptr"
         return f'BK_TRY(bk::locate_strided({about}, "{strides}", op.rank, {value(shape)}, {value(strides)}, {factor}));'
@@ -152,7 +152,7 @@ def glue_operand(row: Row, p: Param, slots: dict[str, str]) -> str:
 
 
 def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
-    """The functions of an instance that has a struct, each field and pointer type of which is held against the row."""
+    """The functions of an instance with an op struct; fields and pointer types are checked against the row."""
     problem, pointers = row.problem, row.pointers
     (_, run, run_params), (_, check, check_params), *sized = row.prototypes(op, slots)
     ns = f"op_{op}"
@@ -197,7 +197,7 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
             f"BK_EXPORT {result} {size}({size_params}) {{\n    {make(row.size_params)}\n{operands}"
             f'    return bk::workspace_size("{op}", op, {checked});\n}}'
         )
-    # Where no wanted output reads an input, NULL is allowed; the first input, of the same extents, stands in for it.
+    # An input that no wanted output reads may be NULL; the first input, of the same extents, replaces it.
     fields, readers, stand_ins = {p.name for p in problem}, "", ""
     for k, p in enumerate(pointers):
         if mask := reader_mask(row, p, slots):
@@ -235,12 +235,12 @@ def glue_struct(op: str, row: Row, slots: dict[str, str]) -> str:
 
 
 def glue_entry(p: Param, slots: dict[str, str], at: str = "&entry") -> str:
-    """Finds the place of an entry of a list."""
+    """Code that locates an entry of a list."""
     return f"op.locate_{p.name}({at}, name, {role_of(p)}, bk::size_of<{p.element(slots)}>(), k)"
 
 
 def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
-    """The bits of the outputs that read an input which may be NULL without them; empty for any other operand."""
+    """Mask of the outputs that read an input which may be NULL without them; empty for other operands."""
     readers = row.needed(slots).get(p, ())
     if not p.is_required or readers is None:
         return ""
@@ -248,7 +248,7 @@ def reader_mask(row: Row, p: Param, slots: dict[str, str]) -> str:
 
 
 def in_place_mask(row: Row, p: Param) -> str:
-    """The bits of the inputs that an output may be; empty for any other operand."""
+    """Mask of the inputs that an output may be; empty for other operands."""
     names = [q.name for q in row.pointers]
     return " | ".join(f"1u << {names.index(name)}" for name in row.in_place.get(p.name, ()))
 
@@ -310,7 +310,7 @@ def glue_row(op: str, row: Row, slots: dict[str, str]) -> str:
 
 
 def include_lines(includes: set[str]) -> list[str]:
-    """An op's header and, where the targets have definitions of their own, <op>_cuda.cuh or <op>_cpu.h."""
+    """An op's header and, if the targets differ, <op>_cuda.cuh or <op>_cpu.h."""
     lines = []
     for include in sorted(includes):
         stem = include.removesuffix(".h")
@@ -328,13 +328,13 @@ Instance = tuple[str, Row, dict[str, str]]
 
 
 def select(rows: list[Row], families: list[str], dtypes: list[str]) -> list[Instance]:
-    """The instances of a part of the library; an empty list chooses all."""
+    """The instances of a partial library; an empty list chooses all."""
     if unknown := sorted(set(dtypes) - {*C_TYPES, OTHERS}):
         raise TableError(f"DTYPES: {unknown[0]!r} is no dtype; there are {' '.join(C_TYPES)}")
     everything = [(op, row, slots) for row in rows for op, slots in row.instances()]
     allowed = {id(row): dtypes_of(row, dtypes) for row in rows}
     units = sorted({row.unit_of(slots) for _, row, slots in everything})
-    of_table = collections.defaultdict(set)  # a table's rows may be compiled with those of another
+    of_table = collections.defaultdict(set)  # rows may be compiled in the units of another table
     for _, row, slots in everything:
         of_table[f"{row.family}.{row.table}"].add(row.unit_of(slots))
     chosen = {name: {unit for unit in units if f"{unit}.".startswith(f"{name}.")} | of_table[name] for name in families}
@@ -355,7 +355,7 @@ def select(rows: list[Row], families: list[str], dtypes: list[str]) -> list[Inst
 
 
 def dtypes_of(row: Row, dtypes: list[str]) -> dict[str, list[str]]:
-    """What {T} and {U} of a row stand for, in a library of these dtypes."""
+    """Choices of {T} and {U} of a row in a library of these dtypes."""
     typed = {slot: choices for slot, choices in row.slots.items() if slot in ("T", "U")}
     found = {slot: [choice for choice in choices if not dtypes or choice in dtypes] for slot, choices in typed.items()}
     if OTHERS in dtypes and not all(found.values()):
@@ -394,7 +394,7 @@ def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[
     return {
         "units.txt": "".join(f"{unit}\n" for unit in sorted({row.unit_of(slots) for _, row, slots in instances})),
         "symbols.inc": f"// {NOTICE}\n" + "".join(f'"{name}",\n' for name in symbols),
-        "abi_hash.inc": f'// {NOTICE}\n"{abi_hash(header)}"\n',  # of the whole: a part serves the same callers
+        "abi_hash.inc": f'// {NOTICE}\n"{abi_hash(header)}"\n',  # whole ABI: a partial library serves the same callers
         "part.inc": f'// {NOTICE}\nR"part({about})part"\n',
     }
 
@@ -403,7 +403,7 @@ def part_files(rows: list[Row], families: list[str], dtypes: list[str]) -> dict[
 
 
 def oplist_text(rows: list[Row]) -> str:
-    """One tuple a row, its fields those of baracuda._optable.Row."""
+    """One tuple per row, with the fields of baracuda._optable.Row."""
     lines = [f'"""The op table. {NOTICE}"""', "", f'ABI_HASH = "{abi_hash(header_text(rows))}"', ""]
     lines.append("ROWS: tuple[tuple[object, ...], ...] = (")
     for row in rows:

@@ -5,9 +5,9 @@
 usage: gen_cpp.py DIR
 
 DIR/baracuda/<family>/<table>.hpp has the functions of a table, DIR/baracuda/<family>.hpp those of a family and
-DIR/baracuda/kernels.hpp all; what they share, include/baracuda/core.hpp, is written by hand. An op of several dtypes is
-one overloaded function, `segment_sum{I}_{T}` is segment_sum. Its checks and the size of its workspace have no pointers
-that could tell overloads apart, and are templates of the dtypes, in the order T, U, I.
+DIR/baracuda/kernels.hpp all; they include include/baracuda/core.hpp, which is written by hand. An op of several dtypes
+is one overloaded function: `segment_sum{I}_{T}` is segment_sum. Its checks and its workspace size have no typed
+pointers, and are templates of the dtypes, in the order T, U, I.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def element(dtype: str) -> str:
 
 
 def function_name(row: Row, slots: dict[str, str]) -> str:
-    """The op's name without its dtypes, but for those that no parameter has, so that overloads would be one."""
+    """The op's name without its dtypes, except dtypes that no parameter has, which overloads could not distinguish."""
     name, seen = row.pattern.replace("{F}", slots.get("F", "")), {p.dtype.partition(".")[0] for p in row.params}
     for slot in set(row.slots) - seen - {"I", "O"}:
         name = name.replace(f"{{{slot}}}", slots[slot])
@@ -42,7 +42,7 @@ def function_name(row: Row, slots: dict[str, str]) -> str:
 
 
 def takes_bits(p: Param, slots: dict[str, str]) -> bool:
-    """Whether C has the bits of an element where C++ has the element."""
+    """Whether C passes the bits of an element and C++ the element."""
     slot, _, form = p.dtype.partition(".")
     return form == "bits" and slots[slot] in BITS
 
@@ -64,7 +64,7 @@ def argument(p: Param, slots: dict[str, str]) -> str:
 
 
 def template_parameter(p: Param) -> str:
-    """A scalar or host array as the templates of any dtype declare it."""
+    """Declaration of a scalar or host array in a template of the dtypes."""
     slot, _, form = p.dtype.partition(".")
     dtype = (
         element(slot) if slot not in SLOTS else f"typename detail::compute<{slot}>::type" if form == "compute" else slot
@@ -74,13 +74,13 @@ def template_parameter(p: Param) -> str:
 
 
 def template_of(row: Row) -> tuple[str, list[str]]:
-    """(`template <class T, class I>`, the slots) of what has no pointers."""
+    """(`template <class T, class I>`, the slots) of functions without pointers."""
     slots = [slot for slot in SLOTS if slot in row.slots]
     return f"template <{', '.join(f'class {slot}' for slot in slots)}>", slots
 
 
 def declarations(row: Row, functions: list[str]) -> list[str]:
-    """The primary templates that the instances of a row specialise; a row without dtypes has a function alone."""
+    """Primary templates that a row's instances specialise; a row without dtypes has a plain function."""
     template, slots = template_of(row)
     if not slots:
         return []

@@ -4,7 +4,7 @@
 
 usage: gen_ffi.py OUTFILE
 
-OUTFILE is left alone when its content would not change.
+OUTFILE is not rewritten if it would not change.
 """
 
 import argparse
@@ -20,7 +20,7 @@ HEADER = pathlib.Path(__file__).resolve().parent.parent / "include" / "baracuda_
 
 
 def declarations(header: str) -> str:
-    """What cffi parses: the enumeration, the prototypes, and integer macros; no C++, no attributes."""
+    """Declarations for cffi: the enumeration, the prototypes, and integer macros; no C++, no attributes."""
     macros = re.findall(r"^#define (\w+) (\d+)$", header, flags=re.MULTILINE)
     text = re.sub(r"^#ifdef __cplusplus$.*?^#endif$", "", header, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)

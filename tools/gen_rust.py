@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the Rust crate baracuda-sys, the declarations of include/baracuda_kernels.h, from that header.
+"""Writes the Rust crate baracuda-sys, declarations generated from include/baracuda_kernels.h.
 
 usage: gen_rust.py DIR
 
-DIR/baracuda-sys is a crate without dependencies. Its build script looks for the library in BARACUDA_LIB_DIR, where
-`make install`, which puts the crate into share/baracuda/rust, has put it, and where `make` has built it. A package that
-depends on the crate finds the library's directory in DEP_BARACUDA_KERNELS_LIB_DIR.
+DIR/baracuda-sys is a crate without dependencies. Its build script looks for the library in BARACUDA_LIB_DIR, in the
+lib folder of `make install`, which installs the crate as share/baracuda/rust, and in the build folders of `make`. A
+package that depends on the crate finds the library's directory in DEP_BARACUDA_KERNELS_LIB_DIR.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what type checkers and editors are told: the signatures of the functions on arrays, and those of plans.
+"""Writes type stubs: the signatures of the functions on arrays, and those of plans.
 
 usage: python -m tools.gen_stub FUNCTIONS [PLANS]
 
-The functions are made from the op table when they are first named (baracuda/functions.py), where no checker sees them.
-Plans take the descriptor and the Args of their own op, and fields of descriptors what is converted to their type.
+Functions are created from the op table at first access (baracuda/functions.py), which type checkers do not see. Plans
+take the descriptor and the Args of their own op; fields of descriptors take types that convert to theirs.
 """
 
 import contextlib
@@ -108,7 +108,7 @@ def plans() -> str:
 
 
 def operands(args: type) -> str:
-    """The class, which is made of the rows of the op table when its plan is imported."""
+    """The class, which is created from the rows of the op table when its plan is imported."""
     notes = f'"""{args.__doc__}"""\n' if not args.__doc__.startswith(f"{args.__name__}(") else ""
     fields = [
         f"{field.name}: {'Sequence[Any]' if field.name in args.lists else 'Any'}"
@@ -120,7 +120,7 @@ def operands(args: type) -> str:
 
 
 def written(descriptor: type) -> str:
-    """The descriptor, or the nearest one that it is made of, in its module: checkers see none that plans have made."""
+    """The descriptor, or its nearest base that is written in a module: checkers see no generated classes."""
     for cls in descriptor.__mro__:
         if f"class {cls.__name__}(" in inspect.getsource(sys.modules[cls.__module__]):
             return f"_{cls.__module__.removeprefix('baracuda.').replace('.', '_')}.{cls.__name__}"
@@ -147,7 +147,7 @@ def parameter(field: dataclasses.Field) -> str:
 
 
 def takes_number(field: dataclasses.Field) -> bool:
-    """Whether one number may stand for a sequence of them."""
+    """Whether the field takes a number or a sequence of numbers."""
     with contextlib.suppress(bk.InvalidProblemError):
         return bool(field.metadata["check"](field.name, 3))
     return False

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the elementwise functions are from the true value: python -m tools.accuracy --help"""
+"""Errors of the elementwise functions against true values: python -m tools.accuracy --help"""

@@ -44,7 +44,7 @@ def main() -> int:
             if dtype == "f32" and f in exhaustive:
                 continue
             if f.kind == "binary" and dtype not in ("f32", "f16", "bf16"):
-                continue  # the reference's digits are too few
+                continue  # the reference has too few digits
             if not has(library, f.op(dtype)):
                 say(f"the library lacks {f.op(dtype)}")
                 continue
@@ -68,14 +68,16 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tools.accuracy", description=__doc__)
     parser.add_argument("action", nargs="?", choices=("run", "ops", "table"), default="run",
                         help="run: functions; ops: problems of tools.bench; table: write the README")  # fmt: skip
-    parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
+    parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: the backend of the library that is found")
     parser.add_argument("--quick", action="store_true", help="f32 on the GPU: one value of 64; smaller samples")
-    parser.add_argument("--limit", type=float, default=math.inf, metavar="S", help="f32 on a GPU: then as --quick")
-    parser.add_argument("--json", metavar="FILE", help="write the results there, too")
+    parser.add_argument(
+        "--limit", type=float, default=math.inf, metavar="S", help="f32 on a GPU: as --quick after S seconds"
+    )
+    parser.add_argument("--json", metavar="FILE", help="also write the results to FILE")
     parser.add_argument("--only", default="", metavar="TEXT", help="only functions whose name contains TEXT")
-    parser.add_argument("--families", nargs="+", default=(), metavar="FAMILY", help="of ops: only these")
+    parser.add_argument("--families", nargs="+", default=(), metavar="FAMILY", help="only ops of these families")
     parser.add_argument("--dtypes", default=",".join(DTYPES), help=f"default: {','.join(DTYPES)}")
-    parser.add_argument("--no-torch", action="store_true", help="without PyTorch even where it is installed")
+    parser.add_argument("--no-torch", action="store_true", help="do not use PyTorch")
     return parser.parse_args()
 
 

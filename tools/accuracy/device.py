@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures f32 on every value there is, on a GPU, against the formulas of the oracle in float64 there.
+"""Measures functions of f32 on all 2^32 values, on a GPU, against the oracle's formulas in float64.
 
-Those are meant to be within 2^-36 of the value: beside zeros at irrational arguments, too, since the nearest f32 is
-some 2^-25 away from them.
+The formulas are accurate to 2^-36 of the value, also near zeros at irrational arguments, since the nearest f32 is some
+2^-25 away from them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tools.accuracy.ulp import FAR, Worst
 
 CHUNK = 1 << 26
 QUICK_STEP = 64
-_END, _BEYOND = 2.0**128, 2.0**128 - 2.0**103  # next power of two, and from where on values round to infinity
+_END, _BEYOND = 2.0**128, 2.0**128 - 2.0**103  # the next power of two; values from here on round to infinity
 _LEAST, _MOST = 2.0**-126, 2.0**127
 _EXPONENT = 0x7FF0000000000000
 
 
 def arguments(torch: Any, start: int, count: int, step: int, device: str) -> Any:
-    """f32 of the bits start, start + step, ... as signed integers; lower bits vary where the step skips some."""
+    """f32 with the bits start, start + step, ...; with a step above 1 the lower bits vary."""
     bits = torch.arange(start, start + count * step, step, dtype=torch.int64, device=device)
     if step > 1:
         bits += (bits // step * 37) & (step - 1)
@@ -33,25 +33,25 @@ def arguments(torch: Any, start: int, count: int, step: int, device: str) -> Any
 
 
 class Tally:
-    """Worst and mean error, on the device until `result`."""
+    """Worst and mean error, accumulated on the device until `result`."""
 
     def __init__(self, torch: Any, names: tuple[str, ...]) -> None:
         self.torch, self.names, self.parts, self.count = torch, names, [], 0
 
     def add(self, got: Any, wanted: Any, operands: tuple[Any, ...], outside: Any = None) -> None:
-        """`outside` marks what is not measured."""
+        """Adds errors, except of elements in `outside`."""
         torch = self.torch
-        given = got.double()
-        nan = wanted.isnan() | given.isnan()
-        lost = wanted.isnan() != given.isnan()
+        actual = got.double()
+        nan = wanted.isnan() | actual.isnan()
+        lost = wanted.isnan() != actual.isnan()
         if outside is not None:
             nan, lost = nan | outside, lost & ~outside
         beyond = wanted.abs() >= _BEYOND
         true = torch.where(beyond, torch.copysign(torch.full_like(wanted, _END), wanted), wanted)
-        infinite = given.isinf()
-        # the power of two of the true value, by its exponent bits
+        infinite = actual.isinf()
+        # the power of two of the true value, from its exponent bits
         binade = (true.abs().view(torch.int64) & _EXPONENT).view(torch.float64).clamp_(_LEAST, _MOST)
-        error = (given.clamp_(-_END, _END) - true).abs_().div_(binade).mul_(2.0**23)
+        error = (actual.clamp_(-_END, _END) - true).abs_().div_(binade).mul_(2.0**23)
         special = lost | ((infinite != beyond) & (error > FAR) & ~nan)
         error.masked_fill_(special | nan, 0.0)
         largest, k = error.max(0)
@@ -65,8 +65,8 @@ class Tally:
         names = (*self.names, "got", "expected")
         for largest, summed, special, worst, first in self.parts:
             bad = int(special)
-            places = [dict(zip(names, place.tolist())) for place in (worst, first)]
-            total.add(Worst(0, float(largest), float(summed), places[0], bad, places[1] if bad else None))
+            points = [dict(zip(names, point.tolist())) for point in (worst, first)]
+            total.add(Worst(0, float(largest), float(summed), points[0], bad, points[1] if bad else None))
         total.count = self.count
         return total
 
@@ -84,10 +84,10 @@ class _Run:
 def measure(
     library: bk.Library, torch: Any, functions: list[Function], limit: float = math.inf, span: int = 1 << 32
 ) -> dict[Function, Any]:
-    """Function -> (ours, PyTorch's or None, whether ours is of every value).
+    """Function -> (our error, PyTorch's or None, whether ours covers every value).
 
-    Both on each 64th value, gradients for two dy; then ours on all of them, gradients for dy = 1, one function after
-    another until `limit` seconds have passed.
+    Both are measured on each 64th value, gradients for two dy; then ours on all values, gradients for dy = 1, one
+    function after another until `limit` seconds have passed.
     """
     if library.backend == "cuda":
         with torch.cuda.stream(torch.cuda.Stream()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is measured: the unary functions of the op tables, forward and backward, and some of two operands."""
+"""Measured functions: the unary functions of the op tables, forward and backward, and some of two operands."""
 
 from __future__ import annotations
 
@@ -74,12 +74,12 @@ class Function:
         return np.asarray(formula(*operands, *(self.parameters or self.entry.constants)))
 
     def true_on_device(self, *operands: Any) -> Any:
-        """Of tensors of float64 that hold values of f32."""
+        """The function on float64 tensors with values of f32."""
         formula = self.entry.forward if self.kind == "unary" else self.entry.pull
         return formula(*operands, *(self.parameters or self.entry.constants))
 
     def peer(self, torch: Any) -> Callable[..., Any] | None:
-        """PyTorch's, of tensors as the operands; None where it has no such function."""
+        """PyTorch's result on the operands; None if it has no such function."""
         if torch is None:
             return None
         forward, gradient = self.entry.torch_function(torch), self.entry.torch_gradient(torch)
@@ -97,7 +97,7 @@ class Function:
 
 
 def next_inside(end: float, step: int, dtype: str) -> float:
-    """The value of the dtype beside the end of a domain; of an infinite one the largest."""
+    """The value of the dtype next to the end of a domain; the largest value if the end is infinite."""
     if math.isinf(end):
         return math.copysign(LARGEST[dtype], end)
     if end == 0:
@@ -108,14 +108,14 @@ def next_inside(end: float, step: int, dtype: str) -> float:
 
 
 def functions(only: str = "") -> Iterator[Function]:
-    """Every function of the tables whose label contains `only`: as the table's constants have it, then with parameters
-    that every dtype has, then those of two operands."""
+    """Functions with `only` in the label: with the table's constants, with parameters exact in every dtype, and of two
+    operands."""
     unary: list[Entry] = [f for f in UNARY.values() if f.forward]
     found = [Function(f.name, kind) for kind in ("unary", "backward") for f in unary]
     found += [Function(f.name, kind, p) for f in unary for kind in ("unary", "backward") for p in f.measured]
     found += [Function(name, "binary") for name in PAIRS]
     for f in found:
-        # a function that only parametrised symbols have is in the list with parameters
+        # functions that exist only with parameters are in the second list
         op = ops().get(f.op("f32"))
         takes = len(op.row.params) if op else 0
         if takes == len(f.operands) + 2 + len(f.parameters) and only in f"{f.label} {f.kind}":

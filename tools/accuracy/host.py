@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures a function on bits from the host, against references in 80-bit floats: for either backend."""
+"""Measures a function on arguments in host memory against references in 80-bit floats, for both backends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.oracle.numerics import decode
 
 
 def measure(library: bk.Library, torch: Any, function: Function, dtype: str, quick: bool) -> tuple[Worst, Worst | None]:
-    """(ours, PyTorch's or None)"""
+    """(our error, PyTorch's or None)"""
     ours, theirs = Worst(), Worst()
     other = function.peer(torch)
     for operands in _operands(function, dtype, quick):
@@ -25,7 +25,7 @@ def measure(library: bk.Library, torch: Any, function: Function, dtype: str, qui
         if other is not None:
             try:
                 theirs.add(worst_of(_torch_values(torch, library.backend, other, dtype, operands), true, dtype, named))
-            except (RuntimeError, NotImplementedError):  # not for this dtype, or not differentiable
+            except (RuntimeError, NotImplementedError):  # PyTorch lacks the dtype or the gradient
                 other = None
     return ours, theirs if other is not None else None
 

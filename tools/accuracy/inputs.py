@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arguments: every 16-bit value, or samples that are dense where functions are difficult."""
+"""Arguments: every 16-bit value, or samples that are dense near difficult points."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.accuracy.ulp import Array
 from tools.oracle.numerics import decode, encode
 
 _BITS = {"f16": np.uint16, "bf16": np.uint16, "f32": np.uint32, "f64": np.uint64}
-# Poles, zeros of functions and of their gradients, bounds of domains and branches.
+# Poles, zeros of functions and gradients, ends of domains and branches.
 _POINTS = (
     0.0, 0.25, 0.5, 0.75, 1.0, 1.1924, 1.2785, 1.4616321449683623, 1.5, 2.0, 2.457024738, 2.7476826467, 3.0, 3.0886,
     4.0, 5.0, 6.0, 0.7517915, 0.5040830082644554, 1.5734984732, 2.6107208680, 0.3247, 8.0, 9.0, 10.0, 11.0, 13.0,
@@ -22,7 +22,7 @@ _POINTS = (
 
 @functools.cache
 def sample(dtype: str, quick: bool = False, seed: int = 7) -> Array:
-    """Bits of values of the dtype; all of them for 16 bits."""
+    """Bits of values of the dtype; for 16 bits all values."""
     if dtype in ("f16", "bf16"):
         return np.arange(65536, dtype=np.uint16)
     n = 1 << (12 if quick else 15)
@@ -71,7 +71,7 @@ def gradients(dtype: str, n: int, random: bool) -> Array:
 
 @functools.cache
 def pairs(dtype: str, quick: bool = False) -> tuple[Array, Array]:
-    """Bits of two operands: of any size, of like size, small integers and specials."""
+    """Bits of two operands: any magnitudes, similar magnitudes, small integers and specials."""
     n = 1 << (13 if quick else 17)
     rng = np.random.default_rng(3)
 

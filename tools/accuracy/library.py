@@ -13,7 +13,7 @@ from tools.accuracy.ulp import Array
 
 
 def run(library: bk.Library, function: Function, dtype: str, *operands: Array) -> Array:
-    """The result's bits."""
+    """Bits of the function's results."""
     kind = operands[0].dtype
     device = [_uploaded(library, bits) for bits in operands]
     result = bk.empty(operands[0].shape, _carrier(kind), library=library)
@@ -25,7 +25,7 @@ def run(library: bk.Library, function: Function, dtype: str, *operands: Array) -
 def call(
     library: bk.Library, function: Function, dtype: str, numel: int, operands: list[int], result: int, stream: int = 0
 ) -> None:
-    """Enqueue on device pointers."""
+    """Enqueues the function on device pointers."""
     op, ffi = function.op(dtype), library.ffi
     pointers = [ffi.cast("void*", p) for p in (*operands, result)]
     status = library.function(op)(numel, *pointers, *function.parameters, ffi.NULL, 0, ffi.cast("void*", stream))
@@ -33,7 +33,7 @@ def call(
 
 
 def _carrier(kind: np.dtype) -> object:
-    """Bits travel as floats of their width, untouched."""
+    """Views bits as floats of the same width."""
     return {2: bk.f16, 4: bk.f32, 8: bk.f64}[kind.itemsize]
 
 

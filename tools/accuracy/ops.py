@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The error of ops that are no elementwise function, of the benchmark's problems: what a check of theirs compares with
-float64, of our result and then of PyTorch's."""
+"""Errors of ops that are not elementwise, on the benchmark's problems: their checks compare our results and PyTorch's
+with float64."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tools.bench.data import FILLS, Data
 from tools.bench.problem import Problem
 from tools.bench.record import Bench, row_named
 
-# Sums of multiples of 1/16 have no error to be measured.
+# Replaces multiples of 1/16, whose sums are exact.
 INEXACT = FILLS | {"sixteenths": FILLS["normal"]}
 
 
 def measure(library: bk.Library, torch: Any, only: str, dtypes: Sequence[str], families: Sequence[str]) -> list[Any]:
-    """A row for each problem that compares numbers."""
+    """A row per problem that compares numbers."""
     on_gpu = library.backend == "cuda"
     data = Data(library, torch, 0, fills=INEXACT)
     found = []
@@ -38,12 +38,12 @@ def measure(library: bk.Library, torch: Any, only: str, dtypes: Sequence[str], f
 def measured(data: Data, bench: Bench, dtype: str, on_gpu: bool) -> dict[str, Any] | None:
     problem = Problem(data, bench, dtype)
     if bench.workspace and problem.workspace is None:
-        return None  # the variant without a workspace is this one
+        return None  # equals the variant without a workspace
     problem.launch()()
     bk.synchronize(data.stream, library=data.library)
     wrong = problem.check()
     if not problem.errors and not wrong:
-        return None  # it is exact
+        return None  # the op is exact
     ours, theirs = worst(problem), None
     for name, call in problem.peers(on_gpu):
         if name == "torch" and theirs is None:
@@ -58,10 +58,10 @@ def worst(problem: Problem) -> float | None:
 
 
 def of_peer(problem: Problem, call: Any) -> float | None:
-    """The error of what PyTorch returns in place of our outputs, or of the first of them.
+    """The error of PyTorch's results, compared in place of our outputs.
 
-    A result that is off by a quarter of the largest value is that of another problem: some peers make anew what our op
-    is given, or draw other numbers.
+    An error of a quarter of the largest value means another problem: some peers recompute our op's inputs, or draw
+    other random numbers.
     """
     torch = problem.data.torch
     written = [p for p in problem.row.params if p.is_output and p.name in problem.buffers]
@@ -74,7 +74,7 @@ def of_peer(problem: Problem, call: Any) -> float | None:
     result = call()
     found = [result] if isinstance(result, torch.Tensor) else [r for r in result if r is not None]
     with torch.no_grad():
-        # An output that was given to the call as `out` is what it returns.
+        # A call with `out` returns that output.
         for output, tensor in zip(outputs, found):
             if tensor.is_sparse or extents(tensor) != extents(output):
                 return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results as JSON, and the README made of them."""
+"""Results as JSON, and the README generated from them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ python -m tools.accuracy --backend cuda --json tools/accuracy/results/cuda.json 
 python -m tools.accuracy ops --backend cpu --json tools/accuracy/results/ops_cpu.json
 ```
 
-Elementwise functions: f16 and bf16: all 65,536 arguments. f32: on the GPU all 2^32, each 64th where marked * and of
+Elementwise functions: f16 and bf16: all 65,536 arguments. f32: on the GPU all 2^32, each 64th where marked * and for
 PyTorch; dense samples on the CPU. f64: dense samples, against 80-bit floats (`oracle`). Gradients are taken for dy =
-1 and for other dy. "special" counts NaN or infinity where the true value has none, and the reverse. Beside a zero of
-lgamma or digamma at an irrational argument no formula in the working precision keeps its relative error; such rows
-show what is lost there. The mean takes an error of more than 64 ulp as 64.
+1 and for other dy. "special" counts NaN or infinity where the true value has none, and the reverse. Near a zero of
+lgamma or digamma at an irrational argument every formula in the working precision loses relative accuracy; such rows
+show how much. The mean takes an error of more than 64 ulp as 64.
 """
 
 
@@ -49,8 +49,8 @@ def row(function: Function, dtype: str, every: bool, ours: Worst, theirs: Worst 
 
 def _fields(worst: Worst) -> dict[str, Any]:
     # JSON has no NaN and no infinity
-    def text(place: dict[str, float] | None) -> dict[str, str] | None:
-        return {k: repr(v) for k, v in place.items()} if place else None
+    def text(point: dict[str, float] | None) -> dict[str, str] | None:
+        return {k: repr(v) for k, v in point.items()} if point else None
 
     return {
         "max_ulp": worst.max_ulp,
@@ -66,7 +66,7 @@ def name(r: dict[str, Any]) -> str:
 
 
 def lines(rows: list[dict[str, Any]]) -> str:
-    """Worst first, with the place of the worst result: for a terminal."""
+    """Rows for a terminal, worst first, with the arguments of the worst result."""
     out = []
     for r in sorted(rows, key=lambda r: (-(r["special"] > 0), -r["max_ulp"])):
         at = " ".join(f"{k}={v}" for k, v in r["worst"].items())
@@ -81,15 +81,14 @@ def lines(rows: list[dict[str, Any]]) -> str:
 _OPS = """
 ## Other ops
 
-Of the problems of tools/bench with normal random numbers: the largest error of what is sampled of their results, as a
-share of the largest value, in units of 2^-23 (f32), 2^-10 (f16), 2^-7 (bf16). Sums of up to 2^24 terms are among them.
-What moves elements is exact and is not here. Nothing stands for PyTorch where it makes anew what our op is given, has
-another layout, or lacks the op.
+Problems of tools/bench with normal random numbers: the largest error of sampled results, relative to the largest value,
+in units of 2^-23 (f32), 2^-10 (f16), 2^-7 (bf16). Sums have up to 2^24 summands. Ops that copy elements are exact and
+are left out. PyTorch has no entry if it recomputes our op's inputs, has another layout, or lacks the op.
 """
 
 
 def ops_lines(rows: list[dict[str, Any]]) -> str:
-    """Worst first: for a terminal."""
+    """Rows for a terminal, worst first."""
     found = sorted(rows, key=lambda r: (not r["wrong"], -(r["error"] or 0)))
     return "\n".join(
         f"{r['name']:48} {r['dtype']:5} {_units(r['error']):>9} torch {_units(r['torch']):>9}  {r['wrong']}"
@@ -160,14 +159,14 @@ def _worst(rows: list[dict[str, Any]], most: int = 30) -> str:
     for r in chosen:
         peer = number(r["torch"]["max_ulp"]) if "torch" in r else ""
         at = r["special_at"] if r["special"] else r["worst"]
-        place = ", ".join(f"{k} = {v}" for k, v in at.items())
-        cells = [name(r), r["dtype"], r["backend"], number(r["max_ulp"]), peer, str(r["special"] or ""), place]
+        point = ", ".join(f"{k} = {v}" for k, v in at.items())
+        cells = [name(r), r["dtype"], r["backend"], number(r["max_ulp"]), peer, str(r["special"] or ""), point]
         out.append(f"| {' | '.join(cells)} |")
     return "\n".join(out)
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    """One line a function and backend: max (mean), PyTorch's max, for each dtype."""
+    """A row per function and backend: max (mean), PyTorch's max, for each dtype."""
     head = "| function | backend | " + " | ".join(f"{t} | mean | PyTorch" for t in DTYPES) + " |"
     out = [head, "|---|---|" + "---|" * (3 * len(DTYPES))]
     by_key: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors in units in the last place (ulp) of a storage dtype, on the host.
 
-The ulp is that of the true value's binade, at least the smallest subnormal. Beyond the largest value infinity stands
-for the next power of two, so that overflow is right where the true value rounds to infinity, and a result just short of
-it is one ulp off. NaN for a number, a number for NaN and an infinity that is far off are counted apart, as `special`,
-and not as ulp.
+The ulp is that of the true value's binade, at least the smallest subnormal. Infinity counts as the next power of two
+beyond the largest value, so overflow is right if the true value rounds to infinity, and the largest value is then one
+ulp off. NaN instead of a number, a number instead of NaN and a distant infinity are counted separately, as `special`.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ import numpy as np
 from tools.oracle.numerics import DIGITS, LARGEST, LEAST
 
 Array = np.ndarray[Any, Any]
-FAR = 64.0  # ulp from which on an infinity is special, and as which greater errors enter the mean
+FAR = 64.0  # ulp: beyond, an infinity is special, and the mean takes errors as this
 
 
 @dataclasses.dataclass
 class Worst:
-    """The greatest error and where it is; `special` counts what is no matter of ulp, `example` is the first of them."""
+    """The largest error and its arguments; `special` counts NaN and infinities, `example` is the first of them."""
 
     count: int = 0
     max_ulp: float = 0.0
@@ -45,17 +44,17 @@ class Worst:
 
 
 def errors(got: Array, true: Array, dtype: str) -> tuple[Array, Array]:
-    """(ulp, special) of float64 values `got` of the dtype and the true values; the ulp is 0 where special is set."""
+    """(errors in ulp, mask of specials) of float64 values `got` of the dtype; the error is 0 for specials."""
     true = np.asarray(true, np.longdouble)
     digits, least, power = DIGITS[dtype], LEAST[dtype], int(np.frexp(LARGEST[dtype])[1])
     end = np.ldexp(np.longdouble(1), power)
     with np.errstate(all="ignore"):
         beyond = np.abs(true) >= end - np.ldexp(np.longdouble(1), power - digits - 1)
         wanted = np.where(beyond, np.copysign(end, true), true)
-        given = np.clip(np.asarray(got, np.longdouble), -end, end)
+        clipped = np.clip(np.asarray(got, np.longdouble), -end, end)
         exponent = np.frexp(np.where(np.isfinite(wanted), np.abs(wanted), 0))[1] - digits
         exponent = np.clip(np.where(wanted == 0, least, exponent), least, power - digits)
-        ulp = np.abs(given - wanted) / np.ldexp(np.longdouble(1), exponent)
+        ulp = np.abs(clipped - wanted) / np.ldexp(np.longdouble(1), exponent)
         nan = np.isnan(true) | np.isnan(got)
         special = (np.isnan(true) != np.isnan(got)) | ((np.isinf(got) != beyond) & (ulp > FAR) & ~nan)
     return np.where(special | nan, 0, ulp).astype(np.float64), special
@@ -64,10 +63,10 @@ def errors(got: Array, true: Array, dtype: str) -> tuple[Array, Array]:
 def worst_of(got: Array, true: Array, dtype: str, inputs: dict[str, Array]) -> Worst:
     ulp, special = errors(got, true, dtype)
 
-    def place(i: int) -> dict[str, float]:
+    def operands_at(i: int) -> dict[str, float]:
         return {**{k: float(v[i]) for k, v in inputs.items()}, "got": float(got[i]), "expected": float(true[i])}
 
     k = int(np.argmax(ulp))
     bad = np.flatnonzero(special)
-    first = place(int(bad[0])) if bad.size else None
-    return Worst(ulp.size, float(ulp[k]), float(np.minimum(ulp, FAR).sum()), place(k), int(bad.size), first)
+    first = operands_at(int(bad[0])) if bad.size else None
+    return Worst(ulp.size, float(ulp[k]), float(np.minimum(ulp, FAR).sum()), operands_at(k), int(bad.size), first)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speed of the ops beside a device copy, PyTorch and NumPy, in one run: `python -m tools.bench --help`."""
+"""Speed of the ops against a device copy, PyTorch and NumPy, in one run: `python -m tools.bench --help`."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures every op, checked first, beside its peers; see `--help`.
+"""Checks the result of every op, then measures it against its peers; see `--help`.
 
-A problem that raises, or whose results are wrong, becomes a row that says so, and the exit status is 1. What has been
-measured by then is written when the time is over (`--seconds`), by an interrupt, and every other second meanwhile.
-With --sweep each op is measured along each of its extents instead: sweep.py says how.
+A problem that raises, or whose results are wrong, becomes a row that says so, and the exit status is 1. Results so far
+are written every other second, on an interrupt, and when the time (`--seconds`) is over. --sweep measures each op along
+each of its extents instead (sweep.py).
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         plans = ((20, options.each), (12, options.each / 6))
         clocks = [make_clock(data, *plan, options.threads) for plan in plans]
     start = time.perf_counter()
-    kept = earlier(options.add_to, facts) if options.add_to else ()
-    run = Run(data, *clocks, size, facts, options.json or options.add_to, kept)
+    previous = earlier(options.add_to, facts) if options.add_to else ()
+    run = Run(data, *clocks, size, facts, options.json or options.add_to, previous)
     with_interrupt = signal.signal(signal.SIGTERM, signal.default_int_handler)  # what `timeout` sends
     try:
         run.all(list(chosen(options, size)), options.seconds)
@@ -79,7 +79,7 @@ def sweep_all(options: argparse.Namespace, data: Data, facts: dict[str, Any]) ->
 
 
 def earlier(path: str, facts: dict[str, Any]) -> list[dict[str, Any]]:
-    """Rows of a run on such a device; each says of which commit it is."""
+    """Rows of an earlier run on the same device; each names its commit."""
     document = json.loads(pathlib.Path(path).read_text())
     device = document["environment"]["device"]
     if device != facts["device"]:
@@ -99,7 +99,7 @@ def chosen(options: argparse.Namespace, size: str) -> Iterator[tuple[Bench, str]
 
 
 def summary(run: Run) -> int:
-    """Prints what was found; the exit status."""
+    """Prints the results and returns the exit status."""
     for copy in run.copies:
         say(f"copy, {copy['how']}: {copy['bytes_per_second'] * 1e-9:.1f} GB/s read + written")
     say(f"\n{report.render_host(run.host)}\n\n{report.render(run.rows)}")
@@ -120,12 +120,12 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tools.bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: as the library is found")
+    parser.add_argument("--backend", choices=("cpu", "cuda"), help="default: the backend of the library that is found")
     parser.add_argument("--quick", action="store_true", help="small problems, few repetitions")
     parser.add_argument("--sweep", action="store_true", help="each op along its extents (M, N, K, row length, rows, "
                         "batch, rank, dtype): marks what is below 0.8 of PyTorch, and what takes longer than a larger "
                         "problem")  # fmt: skip
-    parser.add_argument("--json", metavar="FILE", default="", help="write the results there, too, as they come")
+    parser.add_argument("--json", metavar="FILE", default="", help="also write the results to FILE, as they come")
     parser.add_argument("--add-to", metavar="FILE", default="", help="keep the rows of these results that are not "
                         "measured now, of any commit; written there, or where --json says")  # fmt: skip
     parser.add_argument("--families", nargs="+", default=(), choices=(*problems.families(), "host"), metavar="FAMILY",
@@ -136,22 +136,22 @@ def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
         action="append",
         default=[],
         metavar="TEXT",
-        help="only problems whose name has TEXT; several times: any",
+        help="only problems with TEXT in the name; may be repeated",
     )
-    parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="none whose name has TEXT")
+    parser.add_argument("--skip", action="append", default=[], metavar="TEXT", help="no problems with TEXT in the name")
     parser.add_argument("--dtypes", default="f32,bf16", help="default: f32,bf16")
-    parser.add_argument("--threads", type=int, help="on the CPU; default: all")
+    parser.add_argument("--threads", type=int, help="CPU threads; default: all")
     parser.add_argument("--numel", type=int, help="elements of the elementwise problems")
-    parser.add_argument("--seconds", type=float, help="begin no problem after so many (default: measure all)")
-    parser.add_argument("--each", type=float, default=0.3, help="seconds to spend on a measurement (default: 0.3)")
+    parser.add_argument("--seconds", type=float, help="start no problem after this time (default: measure all)")
+    parser.add_argument("--each", type=float, default=0.3, help="seconds per measurement (default: 0.3)")
     parser.add_argument("--compile", action="store_true", help="of softmax, norms and losses also what "
                         "torch.compile makes of PyTorch's function, in a column of its own: seconds each")  # fmt: skip
-    parser.add_argument("--no-torch", action="store_true", help="without PyTorch even where it is installed")
+    parser.add_argument("--no-torch", action="store_true", help="do not use PyTorch")
     return parser.parse_args(arguments)
 
 
 def make_stream(torch: Any) -> int:
-    """A stream of our own, torch's current one from now on."""
+    """Creates a stream and makes it torch's current one."""
     from cuda.bindings import runtime
 
     status, stream = runtime.cudaStreamCreateWithFlags(runtime.cudaStreamNonBlocking)

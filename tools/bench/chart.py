@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chart of the README: python -m tools.bench.chart [--check]
 
-Each family has a row: the time of the peer over ours, of all its problems and dtypes, on a logarithmic axis. The
-committed results are the source; --check compares the committed chart with them and writes nothing.
+Each family has a row: peer time / our time over all its problems and dtypes, on a logarithmic axis. The chart is made
+from the committed results; --check compares the committed chart with them and writes nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ text { fill: #e6edf3; }
 
 @dataclasses.dataclass
 class Spread:
-    """Ratios of a family's problems."""
+    """Quantiles of the ratios of a family's problems."""
 
     worst: float
     low: float
@@ -68,7 +68,7 @@ class Spread:
 
 
 def spreads(result: dict[str, Any]) -> dict[str, Spread]:
-    """By family, in alphabetical order. Of a problem with and without a workspace the former counts."""
+    """Spreads by family, in alphabetical order. A problem timed with and without a workspace counts with it."""
     found: dict[str, list[float]] = {}
     rows: list[Row] = [row for row in result["rows"] if row["of_copy"] and row["times_peer"]]
     for row in best_paths(rows):
@@ -77,7 +77,7 @@ def spreads(result: dict[str, Any]) -> dict[str, Spread]:
 
 
 def position(ratio: float) -> float:
-    """0 to 1 along the axis."""
+    """The position along the axis, 0 to 1."""
     bounded = min(max(ratio, LEAST), MOST)
     return math.log(bounded / LEAST) / math.log(MOST / LEAST)
 
@@ -104,14 +104,14 @@ def panel(x: float, families: list[str], found: dict[str, Spread], titles: tuple
 
 
 def machine(facts: dict[str, Any]) -> tuple[str, str]:
-    """What was measured on, and with which software."""
+    """The machine, and the versions of the software."""
     on = facts["device"] + (f", {facts['threads']} threads" if facts.get("threads") else "")
     numpy = "" if facts["backend"] == "cuda" else f" or NumPy {facts['numpy']}"
     return on, f"{facts['library']['compiler']}, beside PyTorch {facts['torch']}{numpy}"
 
 
 def chart(gpu: dict[str, Any], cpu: dict[str, Any]) -> str:
-    """The SVG. Its colours follow the reader's scheme, and it has a background of its own."""
+    """The SVG, with a background and with colours for light and dark schemes."""
     found = [spreads(gpu), spreads(cpu)]
     families = sorted({*found[0], *found[1]})
     width, bottom = LEFT + 2 * (WIDTH + GAP), TOP + ROW * len(families)
@@ -137,12 +137,12 @@ def made() -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.chart", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="fail where the chart is not that of the results")
+    parser.add_argument("--check", action="store_true", help="fail if the chart differs from the results")
     options = parser.parse_args()
     path: pathlib.Path = CHART
     if options.check:
         if path.read_text() != made():
-            print(f"{path.name} is older than the results: python -m tools.bench.chart writes it", file=sys.stderr)
+            print(f"{path.name} does not match the results: python -m tools.bench.chart writes it", file=sys.stderr)
             return 1
         return 0
     path.write_text(made())

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is what is timed right? Samples of every output against float64, at the size that is timed.
+"""Checks of results at the size that is timed: samples of every output against float64.
 
-Sums are of multiples of 1/16 (data.py), so that those in f32 are exact in any order.
+Summands are multiples of 1/16 (data.py), so that sums in f32 are exact in any order.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 
 _SAMPLES = 16
-_ROUNDED_TERMS = 64  # 16-bit atomics round every addition: rows of more terms are not compared
+_ROUNDED_SUMMANDS = 64  # 16-bit atomics round every addition: sums of more summands are not compared
 ULP = {"f64": 2.0**-52, "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7}
 
 
 def compare(problem: Any, got: Any, expected: Any, magnitude: Any, steps: str = "f32") -> str:
-    """Rounding once to the dtype, and sums in the type `steps` of terms whose absolute values add to `magnitude`."""
+    """Error bound: a rounding to the dtype, and a sum in `steps` of summands whose |values| add to `magnitude`."""
     problem.errors.append(relative(got, expected) / ULP[problem.dtype])
     allowed = ULP[problem.dtype] * np.abs(expected) + 4 * ULP[steps] * magnitude
-    with np.errstate(invalid="ignore"):  # infinities that agree
+    with np.errstate(invalid="ignore"):  # equal infinities
         excess = np.where(got == expected, -1.0, np.abs(got - expected) - allowed)
     if np.all(excess <= 0):
         return ""
@@ -30,7 +30,7 @@ def compare(problem: Any, got: Any, expected: Any, magnitude: Any, steps: str = 
 
 
 def relative(got: Any, expected: Any) -> float:
-    """The largest error, as a share of the largest finite value; NaN where just one of the two is finite."""
+    """max |error| / max |finite value|; NaN if just one of the two is finite anywhere."""
     got, expected = np.broadcast_arrays(np.asarray(got, np.float64), np.asarray(expected, np.float64))
     finite = np.isfinite(expected)
     if not np.array_equal(finite, np.isfinite(got)):
@@ -41,7 +41,7 @@ def relative(got: Any, expected: Any) -> float:
 
 
 def picks(problem: Any, count: int, number: int = _SAMPLES) -> np.ndarray[Any, Any]:
-    """Sampled positions, the first and the last among them."""
+    """Random sample of range(count), with the first and the last index."""
     return np.concatenate(([0, count - 1], problem.data.rng.integers(0, count, number)))
 
 
@@ -53,20 +53,20 @@ def shape(problem: Any, name: str) -> tuple[int, ...]:
     return problem.buffers[name].operand.shape
 
 
-def sums(problem: Any, output: str, source: str, chosen: Any, counts: Any, terms: Callable[[int], Any]) -> str:
-    """Chosen rows of the output against the sums of the source's rows that `terms` gives, times its factor.
+def sums(problem: Any, output: str, source: str, chosen: Any, counts: Any, summands: Callable[[int], Any]) -> str:
+    """Compares chosen output rows with scale * sum(source rows); `summands` gives (row indices, scale).
 
-    An op that is deterministic only with a workspace adds without one in the output's dtype, by atomics.
+    Without a workspace, ops that need one to be deterministic add by atomics in the output's dtype.
     """
     by_atomics = not problem.bench.workspace and problem.row.deterministic == "workspace"
     rounds = problem.dtype in ("f16", "bf16") and by_atomics
-    for pick in np.unique(chosen):
-        if rounds and counts[pick] > _ROUNDED_TERMS:
+    for row in np.unique(chosen):
+        if rounds and counts[row] > _ROUNDED_SUMMANDS:
             continue
-        index, factor = terms(pick)
+        index, scale = summands(row)
         total, magnitude = problem.data.row_sums(problem.buffers[source], index)
-        got = rows(problem, output, [pick])[0]
+        got = rows(problem, output, [row])[0]
         steps = problem.dtype if rounds else "f32"
-        if wrong := compare(problem, got, total * factor, magnitude * factor, steps):
-            return f"{output}[{pick}] {wrong}"
+        if wrong := compare(problem, got, total * scale, magnitude * scale, steps):
+            return f"{output}[{row}] {wrong}"
     return ""

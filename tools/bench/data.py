@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers that our launches and the peers share, and float64 sums over sampled rows for the check before timing."""
+"""Buffers that our launches and the peers share, and float64 sums over sampled rows for the checks."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tools.bench.record import Operand
 from tools.oracle.numerics import FP8, PACKED, STORAGE, bits_type, decode, encode, is_float, itemsize
 from tools.oracle.reals import sigmoid, tanh
 
-_BLOCK = 1 << 22  # without torch, random values repeat after this many
+_BLOCK = 1 << 22  # period of random values without torch
 _MOST = 24 << 30  # bytes of operands that problems share
-# Of normal values. Multiples of 1/16 have sums in f32 that are exact in any order.
+# Fills computed from normal values. Sums of multiples of 1/16 are exact in f32 in any order.
 FILLS: dict[str, Callable[[Any], Any]] = {
     "normal": lambda v: v,
     "sixteenths": lambda v: (v * 16).round() / 16,
@@ -40,9 +40,9 @@ _NUMPY_LACKS = ("bf16", *FP8, *PACKED)
 class Buffer:
     """An operand in memory.
 
-    torch   a tensor over it, as the op sees it; None without torch
-    numpy   an array over it, as the op sees it; None on a GPU and for dtypes that NumPy lacks
-    owner   what keeps the memory, without torch
+    torch   a tensor that views it with the op's shape; None without torch
+    numpy   an array that views it with the op's shape; None on a GPU and for dtypes that NumPy lacks
+    owner   the owner of the memory, without torch
     """
 
     operand: Operand
@@ -60,7 +60,7 @@ class Buffer:
 class Data:
     """Allocates on the backend of `library`; `torch` is the module, or None; `compiles`: torch.compile is a peer.
 
-    `rounds_up`: memory is of powers of two of elements, so that problems of many sizes share it.
+    `rounds_up`: buffers have a power of two of elements, so that problems of many sizes share them.
     """
 
     def __init__(
@@ -86,12 +86,12 @@ class Data:
         if torch is not None:
             torch.manual_seed(seed)
 
-    def make(self, operand: Operand, dtype: str, place: int) -> Buffer:
-        """Problems share memory: `place` tells operands of one problem apart."""
+    def make(self, operand: Operand, dtype: str, slot: int) -> Buffer:
+        """Problems share memory: operands of one problem have different slots."""
         count = operand.reach // 2 if dtype in PACKED else operand.reach
         if self.rounds_up:
             count = 1 << max(count - 1, 0).bit_length()
-        key = (str(operand.fill), place, dtype, count)
+        key = (str(operand.fill), slot, dtype, count)
         if callable(operand.fill):
             raise TypeError("indices are made by index()")
         if key not in self._shared:
@@ -107,7 +107,7 @@ class Data:
         return self._view(bk.upload(values, library=self.library), operand, dtype)
 
     def _flat(self, fill: str | float, dtype: str, count: int) -> Any:
-        """A flat tensor, or without torch a view of ours."""
+        """A flat tensor, or a TensorRef without torch."""
         if self.torch is None:
             if fill == "empty":
                 values = np.zeros(min(count, _BLOCK))
@@ -126,7 +126,7 @@ class Data:
             return torch.randint(0, 256, (count,), dtype=torch.uint8, device=self.device)
         wide = torch.float64 if dtype == "f64" else torch.float32
         values = self.fills[fill](torch.randn(count, dtype=wide, device=self.device))
-        # unsigned integers of more than 8 bits are little more than names to torch
+        # torch has few ops for unsigned integers of more than 8 bits
         unsigned = dtype in ("u16", "u32", "u64")
         return values.to(getattr(torch, _TORCH[f"i{dtype[1:]}"])).view(kind) if unsigned else values.to(kind)
 
@@ -148,9 +148,9 @@ class Data:
 
     # --- Samples for checks ------------------------------------------------------------------------------------------
 
-    def cells(self, buffer: Buffer, places: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The values at places of the row-major order; integers as integers."""
-        where = np.unravel_index(places, buffer.operand.shape)
+    def cells(self, buffer: Buffer, positions: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Elements at flat row-major positions; integers stay integers."""
+        where = np.unravel_index(positions, buffer.operand.shape)
         if buffer.torch is not None and buffer.dtype not in PACKED:
             signed = getattr(self.torch, f"int{8 * itemsize(buffer.dtype)}")  # which every device can index
             at = [self.torch.from_numpy(np.ascontiguousarray(w)).to(self.device) for w in where]
@@ -160,7 +160,7 @@ class Data:
         return self._host(buffer)[at]
 
     def rows(self, buffer: Buffer, index: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Rows of the buffer seen as [-1, last extent], in float64."""
+        """Rows of the buffer reshaped to [-1, last extent], in float64."""
         shape = buffer.operand.shape
         width = shape[-1] if len(shape) > 1 else 1
         if buffer.torch is not None:
@@ -180,7 +180,7 @@ class Data:
         return chosen.sum(0), np.abs(chosen).sum(0)
 
     def _host(self, buffer: Buffer) -> np.ndarray[Any, Any]:
-        """All values up to the last, flat."""
+        """The flat memory up to the last element."""
         count = buffer.operand.reach - buffer.operand.offset
         nbytes = count * itemsize(buffer.dtype) // (2 if buffer.dtype in PACKED else 1)
         view = bk.TensorRef(buffer.ptr, (nbytes,), bk.u8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the entries of functions say of elementwise problems: operands, expected values, PyTorch's calls."""
+"""Elementwise problems from the oracle's entries: operands, expected values, PyTorch's calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.bench.record import Bench, Call, TorchPeer, row_named
 from tools.oracle import BINARY, GATED, TERNARY, TRUTH, UNARY, casts
 from tools.oracle.numerics import PACKED, encode, is_float, round_to
 
-# relative to the value, or to a sum's operands; PyTorch's own functions are not better
+# relative to the value, or to the operands of a sum; PyTorch's functions have no smaller errors
 _ALLOWED = {"f64": 2.0**-40, "f32": 2.0**-20, "f16": 2.0**-7, "bf16": 2.0**-4}
 _FILL = {(0, math.inf): "positive", (1, math.inf): "above one", (-1, 1): "inside one", (0, 1): "probability"}
 SAMPLES = 2048
@@ -22,19 +22,19 @@ Values = dict[str, Any]
 
 
 def function_of(row: str, choice: str) -> str:
-    """What is computed: the choice of the row's slot F, or part of its name."""
+    """Name of the function: the choice of the row's slot F, or a part of the row's name."""
     found = re.match(r"(?:unary|binary|ternary)_(\w+?)(_param)?(_backward)?_{T}", row)
     return choice or (found[1] if found else "")
 
 
 def entry_of(row: str, function: str) -> Any:
-    """None for ops without one: where, casts, fill, affine, lerp, prelu."""
+    """Oracle entry of a bench; None for where, casts, fill, affine, lerp and prelu."""
     tables = {"unary": UNARY, "binary": TRUTH if function in TRUTH else BINARY, "ternary": TERNARY, "gated": GATED}
     return tables.get(row.split("_")[0], {}).get(function)
 
 
 def fill_of(row: str, function: str, parameter: str, dtype: str) -> str | float:
-    """Of an input: where benchmarks draw it."""
+    """Fill of an input: the range that benchmarks draw it from."""
     entry, kind = entry_of(row, function), row.split("_")[0]
     if parameter == "cond" or dtype == "bool":
         return "flags"
@@ -52,14 +52,14 @@ def fill_of(row: str, function: str, parameter: str, dtype: str) -> str | float:
 
 
 def parameter_of(row: str, function: str, name: str) -> float | int:
-    """A number of the function."""
+    """A scalar argument of the function."""
     entry = entry_of(row, function)
     if name in ("p0", "p1"):
         choice = entry.timed or entry.parameters[0]
         return (*choice, 0)[int(name[1])]
     if row.startswith("ternary"):
         return entry.timed[0]
-    inplace = row.startswith("affine_inplace")  # whose result must not grow from launch to launch
+    inplace = row.startswith("affine_inplace")  # its result must not grow from launch to launch
     return {"p": 0.3, "a": 1.5, "b": -0.25, "scale": 1 if inplace else 1.5, "offset": 0, "value": 0}[name]
 
 
@@ -67,7 +67,7 @@ def parameter_of(row: str, function: str, name: str) -> float | int:
 
 
 def expected(bench: Bench, x: Values, dtype: str) -> Values | None:
-    """Outputs for samples of the inputs; None where cells do not correspond one to one, or the op has no formula."""
+    """Outputs for sampled inputs; None if elements do not correspond one to one, or the op has no formula."""
     kind, function = bench.row.split("_")[0], function_of(bench.row, bench.function)
     entry, numbers, backward = entry_of(bench.row, function), _numbers(bench), "_backward" in bench.row
     if entry is None or kind == "gated":
@@ -116,17 +116,17 @@ def check(problem: Any) -> str:
     bench, data = problem.bench, problem.data
     total = math.prod(problem.shape)
     if len({buffer.operand.shape for buffer in problem.buffers.values()}) > 1:
-        return ""  # the tests hold ops whose cells do not correspond one to one
-    places = np.concatenate(([0, total - 1], data.rng.integers(0, total, SAMPLES)))
+        return ""  # tests cover ops whose elements do not correspond one to one
+    positions = np.concatenate(([0, total - 1], data.rng.integers(0, total, SAMPLES)))
     row = problem.row
     outputs = [p.name for p in row.params if p.is_pointer and "out" in p.direction]
-    x = {name: data.cells(b, places) for name, b in problem.buffers.items() if name not in outputs}
+    x = {name: data.cells(b, positions) for name, b in problem.buffers.items() if name not in outputs}
     with np.errstate(all="ignore"):
         wanted = expected(bench, x, problem.dtype) or {}
     for name, value in wanted.items():
         if name not in problem.buffers:
             continue
-        wrong = _wrong(problem, name, data.cells(problem.buffers[name], places), value, x)
+        wrong = _wrong(problem, name, data.cells(problem.buffers[name], positions), value, x)
         if wrong is not None:
             cells = ", ".join(f"{float(v[wrong]):g}" for v in x.values())
             return f"({cells}) gives another {name} than {float(value[wrong]):g}"
@@ -134,7 +134,7 @@ def check(problem: Any) -> str:
 
 
 def _wrong(problem: Any, name: str, got: Any, wanted: Any, x: Values) -> int | None:
-    """Place of the first value that is too far off; sums may cancel."""
+    """Index of the first value beyond the bound; sums may cancel."""
     dtype = problem.buffers[name].dtype
     if not is_float(dtype):
         bad = (got != 0) != (wanted != 0) if dtype == "bool" else got != wanted
@@ -153,7 +153,7 @@ def _wrong(problem: Any, name: str, got: Any, wanted: Any, x: Values) -> int | N
 
 
 def torch_peers(row: str, function: str) -> tuple[TorchPeer, ...]:
-    """The call that users write, eager, into our memory where it has an `out=`."""
+    """The eager call that users write; it writes to our memory if it takes `out=`."""
     kind = row.split("_")[0]
     if row.startswith("binary_lerp"):
         return (_lerp_backward if "_backward" in row else _lerp,)
@@ -182,7 +182,7 @@ def _forward(torch: Any, entry: Any, x: list[Any], numbers: list[float], y: Any)
     function = entry.torch_function(torch)
     if function is None:
         raise NotImplementedError
-    if not x[0].is_contiguous() and len(x) == 1:  # PyTorch would keep the order of the input
+    if not x[0].is_contiguous() and len(x) == 1:  # PyTorch would preserve the memory order of the input
         return lambda: y.copy_(function(*x, *numbers))
     try:
         function(*x, *numbers, out=y)
@@ -192,7 +192,7 @@ def _forward(torch: Any, entry: Any, x: list[Any], numbers: list[float], y: Any)
 
 
 def _gradient(torch: Any, entry: Any, x: list[Any], numbers: list[float]) -> Call:
-    """By autograd, the function itself having been computed before, where there is no other way, on the CPU."""
+    """Gradient by autograd on the CPU, where PyTorch has no direct call; the forward pass is not timed."""
     gradient = entry.torch_gradient(torch)
     if gradient is not None:
         return lambda: gradient(*x, *numbers)

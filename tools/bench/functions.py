@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Host time of functions, and of plans with new Args, on small arrays, fresh each call but of shapes seen before.
+"""Host time of functions, and of plans with new Args, on small arrays: new arrays each call, of cached shapes.
 
 usage: python -m tools.bench.functions [--rounds N]
 
-Prints microseconds of process time a call, the least of the rounds, and the bound where there is one, beside what the
-frameworks' own functions take: NumPy's, PyTorch's where it is installed, on the GPU where the default library is
-CUDA's, and CuPy's there.
+Prints microseconds of process time per call, the minimum over the rounds, and the bound if there is one, next to the
+time of the framework's function: NumPy, PyTorch if it is installed (on the GPU if the default library is CUDA's), and
+CuPy on a GPU.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Row = dict[str, Any]
 
 
 class Candidate(NamedTuple):
-    """A call of ours on arrays of a framework, that framework's own for it, and how many microseconds ours may take."""
+    """Our call on arrays of a framework, the framework's own call, and the bound of ours in microseconds."""
 
     arrays: str
     name: str
@@ -42,7 +42,7 @@ class Candidate(NamedTuple):
 
 
 def costs(library: bk.Library, torch: Any, rounds: int = _ROUNDS) -> list[Row]:
-    """A row for each candidate: microseconds of process time a call, the least of the rounds."""
+    """A row for each candidate: microseconds of process time per call, the minimum over the rounds."""
     rows = []
     for arrays, name, ours, theirs, bound in candidates(library, torch):
         took = microseconds(ours, rounds)
@@ -98,7 +98,7 @@ _NUMPY: dict[str, Callable[..., Any]] = {
 
 
 def _of_rows(arrays: str, x: Any, at: Any, theirs: dict[str, Callable[..., Any]]) -> Iterator[Candidate]:
-    """Functions of rows: most of them take a workspace from the framework's allocator."""
+    """Row functions: most take a workspace from the framework's allocator."""
     ours: dict[str, Call] = {
         "sum": lambda: bk.sum(x, axis=1), "cumsum": lambda: bk.cumsum(x, axis=1), "softmax": lambda: bk.softmax(x),
         "layer_norm": lambda: bk.layer_norm(x, x[0], x[0]), "cross_entropy": lambda: bk.cross_entropy(x, at),
@@ -116,7 +116,7 @@ def _of_new_shape(arrays: str, make: Callable[[int], Any]) -> Candidate:
 
 
 def host_sweeps(library: bk.Library, torch: Any) -> dict[str, dict[int, tuple[Call, Call]]]:
-    """By function, a number of elements -> our call on tensors of PyTorch, and PyTorch's."""
+    """Function -> (number of elements -> our call on PyTorch tensors, and PyTorch's call)."""
     device = "cuda" if library.backend == "cuda" else "cpu"
     own = torch.nn.functional
     found: dict[str, dict[int, tuple[Call, Call]]] = {}

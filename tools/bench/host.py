@@ -18,8 +18,8 @@ _ROUNDS = 60
 
 
 def host_costs(data: Data) -> list[dict[str, Any]]:
-    """Nanoseconds a call; candidates take turns, the device idle before each."""
-    a, b, c = (data.make(Operand((16,), "normal"), "f32", place) for place in range(3))
+    """Nanoseconds per call; candidates alternate, and the device is idle before each."""
+    a, b, c = (data.make(Operand((16,), "normal"), "f32", slot) for slot in range(3))
     descriptor = bk.BinaryParamDescriptor(kind=bk.BinaryKind.LERP, shape=(16,), params=(0.5,), element=bk.f32)
     plan = bk.BinaryParamPlan.select(data.stream, descriptor, library=data.library)
     args = bk.BinaryParamArgs(*(bk.TensorRef(v.ptr, (16,), bk.f32) for v in (a, b, c)))

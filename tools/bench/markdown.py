@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results as tables: python -m tools.bench.markdown RESULT... [--write]
 
-In full: the elementwise family, with its hundreds of problems, by dtype, and its problems that are far from a copy one
-by one; the other families one by one; results of the CPU library by their ratio to the peer alone. In short, as the
-page on performance has it: the elementwise family by dtype, the others by family.
+Full tables: the elementwise family, with its hundreds of problems, by dtype, and its problems that are far from a copy
+one by one; the other families one by one; results of the CPU library by their ratio to the peer alone. Short tables, on
+the page about performance: the elementwise family by dtype, the other families by family.
 
 With --write the full tables go to tools/bench/results/README.md, the short ones between the two marks of
 tools/docs/pages/performance/index.md; without it both are printed. `python -m tools.bench.chart` draws the chart of the
@@ -27,8 +27,8 @@ from tools.bench.problems import benches
 Row = dict[str, Any]
 
 FLOATS = ("f32", "f16", "bf16", "f64")
-SMALL = 1 << 20  # bytes; a launch takes longer than they do
-LARGE = 1 << 26  # bytes; the device is busy with them
+SMALL = 1 << 20  # bytes; below, the launch takes longer
+LARGE = 1 << 26  # bytes; from here on the device is busy
 NEAR, FAR = 0.95, 0.9  # of copy
 BEGIN, END = "<!-- measured -->", "<!-- end of what was measured -->"
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -36,14 +36,13 @@ RESULTS = ROOT / "tools" / "bench" / "results"
 FULL = RESULTS / "README.md"
 SHORT = ROOT / "tools" / "docs" / "pages" / "performance" / "index.md"
 CHART = ROOT / "tools" / "docs" / "pages" / "assets" / "speed.svg"
-# Multiplications and additions a second of dense products by NVIDIA's data sheets, in units of 10^12, by the dtype of
-# the factors: f32 stands for products without tensor cores, tf32 for those by them.
+# Peak TFLOP/s of dense products in NVIDIA's data sheets, by operand dtype: f32 is without tensor cores, tf32 with them.
 PEAKS = {
     "NVIDIA H200": {"f16": 989.0, "bf16": 989.0, "tf32": 495.0, "f32": 67.0, "f64": 67.0, "i8": 1979.0, "fp8": 1979.0},
     "NVIDIA H100": {"f16": 989.0, "bf16": 989.0, "tf32": 495.0, "f32": 67.0, "f64": 67.0, "i8": 1979.0, "fp8": 1979.0},
 }
 ARRAYS = {"numpy": "NumPy", "torch": "PyTorch", "cupy": "CuPy"}
-BUSY = 1e9  # multiplications and additions; a launch takes longer than fewer
+BUSY = 1e9  # flops; below, the launch takes longer
 HEAD = """# Measured
 
 Written by `python -m tools.bench.markdown RESULT... --write` from the JSON files of `make bench` beside it. Times are
@@ -53,7 +52,7 @@ and their share of what tensor cores reach with dense matrices by the data sheet
 
 
 def report(result: dict[str, Any]) -> str:
-    """Every problem that is worth a line."""
+    """Full tables: every problem that is worth a row."""
     rows = measured(result)
     if result["environment"]["backend"] == "cpu":
         parts = [cpu_report(result["environment"], rows, behind=True), functions(result.get("functions", ()))]
@@ -74,7 +73,7 @@ def report(result: dict[str, Any]) -> str:
 
 
 def summary(result: dict[str, Any]) -> str:
-    """What fits on a screen."""
+    """Short tables that fit on a screen."""
     rows = measured(result)
     if result["environment"]["backend"] == "cpu":
         return cpu_report(result["environment"], rows, behind=False)
@@ -101,7 +100,7 @@ def is_elementwise(row: Row) -> bool:
 
 
 def device(result: dict[str, Any]) -> str:
-    """What measured what: a run may keep rows of earlier ones."""
+    """Commits of the rows: a run may keep rows of earlier ones."""
     facts = result["environment"]
     library = facts["library"]
     commits = list(dict.fromkeys(row.get("commit", library["commit"]) for row in result["rows"]))
@@ -110,7 +109,7 @@ def device(result: dict[str, Any]) -> str:
 
 
 def group_of(row: Row) -> str:
-    """A dtype of floats; integers are one group, casts, which have two dtypes, another."""
+    """Group of a row: a float dtype, all integers, or casts."""
     if row["name"].startswith("cast "):
         return "casts"
     return row["dtype"] if row["dtype"] in FLOATS else "integers"
@@ -136,7 +135,7 @@ def spread(ratios: Sequence[float]) -> list[str]:
 
 
 def far_from_copy(rows: Sequence[Row]) -> str:
-    """One line a problem, a column a dtype: of copy, and the ratio to PyTorch."""
+    """A row per problem, a column per dtype: share of copy, and ratio to PyTorch."""
     slow = [row for row in rows if row["bytes"] >= SMALL and row["of_copy"] < FAR]
     if not slow:
         return f"No elementwise problem is below {FAR} of copy."
@@ -161,7 +160,7 @@ def small_ones(rows: Sequence[Row]) -> str:
 
 
 def one_by_one(rows: Sequence[Row]) -> str:
-    """One line a problem, f32 then bf16."""
+    """A row per problem, f32 then bf16."""
     problems: dict[str, dict[str, Row]] = {}
     for row in rows:
         problems.setdefault(row["name"], {})[row["dtype"]] = row
@@ -173,23 +172,23 @@ def one_by_one(rows: Sequence[Row]) -> str:
 
 
 def flops_of(size: str) -> dict[str, int]:
-    """Of the problems that are products, by name."""
+    """Name -> flops of the matrix products."""
     return {bench.name: bench.flops for bench in benches(size) if bench.flops}
 
 
-def factors_of(row: Row) -> str:
-    """A key of PEAKS; of fp8 both formats are one."""
+def operand_type(row: Row) -> str:
+    """Key of PEAKS; both fp8 formats are one."""
     dtype: str = row["dtype"]
     return "tf32" if "tf32" in row["op"] else "fp8" if dtype.startswith("fp8") else dtype
 
 
 def products(rows: Sequence[Row], arithmetic: Mapping[str, int], device: str) -> str:
-    """One line a problem and dtype."""
+    """A row per problem and dtype."""
     peaks = next((peaks for name, peaks in PEAKS.items() if device.startswith(name)), {})
     lines = []
     for row in rows:
         flops = arithmetic[row["name"]]
-        rate, peak = flops / row["ours_us"]["median"] / 1e6, peaks.get(factors_of(row))
+        rate, peak = flops / row["ours_us"]["median"] / 1e6, peaks.get(operand_type(row))
         reached = [f"{rate:.0f}" if rate >= 10 else f"{rate:.2f}", number(rate / peak if peak else None)]
         cells = reached if flops >= BUSY else ["", ""]
         lines.append([row["name"], row["dtype"], *cells, *map(number, (row["of_copy"], row["times_peer"]))])
@@ -197,7 +196,7 @@ def products(rows: Sequence[Row], arithmetic: Mapping[str, int], device: str) ->
 
 
 def best_paths(rows: Sequence[Row]) -> list[Row]:
-    """Problems with a workspace, and those that were measured without one alone."""
+    """Rows with a workspace, and rows of problems that were measured only without."""
     with_workspace = {(row["name"], row["dtype"]) for row in rows}
 
     def has_better(row: Row) -> bool:
@@ -208,7 +207,7 @@ def best_paths(rows: Sequence[Row]) -> list[Row]:
 
 
 def by_family(rows: Sequence[Row]) -> str:
-    """One line a family, of its problems with a workspace or that need none; the dtypes f32 and bf16."""
+    """A row per family over f32 and bf16; problems that take a workspace count with it."""
     families: dict[str, dict[str, list[Row]]] = {}
     for row in best_paths(rows):
         families.setdefault(ops()[row["op"]].row.family, {}).setdefault(row["dtype"], []).append(row)
@@ -240,7 +239,7 @@ def host(calls: Sequence[Row]) -> str:
 
 
 def functions(rows: Sequence[Row]) -> str:
-    """Host time of functions, a column for each kind of array."""
+    """Host time of functions, a column per framework."""
     if not rows:
         return ""
     kinds = list(dict.fromkeys(row["arrays"] for row in rows))
@@ -261,7 +260,7 @@ def functions(rows: Sequence[Row]) -> str:
 
 
 def cpu_report(facts: dict[str, Any], rows: Sequence[Row], *, behind: bool) -> str:
-    """How many are level, 0.95 and more, and which are not."""
+    """How many problems reach 0.95 of the peer, and which do not."""
     rows = [row for row in rows if row["times_peer"]]
     slower = sorted((row for row in rows if row["times_peer"] < NEAR), key=lambda row: row["times_peer"])
     most = max(row["times_peer"] for row in rows)
@@ -287,7 +286,7 @@ def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Lines of 120 characters at most, but for tables."""
+    """Wraps text at 120 characters, except tables."""
     lines = text.split("\n")
     return "\n".join(line if line.startswith("|") else textwrap.fill(line, 120) for line in lines)
 
@@ -301,7 +300,7 @@ def replace(path: pathlib.Path, text: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.bench.markdown", description=__doc__)
     parser.add_argument("results", nargs="+", type=pathlib.Path, metavar="RESULT", help="JSON files of tools.bench")
-    parser.add_argument("--write", action="store_true", help="into the two pages instead of printing")
+    parser.add_argument("--write", action="store_true", help="write to the two pages instead of printing")
     options = parser.parse_args()
     results = [json.loads(path.read_text()) for path in options.results]
     short, full = (wrapped("\n\n".join(map(form, results))) for form in (summary, report))

@@ -20,10 +20,10 @@ COMPILED_FAMILIES = ("softmax", "norm", "loss")
 
 
 class Problem:
-    """buffers   by parameter name, as our launch takes them
+    """buffers   by parameter name, for our launch
     indices   the index arrays on the host
-    errors    largest of each comparison with float64 so far, as a share of the largest value, in units of 2^-p for p
-              bits behind the point of the dtype
+    errors    largest error of each comparison with float64 so far, relative to the largest value, in units of 2^-p,
+              where the dtype has p fraction bits
     """
 
     def __init__(self, data: Data, bench: Bench, dtype: str) -> None:
@@ -32,7 +32,7 @@ class Problem:
         self.op, self.row = self.entry.name, self.entry.row
         self.indices: dict[str, np.ndarray[Any, Any]] = {}
         self.errors: list[float] = []
-        self.buffers = {name: self._make(name, place) for place, name in enumerate(bench.arrays)}
+        self.buffers = {name: self._make(name, slot) for slot, name in enumerate(bench.arrays)}
         width = itemsize(dtype) / (2 if dtype in PACKED else 1)
         self.nbytes: int = (
             bench.bytes(int(width), self.indices) if bench.bytes else sum(b.nbytes for b in self.buffers.values())
@@ -43,15 +43,15 @@ class Problem:
             size = self._workspace_size()
             self.workspace = bk.empty(size, bk.u8, library=data.library) if size else None
 
-    def _make(self, name: str, place: int) -> Buffer:
+    def _make(self, name: str, slot: int) -> Buffer:
         operand, dtype = self.bench.arrays[name], self.bench.dtype_of(name, self.dtype)
         if not callable(operand.fill):
-            return self.data.make(operand, dtype, place)
+            return self.data.make(operand, dtype, slot)
         self.indices[name] = np.asarray(operand.fill(np.random.default_rng(20)))
         return self.data.index(operand, dtype, self.indices[name])
 
     def _value(self, param: Any) -> Any:
-        """The C value of a parameter: given, or what follows from the operands."""
+        """The C value of a parameter: from the bench's scalars, or derived from the operands."""
         ffi, given = self.data.library.ffi, self.bench.scalars
         if param.is_pointer:
             buffer = self.buffers.get(param.name)
@@ -72,12 +72,12 @@ class Problem:
         return follows.get(param.name, param.default)
 
     def _entries(self, operand: str) -> list[str]:
-        """The arrays that an operand has: itself, or the entries of a list."""
+        """Arrays of an operand: itself, or the entries of a list."""
         return [name for name in self.bench.arrays if name.partition("[")[0] == operand]
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the last operand."""
+        """Shape of the last operand."""
         return next(reversed(self.bench.arrays.values())).shape
 
     def _workspace_size(self) -> int:
@@ -85,7 +85,7 @@ class Problem:
         return int(call(*(self.values[p.name] for p in self.row.size_params)))
 
     def launch(self) -> Callable[[], None]:
-        """Enqueues the op, arrays that must be zero zeroed before."""
+        """Returns a call that clears the arrays that must be zero and enqueues the op."""
         library, stream = self.data.library, self.data.stream
         arguments = [self.values[p.name] for p in self.row.params]
         ffi = library.ffi
@@ -103,11 +103,11 @@ class Problem:
         return run
 
     def check(self) -> str:
-        """What is wrong with the outputs; empty if nothing is."""
+        """Text that describes the first wrong output; empty if all are right."""
         return self.bench.check(self)
 
     def peers(self, on_gpu: bool) -> list[tuple[str, Call]]:
-        """(name, call) of each, torch's first; those of NumPy and torch's alternatives only for the CPU."""
+        """(name, call) of each peer, torch first; NumPy and torch's alternatives are only for the CPU."""
         bench, torch, named = self.bench, self.data.torch, []
         if torch is not None:
             for make in bench.torch[:1] if on_gpu else bench.torch:
@@ -122,20 +122,20 @@ class Problem:
 
     @functools.cached_property
     def tensors(self) -> dict[str, Any]:
-        """What torch gets: the same memory, index arrays as int64."""
+        """Tensors for torch: the same memory, index arrays as int64."""
         torch = self.data.torch
         return {n: b.torch.to(torch.int64) if n in self.indices else b.torch for n, b in self.buffers.items()}
 
 
 def _compiled(peers: Sequence[TorchPeer], torch: Any, tensors: dict[str, Any], scalars: Mapping[str, Any]) -> Call:
-    """What torch.compile makes of the first peer, which compiles when it is first called."""
+    """torch.compile of the first peer; it compiles at its first call."""
     if not peers:
         raise NotImplementedError("PyTorch has no such function")
     return torch.compile(peers[0](torch, tensors, scalars), dynamic=False)
 
 
 def _made(make: Callable[[], Call]) -> list[Call]:
-    """The peer, if it runs: some lack a dtype."""
+    """The peer, or None if it raises: some lack a dtype."""
     try:
         call = make()
         call()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a benchmark problem is: one record for every family. problem.py makes it of memory, problems/ lists them."""
+"""The record of a benchmark problem, for every family. problem.py allocates it, problems/ lists them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ import numpy as np
 from baracuda._optable import Op, Row, ops, rows
 
 Call = Callable[[], Any]
-# (torch, tensors by parameter name, scalars) -> what is timed. Index tensors come as int64; torch is imported elsewhere
+# (torch, tensors by parameter name, scalars) -> timed call. Index tensors are int64; torch is imported elsewhere
 TorchPeer = Callable[[Any, dict[str, Any], Mapping[str, Any]], Call]
-# (arrays by parameter name, scalars) -> what is timed
+# (arrays by parameter name, scalars) -> timed call
 NumPyPeer = Callable[[dict[str, Any], Mapping[str, Any]], Call]
 Fill = Callable[[np.random.Generator], np.ndarray[Any, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Operand:
-    """An array that the op takes; its dtype is the table's.
+    """An array argument; its dtype is the table's.
 
-    shape    extents that the op sees
-    fill     a key of data.FILLS, a number that all elements are, "empty" for an output, or a function rng -> integers,
-             for indices and offsets
+    shape    extents of the op's view
+    fill     a key of data.FILLS, a number for all elements, "empty" for an output, or a function rng -> integers, for
+             indices and offsets
     strides  in elements; None is row-major
     offset   of the first element in the memory
     """
@@ -39,7 +39,7 @@ class Operand:
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Strides as they are, in elements."""
+        """Strides in elements, row-major by default."""
         if self.strides is not None:
             return self.strides
         return tuple(math.prod(self.shape[d + 1 :]) for d in range(len(self.shape)))
@@ -51,13 +51,13 @@ class Operand:
 
     @property
     def reach(self) -> int:
-        """Elements up to the last one."""
+        """Elements from the first to the last address, inclusive."""
         return self.offset + 1 + sum((e - 1) * s for e, s in zip(self.shape, self.steps)) if self.cells else 0
 
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """What a benchmark must reach (issue table "Speed").
+    """A bound that a benchmark must reach.
 
     kind    "copy": fewest bytes / time >= value * bandwidth of a device copy in the same run;
             "peer": peer time / own time >= value;
@@ -75,20 +75,20 @@ class Bound:
 class Bench:
     """One benchmark problem of a row.
 
-    name       unique with the dtype; what the table prints
+    name       printed in the table; unique together with the dtype
     row        its name in the op table; function, index, offset and other are the choices of {F}, {I}, {O} and {U}
     dtypes     T to time
     arrays     parameter name -> Operand
     scalars    of the parameters that do not follow from the operands, by name; host arrays too
-    bytes      (bytes of an element of T, index arrays as filled) -> the fewest that the op must move: each input read
-               once, each output written once. By default the memory of the operands
-    torch, numpy   what users of these write, of which the fastest counts on the CPU, and the first of torch on a GPU
-    check      problem -> what is wrong with the outputs, empty if nothing is
+    bytes      (bytes of an element of T, index arrays) -> the least traffic: inputs read once, outputs written
+               once. By default the memory of the operands
+    torch, numpy   calls that users write; on the CPU the fastest counts, on a GPU the first of torch
+    check      problem -> text that describes a wrong output; empty if all are right
     workspace  time with a workspace of `_workspace_size` bytes (else NULL)
-    zeroed     arrays that must be zeroed within the timed region, on both sides
-    bounds     what it must reach
-    brief      one of hundreds: a sixth of the time for it
-    flops      multiplications and additions of a product; 0 for what arithmetic does not bound
+    zeroed     arrays that are zeroed within the timed region, ours and the peer's
+    bounds     bounds that it must reach
+    brief      gets a sixth of the time: one of hundreds of alike problems
+    flops      multiplications and additions of a matrix product; 0 for problems that arithmetic does not bound
     """
 
     name: str
@@ -115,7 +115,7 @@ class Bench:
         return _by_choice()[self.row, self.function, tuple(slots[s] for s in row_named(self.row).slots)]
 
     def dtype_of(self, parameter: str, dtype: str) -> str:
-        """Of an operand, or of an entry of a list, inputs[0]."""
+        """Dtype of an operand, or of an entry of a list, inputs[0]."""
         (found,) = (p for p in row_named(self.row).params if p.name == parameter.partition("[")[0])
         return found.dtype_of({"T": dtype, "U": self.other, "I": self.index, "O": self.offset})
 
@@ -124,8 +124,8 @@ class Bench:
 class Sweep:
     """One op along one of its extents, for `--sweep` (sweep.py).
 
-    name    of the op and of the extents that stay the same
-    axis    which extent moves: M, N, K, rows, row length, batch, rank, elements
+    name    the op and its fixed extents
+    axis    the varying extent: M, N, K, rows, row length, batch, rank, elements
     points  extent -> the problem at it, ascending
     level   every point moves about the same number of bytes: its time is compared with points on both sides
     """
@@ -144,12 +144,12 @@ class Sweep:
         return next(iter(self.points.values())).dtypes
 
 
-# Extents of sweeps: powers of two, neighbours of these, and odd ones. The benchmark's own problems are at few of them.
+# Extents of sweeps: powers of two, powers of two +-1, and odd ones; the benchmark proper covers few of them.
 FEW_ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 24, 32, 33, 48, 63, 64, 65, 96, 128, 129, 192, 256, 384, 512)
 SIDES = (4, 8, 16, 17, 32, 33, 48, 64, 65, 96, 128, 192, 256, 512, 1024, 2048)
 LENGTHS = (4, 8, 16, 17, 32, 63, 64, 65, 100, 128, 256, 500, 512, 1000, 1024, 2048, 4096, 4097, 8192, 16384, 32768,
            65536)  # fmt: skip
-# Of a dimension that other extents multiply: few points
+# Extents of a dimension that others multiply: few points
 EXTENTS = (16, 64, 65, 100, 256, 512, 1000, 1024, 2048, 4096, 8192)
 SIZES = (1, 16, 100, 256, 1000, 1024, 4096, 10_000, 16384, 65536, 100_000, 2**18, 2**20, 2**20 + 1, 2**22, 2**24, 2**26)
 COUNTS = (1, 2, 3, 8, 15, 16, 17, 64, 128, 132, 133, 264, 1024, 4096)

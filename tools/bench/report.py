@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run leaves: a table and JSON."""
+"""Output of a run: a table and JSON."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 def write_json(path: str, document: dict[str, Any]) -> None:
     target = pathlib.Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(f"{target.name}.part")  # whoever reads the file finds a whole one
+    part = target.with_name(f"{target.name}.part")  # readers never see an incomplete file
     part.write_text(json.dumps(document, indent=1) + "\n")
     part.replace(target)
 

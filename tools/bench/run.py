@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One run of the benchmark: what it has measured so far, and the JSON of it, which is written as it goes."""
+"""One run of the benchmark: its results so far, and their JSON, which is written as the run goes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Row = dict[str, Any]
 
 
 class Run:
-    """rows         a line of the table each: what was measured, and what failed with the reason
-    unreached    the problems that there was no time for, or no device any more
+    """rows         rows of the table: measurements, and failures with their reasons
+    unreached    problems that were not reached before the time was over or the device was lost
     interrupted  why it stopped before the last problem; empty if it did not
-    kept         rows of an earlier run, in whose places new ones go
+    previous     rows of an earlier run; a new row replaces its own
     """
 
     def __init__(
@@ -38,23 +38,23 @@ class Run:
         size: str,
         facts: dict[str, Any],
         path: str = "",
-        kept: Sequence[Row] = (),
+        previous: Sequence[Row] = (),
     ) -> None:
         self.data, self.clock, self.brief, self.size, self.path = data, clock, brief, size, path
         self.facts = facts
         self.symbols = frozenset(data.library.symbols())
         self.copies: list[Row] = []
         self.rows: list[Row] = []
-        self.kept = kept
+        self.previous = previous
         self.host: list[Row] = []
         self.functions: list[Row] = []
         self.unreached: list[str] = []
         self.interrupted = ""
-        self.errors: list[str] = []  # of what is no problem
+        self.errors: list[str] = []  # failures outside of problems
         self._saved = 0.0
 
     def all(self, problems: Sequence[tuple[Bench, str]], seconds: float | None) -> None:
-        """Copies, every problem, copies again and the host's costs; no problem is begun after `seconds`."""
+        """Measures copies, every problem, copies again and host times; starts no problem after `seconds`."""
         start = time.perf_counter()
         self.apart("copy", self.measure_copy)
         left = iter(problems)
@@ -77,17 +77,19 @@ class Run:
         self.save(finished=True)
 
     def add(self, bench: Bench, dtype: str) -> None:
-        """A row for the problem, whatever becomes of it; none where the library is a part that lacks the op."""
+        """Adds a row for the problem, also if it fails; none if a partial library lacks the op."""
         if symbol_name(bench.op(dtype).name, "run") not in self.symbols:
             say(f"  {bench.name} {dtype}: the library lacks it")
             return
         try:
             row = measure(Problem(self.data, bench, dtype), self.brief if bench.brief else self.clock)
-        except Exception as error:  # one problem's, of an op or of a peer, is no other's
+        except Exception as error:  # a failure of one op or peer does not end the run
             row = failed(bench, dtype, described(error))
             self.check_device()
-        if not row:  # nor is what was measured when the op still took a workspace
-            self.kept = [kept for kept in self.kept if (kept["name"], kept["dtype"]) != (bench.name, dtype)]
+        if not row:  # drops an earlier measurement of an op that no longer takes a workspace
+            self.previous = [
+                previous for previous in self.previous if (previous["name"], previous["dtype"]) != (bench.name, dtype)
+            ]
         else:
             row["commit"] = self.facts["library"]["commit"]
             beside = "".join(f", {name} {took:.1f}" for name, took in (row["peers_us"] or {}).items())
@@ -98,7 +100,7 @@ class Run:
                 self.save()
 
     def apart(self, name: str, call: Call) -> None:
-        """What is no problem fails by itself."""
+        """Runs a step that is no problem; its failure does not end the run."""
         try:
             call()
         except Exception as error:
@@ -106,17 +108,17 @@ class Run:
             say(f"  {self.errors[-1]}")
 
     def check_device(self) -> None:
-        """After an address that is none, CUDA refuses whatever the process asks for."""
+        """After an illegal address the CUDA context is lost: every later call of the process fails."""
         try:
             bk.synchronize(self.data.stream, library=self.data.library)
         except Exception as error:
             self.interrupted = f"the device is lost: {described(error)}"
 
     def measure_copy(self) -> None:
-        """Bytes read and written a second by the plainest copies there are."""
+        """Bandwidth of plain device copies, in bytes read and written per second."""
         data = self.data
         operand = Operand((1 << (28 if self.size == "cuda" else 24),), "normal")
-        source, target = (data.make(operand, "f32", place) for place in range(2))
+        source, target = (data.make(operand, "f32", slot) for slot in range(2))
         calls: list[tuple[str, Call]] = []
         if data.device == "cuda":
             from cuda.bindings import runtime
@@ -148,7 +150,7 @@ class Run:
             "ceiling": ceiling,
             "figure": self.clock.figure,
             "copies": self.copies,
-            "rows": merged(self.kept, self.rows),
+            "rows": merged(self.previous, self.rows),
             "host": self.host,
             "functions": self.functions,
         }
@@ -160,25 +162,25 @@ class Run:
         self._saved = time.perf_counter()
 
 
-def merged(kept: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
-    """What was measured before, in its order, and now: the same problem once."""
-    found = {(row["name"], row["dtype"]): row for row in kept}
+def merged(previous: Iterable[Row], rows: Iterable[Row]) -> list[Row]:
+    """Earlier rows in their order, then new ones; a new row replaces the earlier one of its problem."""
+    found = {(row["name"], row["dtype"]): row for row in previous}
     return list((found | {(row["name"], row["dtype"]): row for row in rows}).values())
 
 
 def measure(problem: Problem, clock: Any) -> Row:
-    """The line of the table; empty for a problem that another one already stands for. What is wrong is not timed."""
+    """The row of the table; empty for a variant that equals another one. Wrong results are not timed."""
     bench, dtype = problem.bench, problem.dtype
     if bench.workspace and problem.workspace is None and not bench.brief:
-        return {}  # none is needed: the variant without a workspace is the same
+        return {}  # the op needs none: the variant without a workspace is the same
     ours = problem.launch()
     ours()
     bk.synchronize(problem.data.stream, library=problem.data.library)
     if error := problem.check():
         return failed(bench, dtype, error)
-    others = problem.peers(problem.data.device == "cuda")
-    times = clock.measure([ours, *(call for _, call in others)])
-    named = [(name, time) for (name, _), time in zip(others, times[1:])]
+    peers = problem.peers(problem.data.device == "cuda")
+    times = clock.measure([ours, *(call for _, call in peers)])
+    named = [(name, time) for (name, _), time in zip(peers, times[1:])]
     eager = [each for each in named if each[0] != COMPILED]
     peer = min(eager, key=lambda item: getattr(item[1], clock.figure), default=None)
     return {
@@ -190,7 +192,7 @@ def measure(problem: Problem, clock: Any) -> Row:
 
 
 def failed(bench: Bench, dtype: str, error: str) -> Row:
-    """The line of a problem whose results are wrong, or that raised."""
+    """The row of a problem that raised or whose results are wrong."""
     missing = dict.fromkeys(("bytes", "workspace_bytes", "ours_us", "peer", "peer_us", "peers_us"))
     return {**named_row(bench, dtype), **missing, "error": error}
 
@@ -208,7 +210,7 @@ def described(error: Exception) -> str:
 
 
 def fastest(times: Iterable[tuple[str, Any]], figure: str) -> dict[str, float]:
-    """Of each peer that has several ways, the best."""
+    """The fastest variant of each peer."""
     found: dict[str, float] = {}
     for name, took in times:
         found[name] = min(found.get(name, math.inf), getattr(took, figure))
@@ -216,7 +218,7 @@ def fastest(times: Iterable[tuple[str, Any]], figure: str) -> dict[str, float]:
 
 
 def judge(row: Row, rows: Iterable[Row], ceiling: float | None, figure: str) -> None:
-    """Add the ratios, and whether every bound is met; None where one cannot be told."""
+    """Adds the ratios, and whether every bound is met; None if that is unknown."""
     ours = row["ours_us"][figure] if row["ours_us"] else None
     row["times_peer"] = row["peer_us"][figure] / ours if ours and row["peer_us"] else None
     compiled = (row["peers_us"] or {}).get(COMPILED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m tools.bench --sweep`: each op along each of its extents, beside PyTorch, and where its time has a cliff.
+"""`python -m tools.bench --sweep`: each op along each of its extents, against PyTorch, to find cliffs in its time.
 
     python -m tools.bench --sweep [--seconds 240] [--json FILE] [--families gemm norm host] [--only TEXT] [--skip TEXT]
     OMP_NUM_THREADS=1 python -m tools.bench --sweep --backend cpu --threads 1
@@ -7,19 +7,17 @@
 A point of a sweep (`sweeps` in problems/, Sweep in record.py) is one problem. Two numbers of it are printed:
 
 x torch    PyTorch's time / ours. A point below 0.8 is marked.
-inversion  our time / that of the fastest larger problem of the sweep. Of a `level` sweep, whose points move the same
-           bytes in rows of other lengths, time has no peak between two points: our time / the slower of the fastest
-           point with a smaller extent and the fastest with a larger one. A point above 1.1 is marked.
+inversion  our time / that of the fastest larger problem of the sweep. In a `level` sweep, whose points move the same
+           number of bytes: our time / the slower of the fastest point with a smaller extent and the fastest with a
+           larger one. A point above 1.1 is marked.
 
-Marked points are measured a second time at the end, and the lesser time counts, ours and PyTorch's. Host times are
-microseconds of a call of the Python function, the family `host`. Results are not checked here: the tests and the
-benchmark proper do that.
+Marked points are measured again at the end, and the shorter time counts, ours and PyTorch's. Host times (family `host`)
+are microseconds per call of the Python function. Results are not checked: the tests and the benchmark proper do that.
 
-On a GPU calls are timed in CUDA graphs, on inputs larger than the L2 where the sweep is over so many elements; smaller
-problems find their operands in it, PyTorch's too. `--seconds` is shared by the families evenly: the next point is of
-the family that has used the least time, and those of a sweep come coarse ones first. All take about 5 minutes on a GPU
-and 15 on one thread of a CPU, where a sweep has fewer elements. The tables come last: a line a sweep, then the marked
-points, the worst last.
+On a GPU calls are timed in CUDA graphs. Inputs of small problems stay in the L2 cache, PyTorch's too. `--seconds` is
+shared evenly: the next point belongs to the family that has used the least time, and the points of a sweep come in
+coarse-to-fine order. All sweeps take about 5 minutes on a GPU and 15 on one thread of a CPU, where they have fewer
+elements. The tables come last: a row per sweep, then the marked points, the worst last.
 """
 
 from __future__ import annotations
@@ -39,9 +37,9 @@ from tools.bench.problem import Problem
 from tools.bench.record import Sweep
 from tools.bench.run import described, say
 
-LEAST, MOST = 0.8, 1.1  # of PyTorch's speed, of the time of a larger problem
-_WORST = 40  # lines of the last table
-_AGAIN = 0.15  # of the seconds, for marked points
+LEAST, MOST = 0.8, 1.1  # bounds of the two ratios
+_WORST = 40  # rows of the last table
+_AGAIN = 0.15  # share of the time for marked points
 _HOST_ROUNDS = 6
 
 Row = dict[str, Any]
@@ -65,7 +63,7 @@ class Point:
 
 
 def points_of(sweeps: Iterable[Sweep], dtypes: Sequence[str]) -> Iterator[list[Point]]:
-    """Of each sweep and dtype."""
+    """Points of each sweep and dtype."""
     for sweep in sweeps:
         for dtype in sweep.dtypes:
             if dtype in dtypes:
@@ -79,7 +77,7 @@ def host_points(library: bk.Library, torch: Any) -> Iterator[list[Point]]:
 
 
 def coarse_first(count: int) -> list[int]:
-    """0 to count - 1, ends and middles before what is between."""
+    """range(count) in coarse-to-fine order: ends and middles first."""
     order, step = [0, count - 1] if count > 1 else [0], 1 << max(count - 1, 1).bit_length()
     while step > 1:
         step //= 2
@@ -88,15 +86,15 @@ def coarse_first(count: int) -> list[int]:
 
 
 def in_turn(series: Iterable[Sequence[Point]]) -> list[Point]:
-    """Points of many sweeps: the first of each, the second of each ..."""
+    """Interleaves sweeps: the first point of each, then the second of each, and so on."""
     queues = [[points[i] for i in coarse_first(len(points))] for points in series if points]
     most = max(map(len, queues), default=0)
     return [queue[i] for i in range(most) for queue in queues if i < len(queue)]
 
 
 class SweepRun:
-    """rows         a point each
-    unreached    points that there was no time for
+    """rows         a row per point
+    unreached    points that were not reached in time
     interrupted  why it stopped before the last point; empty if it did not
     """
 
@@ -133,7 +131,7 @@ class SweepRun:
         self.save(finished=not self.interrupted)
 
     def add(self, point: Point) -> None:
-        """A row for the point, whatever becomes of it; none where the library is a part that lacks the op."""
+        """Adds a row for the point, also if it fails; none if a partial library lacks the op."""
         if point.family != "host" and symbol_name(point.made.op(point.dtype).name, "run") not in self.symbols:
             return
         row: Row = {key: value for key, value in vars(point).items() if key != "made"} | self.measured(point)
@@ -153,20 +151,20 @@ class SweepRun:
                 peers = [call for _, call in problem.peers(on_gpu=True)]
                 times = self.clock.measure([problem.launch(), *peers])
                 took = [getattr(each, self.clock.figure) for each in times]
-        except Exception as error:  # one point's, of an op or of PyTorch, is no other's
+        except Exception as error:  # a failure of one op or of PyTorch does not end the sweep
             self.check_device()
             return {"us": None, "peer_us": None, "error": described(error)}
         return {"us": took[0], "peer_us": took[1] if len(took) > 1 else None, "error": ""}
 
     def check_device(self) -> None:
-        """After an address that is none, CUDA refuses whatever the process asks for."""
+        """After an illegal address the CUDA context is lost: every later call of the process fails."""
         try:
             bk.synchronize(self.data.stream, library=self.data.library)
         except Exception as error:
             self.interrupted = f"the device is lost: {described(error)}"
 
     def again(self, until: float) -> None:
-        """Marked points a second time, the worst first: the lesser time counts."""
+        """Measures marked points again, the worst first: the shorter time counts."""
         judge(self.rows)
         marked = sorted((i for i, row in enumerate(self.rows) if row["marked"]), key=lambda i: -badness(self.rows[i]))
         for i in marked:
@@ -188,7 +186,7 @@ class SweepRun:
 
 
 def judge(rows: Sequence[Row]) -> None:
-    """Add the ratios of every row, and whether it is marked."""
+    """Adds the ratios of every row, and whether it is marked."""
     series: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         row["times_peer"] = row["peer_us"] / row["us"] if row["us"] and row["peer_us"] else None
@@ -208,7 +206,7 @@ def judge(rows: Sequence[Row]) -> None:
 
 
 def badness(row: Row) -> float:
-    """How far the worse of the two numbers is beyond its bound; above 1 it is."""
+    """The worse of the two ratios relative to its bound; marked above 1."""
     return max(LEAST / row["times_peer"] if row["times_peer"] else 0.0, (row["inversion"] or 0.0) / MOST)
 
 
@@ -217,7 +215,7 @@ def number(value: float | None) -> str:
 
 
 def render(rows: Sequence[Row]) -> str:
-    """A line a sweep, then the marked points."""
+    """A row per sweep, then the marked points."""
     series: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         series.setdefault((row["sweep"], row["axis"], row["dtype"]), []).append(row)
@@ -244,7 +242,7 @@ def render(rows: Sequence[Row]) -> str:
 
 
 def summary(run: SweepRun) -> int:
-    """Prints what was found; the exit status."""
+    """Prints the results and returns the exit status."""
     say(f"\n{render(run.rows)}\n")
     wrong = [row for row in run.rows if row["error"]]
     for row in wrong:

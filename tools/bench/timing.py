@@ -16,7 +16,7 @@ _MOST = 2000
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """Microseconds a call."""
+    """Microseconds per call."""
 
     least: float
     p20: float
@@ -31,13 +31,12 @@ class Times:
 
 
 class WallClock:
-    """For calls that return when their work is done.
+    """Clock for synchronous calls.
 
-    Candidates take turns in a random order, so that noise, and the cache that one leaves to the next, hit all alike.
-    With several threads a turn is many calls and begins after a pause: the threads of a library wait for more work, and
-    take a processor from the next one's meanwhile, OpenBLAS's for 100 ms. They are judged by the least, which other
-    work on the machine adds little to; the time of one thread is that of its processor, to which such work does not
-    count.
+    Candidates alternate in a random order, so that noise and cache state affect all alike. With several threads a trial
+    is many calls and begins after a pause: idle threads of a library spin, OpenBLAS's for 100 ms, and take a core from
+    the next candidate. The minimum counts, to which other load on the machine adds little. One thread is timed by its
+    CPU time, which excludes other load.
     """
 
     figure = "least"
@@ -46,7 +45,7 @@ class WallClock:
         self.least = least
         self.seconds = seconds
         self.now = time.thread_time if threads == 1 else time.perf_counter
-        self.turn, self.pause = (0.0, 0.0) if threads == 1 else (0.05, 0.15)  # seconds
+        self.trial, self.pause = (0.0, 0.0) if threads == 1 else (0.05, 0.15)  # seconds
 
     def measure(self, calls: Sequence[Call]) -> list[Times]:
         samples: list[list[float]] = [[] for _ in calls]
@@ -56,14 +55,14 @@ class WallClock:
         order = np.random.default_rng(0)
         while min(map(len, samples)) < self.least or (spent < self.seconds * len(calls) and rounds < _MOST):
             for k in order.permutation(len(calls)):
-                turn = 0.0
+                trial = 0.0
                 time.sleep(self.pause)
-                while turn == 0.0 or turn < self.turn:
+                while trial == 0.0 or trial < self.trial:
                     start = self.now()
                     calls[k]()
                     samples[k].append((self.now() - start) * 1e6)
-                    turn += samples[k][-1] * 1e-6
-                spent += turn
+                    trial += samples[k][-1] * 1e-6
+                spent += trial
             rounds += 1
             if rounds >= 3 and spent > 20 * self.seconds * len(calls):
                 break
@@ -71,7 +70,7 @@ class WallClock:
 
 
 class Events:
-    """For calls that enqueue on `stream`: one event before and one after each call."""
+    """Clock for calls that enqueue on `stream`: one event before and one after each call."""
 
     figure = "median"
 
@@ -116,10 +115,10 @@ class Events:
 
 
 class Bursts:
-    """For many short measurements on the CPU: a sample is a burst of calls, candidates alternate, the least counts.
+    """Clock for many short measurements on the CPU: samples are bursts of calls, alternating, the least counts.
 
-    seconds  to spend on a candidate
-    threads  that the libraries use: of one thread the processor's time is taken, which other processes do not add to
+    seconds  time per candidate
+    threads  threads that the libraries use: one thread is timed by its CPU time, which excludes other load
     """
 
     figure = "least"
@@ -138,7 +137,7 @@ class Bursts:
         return [Times.of(mine) for mine in samples]
 
     def _burst(self, call: Call) -> int:
-        """Calls that take 0.2 ms together: the clock costs about 0.5 us."""
+        """Number of calls that take 0.2 ms together: reading the clock costs about 0.5 us."""
         call()
         took = min(self._sample(call, 1) for _ in range(2))
         return int(min(max(200.0 / max(took, 0.1), 1), 1000))
@@ -151,10 +150,10 @@ class Bursts:
 
 
 class Graphs:
-    """For many short measurements on a GPU: some calls are captured into a CUDA graph, so that what the host takes to
-    launch them is no part of the time. Calls that cannot be captured are timed by events.
+    """Clock for many short measurements on a GPU: calls are captured into a CUDA graph, to exclude launch times of the
+    host. Calls that cannot be captured are timed by events.
 
-    seconds  to spend on a candidate
+    seconds  time per candidate
     """
 
     figure = "median"
@@ -176,14 +175,14 @@ class Graphs:
         try:
             replay = self._captured(call, count)
             replay()
-        except Exception:  # of whichever library; the pool of a broken capture stays in use
+        except Exception:  # of either library; the pool of a failed capture stays in use
             replay, count = call, 1
             self.pool = self.torch.cuda.graph_pool_handle() if self.torch is not None else None
         samples = int(min(max(self.seconds * 1e6 / (estimate * count), 5), 15))
         return Times.of([took / count for took in self.events.sample(replay, samples)])
 
     def _captured(self, call: Call, count: int) -> Call:
-        """What replays `count` calls."""
+        """A graph that replays `count` calls."""
         if self.torch is not None:
             graph = self.torch.cuda.CUDAGraph()
             graph.capture_begin(pool=self.pool)

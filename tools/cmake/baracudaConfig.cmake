@@ -1,10 +1,10 @@
 # find_package(baracuda CONFIG [COMPONENTS cpu cuda]): targets of the libraries that `make install` put below this prefix.
 #
-#   baracuda::cpu, baracuda::cuda   a library, where it is installed; a component asks for it
-#   baracuda::kernels               the one of both that `make install BACKEND=cpu|cuda` chose
-#   baracuda::headers               C's and C++'s, without a library
+#   baracuda::cpu, baracuda::cuda   a library, if it is installed; a component requires it
+#   baracuda::kernels               the library that `make install BACKEND=cpu|cuda` chose
+#   baracuda::headers               the C and C++ headers, without a library
 #
-# Everything is found from the place of this file, so the tree may be moved.
+# All paths are relative to this file, so the tree may be moved.
 get_filename_component(_baracuda_prefix "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
 if(NOT TARGET baracuda::headers)
@@ -15,16 +15,16 @@ endif()
 set(_baracuda_library libbaracuda_kernels.so)
 foreach(_baracuda_target cpu cuda kernels)
     if(_baracuda_target STREQUAL "kernels")
-        set(_baracuda_place "${_baracuda_prefix}/lib/${_baracuda_library}")
+        set(_baracuda_file "${_baracuda_prefix}/lib/${_baracuda_library}")
     else()
-        set(_baracuda_place "${_baracuda_prefix}/lib/baracuda/${_baracuda_target}/${_baracuda_library}")
+        set(_baracuda_file "${_baracuda_prefix}/lib/baracuda/${_baracuda_target}/${_baracuda_library}")
     endif()
-    if(EXISTS "${_baracuda_place}")
+    if(EXISTS "${_baracuda_file}")
         set(baracuda_${_baracuda_target}_FOUND TRUE)
         if(NOT TARGET baracuda::${_baracuda_target})
             add_library(baracuda::${_baracuda_target} SHARED IMPORTED)
             set_target_properties(baracuda::${_baracuda_target} PROPERTIES
-                IMPORTED_LOCATION "${_baracuda_place}"
+                IMPORTED_LOCATION "${_baracuda_file}"
                 INTERFACE_LINK_LIBRARIES baracuda::headers)
         endif()
     else()
@@ -39,7 +39,7 @@ foreach(_baracuda_target IN LISTS baracuda_FIND_COMPONENTS)
     endif()
 endforeach()
 
-unset(_baracuda_place)
+unset(_baracuda_file)
 unset(_baracuda_library)
 unset(_baracuda_target)
 unset(_baracuda_prefix)

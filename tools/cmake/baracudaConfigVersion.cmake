@@ -1,5 +1,5 @@
-# Which versions asked for by find_package the installed @VERSION@ serves: any up to it of its own first number, and before
-# 1.0 of its first two, as a change of the second may then break a caller.
+# Versions that @VERSION@ is compatible with: up to it with the same major version, and before 1.0 with the same minor version
+# too, since a minor version may then break callers.
 set(PACKAGE_VERSION "@VERSION@")
 
 string(REGEX MATCH "^0\\.[0-9]+|^[0-9]+" _baracuda_own "${PACKAGE_VERSION}")

@@ -5,7 +5,7 @@ import pathlib
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# The op tables are read by the generators' own module, and the calls that must fail are those of the tests.
+# The generators' modules read the op tables, and the tests' modules have the calls that must fail.
 for folder in ("tests", "tools"):
     if str(ROOT / folder) not in sys.path:
         sys.path.insert(0, str(ROOT / folder))

@@ -11,7 +11,7 @@ FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
 
 @dataclasses.dataclass
 class Block:
-    """A program, and what the page says that it prints: the block of language "text" that is next to it, if any."""
+    """A program and its expected output: the adjacent block of language "text", if any."""
 
     language: str
     code: str
@@ -29,6 +29,6 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def needs_of(text: str) -> str:
-    """What a page's programs need beside NumPy: "torch", "cuda" or nothing. Its front matter says so."""
+    """Requirement of a page's programs besides NumPy, from its front matter: "torch", "cuda" or nothing."""
     m = re.match(r"---\nneeds: (\w+)\n---\n", text)
     return m[1] if m else ""

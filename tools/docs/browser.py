@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chromium without a window, driven by its DevTools protocol over two pipes: nothing but the standard library."""
+"""Headless Chromium, driven by its DevTools protocol over two pipes, with the standard library only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class BrowserError(RuntimeError):
 
 
 class Page:
-    """One tab. `events` has what it reported since they were last taken."""
+    """One tab. `events` collects its events until they are taken."""
 
     def __init__(self, browser: Browser, session: str) -> None:
         self.browser, self.session = browser, session
@@ -30,7 +30,7 @@ class Page:
         return self.browser.call(method, params, self)
 
     def goto(self, url: str, seconds: float = 60.0) -> None:
-        """Load a page and wait for everything that it loads."""
+        """Loads a page and waits for its resources."""
         self.value("window.left = true")
         answer = self.call("Page.navigate", url=url)
         if "errorText" in answer:
@@ -39,17 +39,17 @@ class Page:
             raise BrowserError(f"{url}: not loaded within {seconds:g} seconds")
 
     def value(self, expression: str) -> Any:
-        """What an expression of JavaScript is."""
+        """The value of a JavaScript expression."""
         answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise BrowserError(f"{expression}: {answer['exceptionDetails'].get('exception', {}).get('description')}")
         return answer["result"].get("value")
 
     def until(self, expression: str, seconds: float = 30.0) -> bool:
-        """Whether an expression becomes true in time."""
+        """Waits for an expression to become true; False after the timeout."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            with contextlib.suppress(BrowserError):  # of a page that is just being left
+            with contextlib.suppress(BrowserError):  # the page is being unloaded
                 if self.value(f"Boolean({expression})"):
                     return True
             time.sleep(0.05)
@@ -60,22 +60,22 @@ class Page:
         self.call("Emulation.setDeviceMetricsOverride", **size)
 
     def scheme(self, name: str) -> None:
-        """What the reader's system prefers: light or dark."""
+        """Sets the preferred colour scheme: light or dark."""
         features = [{"name": "prefers-color-scheme", "value": name}]
         self.call("Emulation.setEmulatedMedia", features=features)
 
     def forget(self, origin: str) -> None:
-        """Leave the page, and drop what pages of the origin have stored, which they do as they are left, too."""
+        """Leaves the page, then clears the origin's storage, which pages also write on unload."""
         self.call("Page.navigate", url="about:blank")
         self.until("location.href == 'about:blank'")
         self.call("Storage.clearDataForOrigin", origin=origin, storageTypes="local_storage")
 
     def screenshot(self) -> bytes:
-        """PNG of the window."""
+        """Screenshot of the window as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
 
     def taken(self, method: str) -> Iterator[dict[str, Any]]:
-        """Parameters of the events of a name, which are forgotten."""
+        """Takes the events of a name and returns their parameters."""
         found = [event for event in self.events if event["method"] == method]
         self.events = [event for event in self.events if event["method"] != method]
         return (event["params"] for event in found)
@@ -83,7 +83,7 @@ class Page:
 
 class Browser:
     def __init__(self, send: int, receive: int) -> None:
-        self._send, self._receive, self._number, self._rest = send, receive, 0, b""
+        self._send, self._receive, self._number, self._received = send, receive, 0, b""
         self._pages: dict[str, Page] = {}
 
     def page(self) -> Page:
@@ -111,21 +111,21 @@ class Browser:
                 self._pages[answer["sessionId"]].events.append(answer)
 
     def _next(self, method: str) -> dict[str, Any]:
-        while b"\0" not in self._rest:
+        while b"\0" not in self._received:
             if not select.select([self._receive], [], [], 120)[0]:
                 raise BrowserError(f"{method}: no answer within two minutes")
             data = os.read(self._receive, 1 << 20)
             if not data:
                 raise BrowserError(f"{method}: the browser has ended")
-            self._rest += data
-        text, self._rest = self._rest.split(b"\0", 1)
+            self._received += data
+        text, self._received = self._received.split(b"\0", 1)
         message: dict[str, Any] = json.loads(text)
         return message
 
 
 @contextlib.contextmanager
 def opened(program: str) -> Iterator[Browser]:
-    """A browser with a profile of its own, which goes with it."""
+    """A browser with a temporary profile."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile, contextlib.ExitStack() as stack:
         there, to_it = os.pipe()
         from_it, here = os.pipe()
@@ -160,7 +160,7 @@ def opened(program: str) -> Iterator[Browser]:
 
 
 def _as_3_and_4(read: int, write: int) -> Callable[[], None]:
-    """The descriptors by which Chromium hears and speaks."""
+    """Maps the pipes to the file descriptors that Chromium reads and writes."""
 
     def move() -> None:
         high = os.dup(read), os.dup(write)  # neither may be overwritten while it is needed

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at the built site with Chromium: python -m tools.docs.check_site [SITE] [--browser PATH] [--shots FOLDER]
+"""Checks the built site with Chromium: python -m tools.docs.check_site [SITE] [--browser PATH] [--shots FOLDER]
 
-The site is opened as files and from a local server, whose pages are looked at in a wide and in a narrow window, some of
-them in the dark, too. It is asked that
+The site is opened as files and from a local server, in a wide and in a narrow window, some pages also in the dark
+scheme. It checks that
 
-- no page asks another host for anything, and none logs an error;
+- no page requests anything from another host, and none logs an error;
 - a search finds the page of a function;
 - a formula is laid out: a fraction is higher than a letter;
 - charts have bars, and no page is wider than the window;
-- text stands out from what is behind it, and letters are not too small to be read.
+- text has enough contrast, and letters are large enough.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PAGES = (
     "design/adding-an-op.html", "performance/index.html",
 )  # fmt: skip
 IN_THE_DARK = ("index.html", "ops/elementwise/unary_gelu.html")
-SCHEMES = {"light": "default", "dark": "slate"}  # as the theme names them
+SCHEMES = {"light": "default", "dark": "slate"}  # names in the theme
 FORMULA = "ops/elementwise/binary_div.html"
 WINDOWS = {"wide": (1280, 900), "narrow": (390, 800)}
-# What is searched for, and the page that must be among the results.
+# Search text -> a page that must be among the results.
 SEARCHES = {"swiglu": "gated_swiglu.html", "unary_gelu_bf16": "unary_gelu.html", "workspace": "workspaces.html"}
-# The least contrast (WCAG 2) of the parts of a page with what is behind them; 4.5 is what WCAG asks of text.
+# Least contrast (WCAG 2) of elements with their background; WCAG requires 4.5 for text.
 CONTRASTS = {".md-content p": 7.0, ".md-content code": 4.5, ".bk-formula small": 4.5, ".bk-chart text": 4.5}
 CONTRAST = """(selector => {
     const element = document.querySelector(selector);
@@ -61,7 +61,7 @@ CONTRAST = """(selector => {
     const [low, high] = [light(over(behind)), light(over([...behind, ink]))].sort((a, b) => a - b);
     return (high + 0.05) / (low + 0.05);
 })"""
-# Letters of a chart are as high as it is drawn.
+# Letters of a chart scale with its drawn width.
 CHART_LETTERS = """(() => {
     const chart = document.querySelector(".bk-chart");
     return chart && 11 * chart.getBoundingClientRect().width / chart.viewBox.baseVal.width;
@@ -75,7 +75,7 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 @contextlib.contextmanager
 def served(folder: pathlib.Path) -> Iterator[str]:
-    """The address of a server of this machine alone."""
+    """The address of a server on the loopback interface."""
     handler = functools.partial(Quiet, directory=str(folder))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -103,7 +103,7 @@ def reported(page: Page, base: str) -> Iterator[str]:
 
 
 def legible(page: Page, path: str, scheme: str, shots: pathlib.Path | None) -> Iterator[str]:
-    """What is wrong with the looks of the page that is open."""
+    """Visual faults of the open page."""
     if not page.until(f"document.body.dataset.mdColorScheme == '{SCHEMES[scheme]}'"):
         yield f"{path} is not {scheme} where the reader's system is"
     for name, (width, height) in WINDOWS.items():
@@ -122,7 +122,7 @@ def legible(page: Page, path: str, scheme: str, shots: pathlib.Path | None) -> I
 
 
 def look(page: Page, base: str, looks: bool, shots: pathlib.Path | None) -> Iterator[str]:
-    """What is wrong with the site at `base`; with how it looks, if that is asked."""
+    """Faults of the site at `base`; visual ones on request."""
     for path in PAGES:
         page.window(*WINDOWS["wide"])
         page.goto(f"{base}/{path}")
@@ -132,7 +132,7 @@ def look(page: Page, base: str, looks: bool, shots: pathlib.Path | None) -> Iter
         page.scheme("dark")
         for path in IN_THE_DARK:
             page.window(*WINDOWS["wide"])
-            page.goto(f"{base}/{path}")  # Chromium tells the first page late what the reader's system prefers
+            page.goto(f"{base}/{path}")  # Chromium applies the preferred scheme late to the first page
             page.forget(base)
             page.goto(f"{base}/{path}")
             yield from legible(page, path, "dark", shots)
@@ -162,7 +162,7 @@ def main() -> int:
     parser.add_argument("site", nargs="?", type=pathlib.Path, default=ROOT / "build" / "docs")
     found = shutil.which("chromium") or shutil.which("google-chrome")
     parser.add_argument("--browser", default=found, help="Chromium; by default from PATH")
-    parser.add_argument("--shots", type=pathlib.Path, help="a folder for pictures of what was looked at")
+    parser.add_argument("--shots", type=pathlib.Path, help="folder for screenshots")
     args = parser.parse_args()
     if not args.browser:
         parser.error("no Chromium on PATH; Debian's is `apt-get install chromium`")
@@ -176,7 +176,7 @@ def main() -> int:
                 faults += [f"{base}: {fault}" for fault in look(page, base, looks, looks and args.shots)]
     except BrowserError as error:
         faults.append(f"the browser: {error}")
-    print(*faults or ["the site is as it should be"], sep="\n")
+    print(*faults or ["no faults"], sep="\n")
     return 1 if faults else 0
 
 

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ops are deterministic only with a workspace, and what that costs: rows of the op tables, and measured times."""
+"""Ops that are deterministic only with a workspace, and the cost: from the op tables and the measured times."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from baracuda._optable import Row, ops, rows
-from tools.docs.measured import BENCH, SPEED_FILES, machine, result, table
+from tools.docs.measurements import BENCH, SPEED_FILES, machine, result, table
 
-ENDING = " deterministic"  # of the name of a problem with the workspace that makes it so
+ENDING = " deterministic"  # suffix of problems with the workspace that makes them deterministic
 MARK = "{{ determinism }}"
 HEAD = ("op", "default path", "deterministic path", "its time, of the default's")
 DEFAULT = "in the order in which threads come"
 
 
 def determinism() -> str:
-    """The table of all rows whose results may differ from launch to launch, and a sentence on where times are from."""
+    """Table of the rows whose results may differ between launches, and the source of the times."""
     facts = result(BENCH / SPEED_FILES[0])
     found = costs(facts["rows"])
     lines = [
@@ -30,13 +30,13 @@ def determinism() -> str:
 
 
 def path(row: Row) -> str:
-    """What a plan that asks for determinism launches."""
-    said = row.workspace.partition(": ")[2].removeprefix("deterministic, and ").removeprefix("deterministic, ")
-    return f"with a workspace; {said}" if row.deterministic == "workspace" else "none"
+    """The path of a plan that requires determinism."""
+    text = row.workspace.partition(": ")[2].removeprefix("deterministic, and ").removeprefix("deterministic, ")
+    return f"with a workspace; {text}" if row.deterministic == "workspace" else "none"
 
 
 def costs(measured: list[dict[str, Any]]) -> dict[str, str]:
-    """Pattern of a row -> for each problem that was measured both ways the ratio of the times, by dtype."""
+    """Pattern of a row -> ratios of the times, by dtype, of problems that were measured both ways."""
     known = ops()
     default = {(each["name"], each["dtype"]): each for each in measured}
     found: dict[str, dict[str, list[str]]] = {}

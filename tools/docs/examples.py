@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples of the op pages: files of examples/, cut into cells, rewritten for a function, and run.
 
-A file is a program about one function of a form, unary.py about gelu. Its cells begin with `# %% title` or
-`# %% title: op`; one that names an op is left out where the function lacks it. For another function the name is put in
-place of the file's, and the numbers, if they would give NaN or infinity, are exchanged for others.
+A file is a program about one function of a form: unary.py is about gelu. Its cells begin with `# %% title` or
+`# %% title: op`; a cell that names an op is left out if the function lacks it. For another function the name replaces
+the file's, and so do other inputs, if the file's would give NaN or infinity.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import re
 
 from baracuda._describe import base
 from baracuda._functions.spec import REQUIRED, Argument, Spec, specs
-from tools.docs import ROOT, called, products
+from tools.docs import ROOT, call_programs, plan_programs
 from tools.docs.groups import Group
 
 EXAMPLES = ROOT / "tools" / "docs" / "examples"
-IMPORTS = "import numpy as np\n\nimport baracuda as bk\n\n"  # of cells but the first they are left out
-# The function that the file of a form is about.
+IMPORTS = "import numpy as np\n\nimport baracuda as bk\n\n"  # imports that only the first cell keeps
+# Form -> the function in its file.
 OWN = {"unary": "gelu", "unary_param": "elu", "binary": "mul", "binary_cmp": "eq", "ternary": "clamp", "gated": "glu"}
-# Inputs in the place of those of a file, tried until nothing but finite numbers is printed.
+# Inputs that replace those of a file, tried until all printed numbers are finite.
 OTHER_NUMBERS = (
     {},
     {"[-2, -0.5, 0.25, 1.5, 3]": "[-0.9, -0.5, 0.1, 0.5, 0.9]"},
@@ -39,14 +39,14 @@ TRUTHS = {
     "[[-2, 0.5, 1], [4, 5.5, -7]]": "[[True, False], [False, True]]",
     "[[2, -1.5, 3]]": "[[True, False]]",
 }
-PARAMETERS = (2.0, -1.0)  # of functions that have no defaults
-# For elements by their bytes, in the place of those of 4.
+PARAMETERS = (2.0, -1.0)  # parameters of functions without defaults
+# Inputs by the bytes of an element, in place of those of 4 bytes.
 OF_WIDTH = {1: ("np.uint8", "bk.u8"), 2: ("np.float16", "bk.f16"), 8: ("np.float64", "bk.f64"),
             16: ("np.complex128", "bk.c64")}  # fmt: skip
 
 
 def _shared() -> dict[str, tuple[str, dict[str, str]]]:
-    """Groups whose pages have the program of another group: the file, and what stands there in the place of what."""
+    """Groups that share the program of another group: the file, and replacements in it."""
     doubles = {"np.float32": "np.float64", "bk.f32": "bk.f64"}
     found: dict[str, tuple[str, dict[str, str]]] = {
         "rope_apply_interleaved": ("rope_apply", {
@@ -86,7 +86,7 @@ SHARED = _shared()
 @dataclasses.dataclass
 class Cell:
     title: str
-    needs: str  # an op, or ""
+    needs: str  # op of the cell, or ""
     code: str
     output: str = ""
 
@@ -97,7 +97,7 @@ def cells_of(text: str) -> list[Cell]:
 
 
 def run(cells: list[Cell]) -> None:
-    """Run cells one after the other in one namespace, each with what it printed."""
+    """Runs cells in one namespace and records what each prints."""
     namespace: dict[str, object] = {"__name__": "__main__"}
     for cell in cells:
         printed = io.StringIO()
@@ -107,7 +107,7 @@ def run(cells: list[Cell]) -> None:
 
 
 def sources_of(group: Group) -> list[str]:
-    """Names of the files that tell of a group; without one of its own or a shared one only elementwise ops have any."""
+    """Files of a group: its own, a shared one, or for elementwise ops that of the form."""
     own = SHARED[group.key][0] if group.key in SHARED else group.key
     if (EXAMPLES / f"{own}.py").exists():
         return [own]
@@ -159,7 +159,7 @@ def adapted(cells: list[Cell], name: str, group: Group, numbers: dict[str, str])
 
 
 def calls_of(group: Group, own: str) -> dict[str, str]:
-    """The calls of the function that a file is about, and of its gradient, and what they are for a group."""
+    """Calls of the file's function and its gradient -> calls of the group's function."""
     calls = {}
     for spec in functions_of(group):
         forward = not spec.name.endswith("_backward")
@@ -174,7 +174,7 @@ def calls_of(group: Group, own: str) -> dict[str, str]:
     return dict(sorted(calls.items(), key=lambda pair: -len(pair[0])))
 
 
-CLAMP = {"x": "a", "min": "b", "max": "c"}  # what its operands are called in the files
+CLAMP = {"x": "a", "min": "b", "max": "c"}  # names of its operands in the files
 
 
 def of_number(spec: Spec, argument: Argument) -> str:
@@ -182,7 +182,7 @@ def of_number(spec: Spec, argument: Argument) -> str:
 
 
 def functions_of(group: Group) -> list[Spec]:
-    """The Python functions whose ops are on a group's page."""
+    """Python functions with ops on a group's page."""
     return [
         spec for spec in specs().values()
         if any(base(each.row, each.function) == group.key for each in (spec, *spec.others))
@@ -190,7 +190,7 @@ def functions_of(group: Group) -> list[Spec]:
 
 
 def backward_operands(group: Group) -> dict[str, str]:
-    """What the gradient reads: the input, the output or nothing."""
+    """Operand that the gradient reads: the input, the output or nothing."""
     found: dict[str, str] = {}
     for row, function in group.members:
         if "_backward" not in row.pattern or not function:
@@ -221,13 +221,13 @@ def kind_of(dtype: str) -> type:
 def examples_of(group: Group) -> list[Cell]:
     """The cells of a group's page, run in one namespace."""
     texts = {name: (EXAMPLES / f"{name}.py").read_text() for name in sources_of(group)}
-    if not texts and called.has_programs(functions_of(group)):
-        named = [Cell(title, "", code) for title, code in called.programs(functions_of(group))]
+    if not texts and call_programs.has_programs(functions_of(group)):
+        named = [Cell(title, "", code) for title, code in call_programs.programs(functions_of(group))]
         named[0].code = IMPORTS + named[0].code
         run(named)
         return named
     if not texts:
-        alone = [Cell(title, "", code) for title, code in products.programs(group.key)]
+        alone = [Cell(title, "", code) for title, code in plan_programs.programs(group.key)]
         run(alone)
         return alone
     dtype = next(iter(group.dtypes), "")

@@ -2,8 +2,8 @@
 """Formulas of the op tables, which are plain text, as MathML.
 
 MathML is laid out by the browser: a page needs no script, no font and no network for it. A sentence such as
-"x for x > 0, else p0 (e^x - 1)" is cut into words and runs of mathematics. Words stay text, with code for names of
-functions; each run is parsed by the usual precedence: ^, then products and quotients from left to right, then sums and
+"x for x > 0, else p0 (e^x - 1)" is split into words and formulas. Words stay text, with code for names of functions;
+each formula is parsed by the usual precedence: ^, then products and quotients from left to right, then sums and
 relations. A quotient takes the whole product on its left and one factor on its right: dy / (2 y), -y^3 dy / 2.
 """
 
@@ -22,7 +22,7 @@ TOKEN = re.compile(
     r"|(?P<sign>-\+|\+-|\+=|<=|>=|==|!=|<<|>>|[-+*/%^|=<>&~()\[\],])"
     r"|(?P<other>.)"
 )
-BITWISE = {"|": "bits|", "^": "bits^"}  # C's operators, which stand between spaces
+BITWISE = {"|": "bits|", "^": "bits^"}  # C's operators, between spaces
 GREEK = {
     "alpha": "\N{GREEK SMALL LETTER ALPHA}",
     "beta": "β",
@@ -57,15 +57,15 @@ RELATIONS = {
     ",",
     *BITWISE.values(),
 }
-BINDING = {"+", "*", "/", "^", "=", "==", "<=", ">=", "<", ">", "+="}  # a word beside one of them is a name
+BINDING = {"+", "*", "/", "^", "=", "==", "<=", ">=", "<", ">", "+="}  # a word next to one of them is a name
 ALWAYS = {"ln", "scale", "width", "sqrt"}
-# Words that stand beside operators or variables without being names.
+# Words next to operators or variables that are not names.
 PLAIN = {
     "for", "if", "where", "and", "or", "to", "towards", "else", "over", "of", "in", "is", "are", "may", "be", "at",
     "the", "with", "from", "gives", "give", "than", "before", "beside", "as", "NaN", "equals", "count", "means", "one",
     "each", "not", "only", "changed", "it", "so", "then", "sum", "sums", "when", "stays", "has", "do",
 }  # fmt: skip
-# What follows the variable a; before any other word "a" is the article.
+# Words that follow the variable a; before other words "a" is the article.
 AFTER_VARIABLE = PLAIN - {"sum", "one", "count"}
 
 
@@ -96,35 +96,35 @@ def typeset(text: str) -> str:
         end = at
         while end < len(tokens) and is_math[end] == is_math[at]:
             end += 1
-        piece = tokens[at:end]
-        parts.append(run(piece) if is_math[at] else prose(piece))
+        span = tokens[at:end]
+        parts.append(run(span) if is_math[at] else prose(span))
         at = end
     return "".join(parts)
 
 
 def classified(tokens: list[Token]) -> list[bool]:
     """For each token whether it is mathematics."""
-    said = [_is_math(tokens, i) for i in range(len(tokens))]
+    is_math = [_is_math(tokens, i) for i in range(len(tokens))]
     depth = 0
     for i, token in enumerate(tokens):  # commas within the parentheses of a function or an interval
-        if said[i] and token.text in "([":
+        if is_math[i] and token.text in "([":
             depth += 1
-        elif said[i] and token.text in ")]":
+        elif is_math[i] and token.text in ")]":
             depth -= 1
-        elif not said[i] and token.kind not in ("sign", "call", "space"):
+        elif not is_math[i] and token.kind not in ("sign", "call", "space"):
             depth = 0
         if token.text == ",":
-            said[i] = depth > 0 and _stays_open(tokens, said, i)
+            is_math[i] = depth > 0 and _stays_open(tokens, is_math, i)
     for i, token in enumerate(tokens):  # spaces belong to what is on both sides
         if token.kind == "space":
-            said[i] = 0 < i < len(tokens) - 1 and said[i - 1] and said[i + 1]
-    return said
+            is_math[i] = 0 < i < len(tokens) - 1 and is_math[i - 1] and is_math[i + 1]
+    return is_math
 
 
-def _stays_open(tokens: list[Token], said: list[bool], at: int) -> bool:
-    """Whether a parenthesis closes behind a comma before any word stands there."""
+def _stays_open(tokens: list[Token], is_math: list[bool], at: int) -> bool:
+    """Whether a parenthesis closes behind a comma with no word between."""
     depth = 1
-    for token, math in zip(tokens[at + 1 :], said[at + 1 :]):
+    for token, math in zip(tokens[at + 1 :], is_math[at + 1 :]):
         if token.kind in ("space",) or token.text == ",":
             continue
         if not math:
@@ -141,7 +141,7 @@ def _is_math(tokens: list[Token], i: int) -> bool:
         return token.text != ","
     if token.kind != "name":
         return False
-    before, after = _beside(tokens, i, -1), _beside(tokens, i, 1)
+    before, after = _neighbour(tokens, i, -1), _neighbour(tokens, i, 1)
     tight = tokens[i + 1].text if i + 1 < len(tokens) else ""
     if token.text == "a":  # the variable, or the article
         words = after and after.kind in ("name", "word") and len(after.text) > 2 and after.text not in AFTER_VARIABLE
@@ -168,7 +168,7 @@ def _is_applied(tokens: list[Token], i: int) -> bool:
     )
 
 
-def _beside(tokens: list[Token], i: int, step: int) -> Token | None:
+def _neighbour(tokens: list[Token], i: int, step: int) -> Token | None:
     i += step
     while 0 <= i < len(tokens) and tokens[i].kind == "space":
         i += step
@@ -193,12 +193,12 @@ def prose(tokens: list[Token]) -> str:
 
 
 def escape(text: str) -> str:
-    """Text that neither HTML nor Markdown takes for a mark."""
+    """Text with the marks of HTML and Markdown escaped."""
     return re.sub(r"[^\w\s,.;:'()=+/ -]|_", lambda m: f"&#{ord(m[0])};", text)
 
 
 def run(tokens: list[Token]) -> str:
-    """A run of mathematics; what cannot belong to it at its ends, such as a lone parenthesis, stays text."""
+    """MathML of a formula; an unmatched parenthesis at its ends stays text."""
     start, end = 0, len(tokens)
     while start < end and (tokens[start].text in (")", "]", "/") or (_unclosed(tokens[start:end]))):
         start += 1
@@ -212,7 +212,7 @@ def run(tokens: list[Token]) -> str:
 
 
 def _unclosed(tokens: list[Token]) -> bool:
-    """Whether the first token opens what the run does not close."""
+    """Whether the first token is an unclosed parenthesis."""
     if tokens[0].text not in "([":
         return False
     depth = 0
@@ -229,7 +229,7 @@ def _unopened(tokens: list[Token]) -> bool:
 
 @dataclasses.dataclass
 class Node:
-    """MathML of a factor; of one in parentheses also what is inside, for a fraction or exponent that needs none."""
+    """MathML of an operand; `bare`: without its parentheses, for fractions and exponents."""
 
     text: str
     inside: str = ""
@@ -255,12 +255,12 @@ class Parser:
         parts = []
         while self.at < len(self.tokens):
             parts.append(self.sum())
-            if self.at < len(self.tokens):  # a parenthesis whose other one stands in another run
+            if self.at < len(self.tokens):  # the matching parenthesis is in another formula
                 parts.append(sign(self.take().text, tall=False))
         return "".join(parts)
 
     def sum(self, closing: str = "") -> str:
-        """Products between signs, up to what closes them."""
+        """Products between signs, up to a closing parenthesis."""
         parts: list[str] = []
         while self.at < len(self.tokens):
             text = self.peek()
@@ -284,7 +284,7 @@ class Parser:
                     factors.append(Node(sign("/")))
                     continue
                 below = self.power()
-                above = factors[0].bare if len(factors) == 1 else joined(factors)
+                above = factors[0].bare if len(factors) == 1 else side_by_side(factors)
                 factors = [Node(f"<mfrac><mrow>{above}</mrow><mrow>{below.bare}</mrow></mfrac>")]
             elif text == "*":
                 self.take()
@@ -294,7 +294,7 @@ class Parser:
                 factors.append(Node('<mspace width="0.3em"/><mi>mod</mi><mspace width="0.3em"/>'))
             else:
                 factors.append(self.power())
-        return joined(factors)
+        return side_by_side(factors)
 
     in_bars = False
 
@@ -329,7 +329,7 @@ class Parser:
             tall = any(f"<{tag}" in inside for tag in ("mfrac", "msqrt"))
             closing = sign(self.take().text, tall) if self.peek() in (")", "]") else ""
             opening = sign(token.text, tall)
-            if not closing:  # its end stands in another run
+            if not closing:  # its end is in another formula
                 return Node(opening + inside)
             return Node(f"<mrow>{opening}{inside}{closing}</mrow>", inside if token.text == "(" else "")
         if token.kind != "name":
@@ -347,8 +347,8 @@ class Parser:
         return Node(text, is_name=True)
 
 
-def joined(factors: list[Node]) -> str:
-    """A product: names and numbers side by side need room between them."""
+def side_by_side(factors: list[Node]) -> str:
+    """A product: adjacent names and numbers are separated by a space."""
     parts: list[str] = []
     for i, factor in enumerate(factors):
         if i and not factor.text.startswith("<mo") and not factors[i - 1].text.startswith("<mo"):
@@ -361,7 +361,7 @@ LOW = ' stretchy="false"'
 
 
 def sign(text: str, tall: bool = True) -> str:
-    """An operator or a parenthesis, of the height of a line unless it is `tall`: browsers stretch it too readily."""
+    """An operator or a parenthesis, not stretched unless `tall`: browsers stretch too readily."""
     return f"<mo{'' if tall else LOW}>{escape_sign(SIGNS.get(text, text))}</mo>"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which ops share a page: all forms, dtypes and gradients of one function."""
+"""Groups of ops that share a page: all forms, dtypes and gradients of one function."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ class Group:
 
     @property
     def section(self) -> str:
-        """Key of TITLES under which the index lists it."""
+        """Key of TITLES for the index."""
         return self.arity if self.family == "elementwise" else self.family
 
     @property
     def path(self) -> str:
-        """The page, in the folder of sources."""
+        """Path of the page in the folder of sources."""
         return f"ops/{self.family}/{self.key}.md"
 
     @functools.cached_property
@@ -73,12 +73,12 @@ class Group:
 
     @property
     def dtypes(self) -> list[str]:
-        """What {T} may be in any member, in the order of the tables."""
+        """Dtypes of {T} in any member, in the order of the tables."""
         return list(dict.fromkeys(dtype for row, _ in self.members for dtype in row.slots.get("T", ())))
 
 
 def groups() -> dict[str, Group]:
-    """All pages by key. Forward before backward, plain before strided, as the tables have them."""
+    """All pages by key; members in the order of the tables, forward before backward, plain before strided."""
     found: dict[str, Group] = {}
     for row in sorted(read_all(), key=lambda row: "_backward" in row.pattern):
         for function in row.functions or ("",):
@@ -91,7 +91,7 @@ def groups() -> dict[str, Group]:
 
 
 def table_path(row: Row) -> str:
-    """The table that has the row, in the repository."""
+    """Path of the row's table in the repository."""
     path = f"native/{row.family}/{row.table}.abi"
     assert (ROOT / path).exists(), path
     return path

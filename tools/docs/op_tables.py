@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The page of the op tables: the names of all ops in C, family by family, as native/<family>/<table>.abi has them."""
+"""The page of the op tables: the names of all ops in C, by family, as in native/<family>/<table>.abi."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def op_tables() -> str:
 
 
 def table_lines(table: str, rows: list[Row]) -> list[str]:
-    """A line for each name; the first one links to the table."""
+    """A row per name; the first one links to the table."""
     patterns = {row.pattern for row in rows}
     lines, label = [], f"[{table}](repo:{table_path(rows[0])})"
     for pattern, of in itertools.groupby(rows, lambda row: row.pattern):

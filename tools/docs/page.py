@@ -12,7 +12,7 @@ from typing import Any
 from tools.docs.examples import Cell, functions_of
 from tools.docs.formula import typeset
 from tools.docs.groups import TITLES, Group, table_path
-from tools.docs.measured import details, error, speed, table
+from tools.docs.measurements import details, error, speed, table
 
 from abi_row import Param, Row  # isort: skip
 
@@ -37,7 +37,7 @@ DETERMINISTIC = {
 
 
 def page(group: Group, cells: list[Cell], refused: list[tuple[str, str]]) -> str:
-    """A page's text. `cells` were run; `refused` is what refusals() found."""
+    """A page's text. `cells` have their output; `refused` is the result of refusals()."""
     plain = [member for member in group.members if "_strided" not in member[0].pattern] or group.members
     parts = [
         f"# {group.function}\n",
@@ -79,11 +79,11 @@ REFUSED = (
 )
 
 
-# --- what it computes ------------------------------------------------------------------------------------------------
+# --- formulas ---------------------------------------------------------------------------------------------------------
 
 
 def formulas(group: Group) -> str:
-    """One line for each thing that the group computes; forms that compute the same share it."""
+    """One line per formula of the group; forms with equal formulas share it."""
     said: dict[str, list[str]] = {}
     for row, function in group.members:
         if "_strided" in row.pattern and not row.pattern.startswith("gated"):
@@ -97,7 +97,7 @@ def formulas(group: Group) -> str:
 
 
 def escape(text: str) -> str:
-    """Text of which Markdown takes nothing for a mark, but for code between backticks."""
+    """Text with Markdown's marks escaped, except code between backticks."""
     parts = re.split(r"(`[^`]*`)", text)
     return "".join(p if p.startswith("`") else re.sub(r"[{}*_<>]", lambda m: f"&#{ord(m[0])};", p) for p in parts)
 
@@ -109,7 +109,7 @@ def name_of(row: Row, function: str) -> str:
 
 
 def statement(row: Row, function: str) -> str:
-    """What a row computes for a function, as HTML."""
+    """Formula of a row for a function, as HTML."""
     doc = row.doc.replace("{F}", function)
     if not function:
         return typeset(doc)
@@ -131,7 +131,7 @@ def equals(name: str) -> str:
 
 
 def display(text: str) -> str:
-    """Fractions in full size."""
+    """Formula with fractions in full size."""
     return text.replace("<math>", '<math displaystyle="true">')
 
 
@@ -162,7 +162,7 @@ def form(group: Group, row: Row, function: str) -> str:
 
 
 def heading(group: Group, row: Row, function: str) -> str:
-    """The name without dtypes, and where that is another form's, too, what the table adds to tell the rows apart."""
+    """The name without dtypes, with the table's suffix if another form has the same."""
     name = name_of(row, function)
     more = row.name.partition(" ")[2]
     alone = [name_of(*member) for member in group.members].count(name) == 1
@@ -180,11 +180,11 @@ def listed(names: Any) -> str:
 
 
 def prototype(result: str, name: str, params: str) -> str:
-    """A prototype in lines of at most 96 columns."""
+    """A prototype, wrapped at 96 columns."""
     text = f"{result} {name}({params});"
     if len(text) <= 96:
         return text
-    unbroken = f"{params});".replace(", ", ",\0").replace(" ", "\1").replace("\0", " ")  # it breaks behind commas alone
+    unbroken = f"{params});".replace(", ", ",\0").replace(" ", "\1").replace("\0", " ")  # breaks only behind commas
     body = textwrap.fill(unbroken, 96, initial_indent="    ", subsequent_indent="    ").replace("\1", " ")
     return f"{result} {name}(\n{body}"
 
@@ -241,7 +241,7 @@ def example(cells: list[Cell]) -> str:
 
 
 def functions(group: Group) -> str:
-    """The functions on arrays: signatures, and what their docstrings add to the row."""
+    """The functions on arrays: signatures, and docstrings without the row's text."""
     from baracuda.functions import documentation, signature
 
     parts = []
@@ -255,7 +255,7 @@ def functions(group: Group) -> str:
 
 
 def python(cells: list[Cell]) -> str:
-    """The plans that the example names: their descriptors and arguments."""
+    """Descriptors and arguments of the plans in the example."""
     import baracuda as bk
 
     names = dict.fromkeys(re.findall(r"\bbk\.(\w+)Plan\b", "\n".join(cell.code for cell in cells)))
@@ -277,7 +277,7 @@ def python(cells: list[Cell]) -> str:
 
 
 def own_doc(cls: type) -> bool:
-    """Whether a class has a docstring of its own, and not that of its base or the one that dataclasses give it."""
+    """Whether a class has its own docstring, not its base's or the one that dataclasses generate."""
     own = str(cls.__dict__.get("__doc__") or "")
     return own not in ("", cls.__base__.__doc__) and not own.startswith(f"{cls.__name__}(")
 

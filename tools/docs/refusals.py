@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a group's C functions refuse, found by making the calls that the tests make."""
+"""Errors of a group's C functions, from the failing calls of the tests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ STATUS = {
 
 
 def refusals(group: Group, library: Any) -> list[tuple[str, str]]:
-    """(status, text) of the calls that fail, one for those whose texts differ in numbers alone, and without
-    addresses. The first dtype of a row stands for all.
+    """(status, text) of failing calls, without addresses; one of those whose texts differ only in numbers. The first
+    dtype of a row represents all.
     """
     from cases import CASES, Draw
     from harness import itemsize, launch, workspace_size

@@ -26,7 +26,7 @@ REPOSITORY = re.compile(r"\[([^\]]+)\]\(repo:([^)]*)\)")
 
 
 def write(target: pathlib.Path, say: Callable[[str], None] = lambda line: None) -> dict[str, Group]:
-    """Write everything below `target`, which is emptied first; returns the groups."""
+    """Writes everything below `target`, which is emptied first; returns the groups."""
     import baracuda as bk
 
     library = bk.default_library()
@@ -34,17 +34,17 @@ def write(target: pathlib.Path, say: Callable[[str], None] = lambda line: None) 
     sources = target / "pages"
     for path in sorted(PAGES.rglob("*")):
         if path.is_file():
-            place = sources / path.relative_to(PAGES)
-            place.parent.mkdir(parents=True, exist_ok=True)
+            page_file = sources / path.relative_to(PAGES)
+            page_file.parent.mkdir(parents=True, exist_ok=True)
             if path.suffix == ".md":
-                place.write_text(linked(included(made(path.read_text()))))
+                page_file.write_text(linked(included(made(path.read_text()))))
             else:
-                shutil.copyfile(path, place)
+                shutil.copyfile(path, page_file)
     found = groups()
     for group in found.values():
-        place = sources / group.path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(linked(page(group, examples_of(group), refusals(group, library))))
+        page_file = sources / group.path
+        page_file.parent.mkdir(parents=True, exist_ok=True)
+        page_file.write_text(linked(page(group, examples_of(group), refusals(group, library))))
     (sources / "ops" / "index.md").write_text(index(found))
     (sources / "ops" / "tables.md").write_text(linked(op_tables()))
     (target / "mkdocs.yml").write_text(configuration(found))
@@ -53,12 +53,12 @@ def write(target: pathlib.Path, say: Callable[[str], None] = lambda line: None) 
 
 
 def made(text: str) -> str:
-    """Tables that are generated in the place of their marks."""
+    """Replaces marks by generated tables."""
     return text.replace(MARK, determinism()) if MARK in text else text
 
 
 def included(text: str) -> str:
-    """`{{ FILE from A to B }}` becomes what that file has between the line that is A and the line that is B."""
+    """Replaces `{{ FILE from A to B }}` by the lines of that file between the lines A and B."""
 
     def part(m: re.Match[str]) -> str:
         lines = (ROOT / m[1]).read_text().splitlines()
@@ -74,7 +74,7 @@ def included(text: str) -> str:
 
 
 def deeper(lines: list[str]) -> list[str]:
-    """What belongs to an item of a numbered list, indented by 3 columns for GitHub, by the 4 that mkdocs wants."""
+    """Indents the content of numbered items by 4 columns, as mkdocs requires, instead of GitHub's 3."""
     made, in_code = [], False
     for line in lines:
         in_code ^= line.startswith("```")
@@ -83,7 +83,7 @@ def deeper(lines: list[str]) -> list[str]:
 
 
 def linked(text: str) -> str:
-    """Links into the repository, `repo:path`: to where BARACUDA_REPOSITORY says it is read, else the path alone."""
+    """Resolves links into the repository, `repo:path`, against BARACUDA_REPOSITORY; without it only the path stays."""
     base = os.environ.get("BARACUDA_REPOSITORY", "").rstrip("/")
 
     def link(m: re.Match[str]) -> str:
@@ -120,7 +120,7 @@ def index(found: dict[str, Group]) -> str:
 
 
 def configuration(found: dict[str, Group]) -> str:
-    """mkdocs.yml of tools/docs with the pages of ops in the place of its last line."""
+    """mkdocs.yml of tools/docs, with its last line replaced by the pages of ops."""
     lines = ["  - Ops:", "      - ops/index.md", "      - ops/tables.md"]
     for section, title in TITLES.items():
         inside = [group for group in found.values() if group.section == section]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The polynomials of native/ whose digits tools.fit.polynomials does not compute: what each is part of, how exactly.
+"""Error bounds of the polynomials of native/ that tools.fit.polynomials does not compute.
 
-They are minimax fits by other programs, with weights and constraints of their own (positive coefficients, first ones of
-few bits, sums of two numbers). What is recorded of them is the error: the largest distance from the function, relative
-to it, in exact arithmetic with coefficients as the code rounds them.
+They are minimax fits by other programs, with weights and constraints of their own (positive coefficients, leading ones
+of few bits, sums of two numbers). The recorded error is the largest relative distance from the function, in exact
+arithmetic with coefficients rounded as in the code.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from tools.fit.remez import Function, grid, rounded
 
 NATIVE = pathlib.Path(__file__).resolve().parents[2] / "native"
 DIGITS = 40
-_POINTS = 120  # even, so that a middle that is 0 is not one
+_POINTS = 120  # even, so that the midpoint 0 is no grid point
 _NUMBER = r"-?(?:0x[0-9a-f]\.[0-9a-f]*p[-+]?[0-9]+|[0-9]+\.[0-9]*(?:e[-+]?[0-9]+)?)f?"
 _BETWEEN = r",\s+"
-_LEAST = 3  # numbers of a list that is taken for a polynomial
+_LEAST = 3  # fewest numbers of a list that counts as a polynomial
 
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
     """keys         a number of each list of coefficients, as the source has it; P, Q are these polynomials
     interval     of x
-    value        of x, P, Q ...; for these, polynomials in `variable`, what stands in the code, comes to
-    truth        of x
+    value        (x, P, Q ...) -> the value of the code's formula, where P, Q are polynomials in `variable`
+    truth        x -> the exact value
     error        log2 of the largest relative error, rounded up
-    variable     of x; x itself where it is None
-    size         of x: what the error is relative to, the truth where it is None
-    bits         24 or 53, of a coefficient
+    variable     x -> argument of the polynomials; None: x
+    size         x -> the value that the error is relative to; None: the truth
+    bits         of a coefficient, 24 or 53
     falling      the highest power comes first
     between      a pattern of what separates the numbers
     """
@@ -53,12 +53,12 @@ class Bound:
     between: str = _BETWEEN
 
     def lists(self) -> list[tuple[str, ...]]:
-        """The coefficients, as they stand in the file."""
+        """Coefficients in the order of the file."""
         found = lists_of(self.file, self.between)
         return [next(numbers for numbers in found if key in numbers) for key in self.keys]
 
     def largest_error(self) -> mp.mpf:
-        """On a grid, as a number."""
+        """The largest error on a grid."""
         with mp.workdps(DIGITS):
             lists = [[number_of(text, self.bits) for text in numbers] for numbers in self.lists()]
             rising = [numbers[::-1] if self.falling else numbers for numbers in lists]
@@ -79,7 +79,7 @@ def lists_of(file: str, between: str = _BETWEEN) -> list[tuple[str, ...]]:
 
 
 def number_of(text: str, bits: int) -> mp.mpf:
-    """As the code has it: a literal of f32 or f64, then rounded to the compute type."""
+    """The coefficient in the code: a literal of f32 or f64, rounded to the compute type."""
     digits = text.removesuffix("f")
     exact = mp.mpf(float.fromhex(digits)) if digits.lstrip("-").startswith("0x") else mp.mpf(digits)
     literal = rounded(exact, 24 if text.endswith("f") and "0x" not in text else 53)
@@ -101,7 +101,7 @@ def bounds() -> Iterator[Bound]:
 
 
 _ZERO, _HALF = mp.mpf(0), mp.mpf(1) / 2
-_SMALL = mp.mpf(10) ** -10  # in place of 0, where a function is a quotient
+_SMALL = mp.mpf(10) ** -10  # replaces 0, where a quotient is undefined
 _FALLING_STEPS = r";\s+q = q \* r \+ "
 _FALLING_FMA = r"\)?;\s+p = ::fmaf\(p, s, "
 
@@ -255,7 +255,7 @@ def _normal() -> list[Bound]:
     short, long = (_ZERO, mp.mpf("16.1875")), (_ZERO, mp.mpf("38.5"))  # then exp(-z^2 / 2) is subnormal
     of_f32, of_f64 = mp.mpf("3.28857421875"), mp.mpf(3)
 
-    def turned(pole: mp.mpf) -> Function:
+    def mobius(pole: mp.mpf) -> Function:
         return lambda z: (z - pole) / (z + pole)
 
     def over_root(z: mp.mpf) -> mp.mpf:
@@ -268,18 +268,18 @@ def _normal() -> list[Bound]:
         Bound(file, "S(z) = (root - z) P(z) / (1 + z Q(z))", ("0.665077636", "1.52532415"), short,
               lambda z, p, q: p / (1 + z * q), over_root, -20),
         Bound(file, "R(z) = P(u) / (z + a), f32", ("-0.54375904799",), short, lambda z, p: p / (z + of_f32), tail, -25,
-              turned(of_f32)),
+              mobius(of_f32)),
         Bound(file, "R(z) = P(u) / (z + 3), f64", ("-0.5093319819174895682",), long,
-              lambda z, p: (p - mp.mpf("4.4735e-17")) / (z + of_f64), tail, -53, turned(of_f64), bits=53),
+              lambda z, p: (p - mp.mpf("4.4735e-17")) / (z + of_f64), tail, -53, mobius(of_f64), bits=53),
         Bound(file, "S(z) = (root - z) P(u), f32", ("-0.11490285397",), short, lambda z, p: p, over_root, -28,
-              turned(of_f32)),
+              mobius(of_f32)),
         Bound(file, "S(z) = (root - z) (c + u P(u)), f64", ("-0.1199754271354450569",), long,
-              lambda z, p: first + rest + turned(of_f64)(z) * p, over_root, -55, turned(of_f64), bits=53),
+              lambda z, p: first + rest + mobius(of_f64)(z) * p, over_root, -55, mobius(of_f64), bits=53),
     ]  # fmt: skip
 
 
 def _erfinv() -> list[Bound]:
-    """As functions of w = -ln(1 - x^2)."""
+    """erfinv as a function of w = -ln(1 - x^2)."""
     file, core, at_zero = "elementwise/functors/special.h", "core/math/error_function_cpu.h", mp.sqrt(mp.pi) / 2
 
     def rooted(shift: str) -> Function:
@@ -306,7 +306,7 @@ def _gamma() -> list[Bound]:
     file = "elementwise/functors/special.h"
     root = mp.findroot(mp.digamma, mp.mpf("1.4616"))
     between = (mp.mpf(1), mp.mpf(2))
-    turn = (mp.mpf(10) ** -6, mp.mpf("0.4999"))
+    span = (mp.mpf(10) ** -6, mp.mpf("0.4999"))
     cotangent: Function = lambda r: mp.pi * mp.cot(mp.pi * r)  # noqa: E731
     sine: Function = lambda r: (mp.pi / mp.sin(mp.pi * r)) ** 2  # noqa: E731
     square: Function = lambda r: r * r  # noqa: E731
@@ -314,26 +314,26 @@ def _gamma() -> list[Bound]:
     of_root: Function = lambda t: mp.diff(mp.digamma, root) if abs(t - root) < _SMALL else mp.digamma(t) / (t - root)  # noqa: E731
     by_half: Function = lambda t: t - mp.mpf(3) / 2  # noqa: E731
     whole = lambda t, p: p  # noqa: E731
-    factors = lambda r, p: (mp.mpf(1) / 4 - r * r) / r * (4 + r * r * p)  # noqa: E731
+    scaled = lambda r, p: (mp.mpf(1) / 4 - r * r) / r * (4 + r * r * p)  # noqa: E731
     pole = lambda r, p: 1 / (r * r) + p  # noqa: E731
     return [
         Bound(file, "psi(t) = (t - t0) P(t - 3/2), f64", ("0.9510558760318328",), between, whole, of_root, -54, by_half,
               bits=53, falling=True),
-        Bound(file, "pi cot(pi r) = (1/4 - r^2) / r (4 + r^2 P(r^2 - 1/8))", ("3.226226985337332",), turn, factors,
+        Bound(file, "pi cot(pi r) = (1/4 - r^2) / r (4 + r^2 P(r^2 - 1/8))", ("3.226226985337332",), span, scaled,
               cotangent, -57,
               shifted, bits=53, falling=True),
-        Bound(file, "(pi / sin(pi r))^2 = 1 / r^2 + P(r^2 - 1/8)", ("4.2932119550395695",), turn, pole, sine, -56,
+        Bound(file, "(pi / sin(pi r))^2 = 1 / r^2 + P(r^2 - 1/8)", ("4.2932119550395695",), span, pole, sine, -56,
               shifted,
               bits=53, falling=True),
         Bound(file, "psi(t) = (t - t0) P(t - 3/2), f32", ("0.951055876f",), between, whole, of_root, -25, by_half,
               falling=True),
         Bound(file, "psi(z) = ln z - v / 2 - v^2 P(v^2), v = 1 / z, f32", ("0.0833323922f",), (_SMALL, _HALF),
               lambda v, p: -mp.log(v) - v / 2 - v * v * p, lambda v: mp.digamma(1 / v), -27, square, falling=True),
-        Bound(file, "pi cot(pi r) = (1/4 - r^2) / r (4 + r^2 P(r^2)), f32", ("2.84051296f",), turn, factors, cotangent,
+        Bound(file, "pi cot(pi r) = (1/4 - r^2) / r (4 + r^2 P(r^2)), f32", ("2.84051296f",), span, scaled, cotangent,
               -25, square,
               falling=True),
         Bound(file, "psi'(z) = v + v^2 (1/2 + v P(v)), v = 1 / z, f32", ("0.166664345f",), (_SMALL, mp.mpf(1)),
               lambda v, p: v + v * v * (_HALF + v * p), lambda v: mp.polygamma(1, 1 / v), -27, falling=True),
-        Bound(file, "(pi / sin(pi r))^2 = 1 / r^2 + P(r^2), f32", ("3.28988231f",), turn, pole, sine, -24, square,
+        Bound(file, "(pi / sin(pi r))^2 = 1 / r^2 + P(r^2), f32", ("3.28988231f",), span, pole, sine, -24, square,
               falling=True),
     ]  # fmt: skip

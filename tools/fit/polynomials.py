@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The minimax polynomials of native/core/math/*_cpu.h: what each approximates, where, and with which weight.
+"""The minimax polynomials of native/core/math/*_cpu.h: function, interval and weight of each.
 
-Polynomials of an even or odd function have s = x^2 as their variable.
+Polynomials of even or odd functions have the variable s = x^2.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import mpmath as mp
 from tools.fit.remez import Fit, Function, fit
 
 DIGITS = 40
-_TINY = mp.mpf(10) ** -14  # below it a function's limit stands for its quotient
+_TINY = mp.mpf(10) ** -14  # below it a quotient is replaced by its limit
 
 
 @dataclasses.dataclass(frozen=True)
 class Polynomial:
-    """function   of the variable; its least weighted error is looked for
+    """function   of the variable; the largest weighted error is minimised
     interval   of the variable
     count      coefficients, from the constant one on
-    bits       24 or 53, of a coefficient
+    bits       of a coefficient, 24 or 53
     exact      leading coefficients that are rounded before the others are fitted
     """
 
@@ -82,13 +82,13 @@ def _logarithms() -> list[Polynomial]:
 
 
 def _circular() -> list[Polynomial]:
-    half_turn, eighth = (mp.pi / 2 + mp.mpf(2) ** -7) ** 2, (mp.pi / 4 + mp.mpf(2) ** -8) ** 2
+    half_pi, eighth = (mp.pi / 2 + mp.mpf(2) ** -7) ** 2, (mp.pi / 4 + mp.mpf(2) ** -8) ** 2
     sine = _of_root(lambda r: (mp.sin(r) / r - 1) / r**2, lambda s: -mp.mpf(1) / 6 + s / 120)
     tangent = _of_root(lambda r: (mp.tan(r) / r - 1) / r**2, lambda s: mp.mpf(1) / 3 + s * 2 / 15)
     arcsine = _of_root(lambda r: (mp.asin(r) / r - 1) / r**2, lambda s: mp.mpf(1) / 6 + s * 3 / 40)
     zero = mp.mpf(0)
     return [
-        Polynomial("trigonometric_cpu.h", "sin r = r + r^3 P(r^2)", sine, (zero, half_turn), 4,
+        Polynomial("trigonometric_cpu.h", "sin r = r + r^3 P(r^2)", sine, (zero, half_pi), 4,
                    _of_root(lambda r: r**3 / mp.sin(r), lambda s: s), 24, 2),
         Polynomial("trigonometric_cpu.h", "tan r = r + r^3 P(r^2)", tangent, (zero, eighth), 7,
                    _of_root(lambda r: r**3 / mp.tan(r), lambda s: s), 53, 0),

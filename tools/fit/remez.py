@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weighted minimax polynomials by the Remez exchange on a grid, in as many digits as mpmath is set to."""
+"""Weighted minimax polynomials by the Remez exchange algorithm on a grid, in the precision that mpmath is set to."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import mpmath as mp
 
 Function = Callable[[mp.mpf], mp.mpf]
-_POINTS = 24  # of the grid, a coefficient
+_POINTS = 24  # grid points per coefficient
 _ROUNDS = 30
 
 
@@ -22,7 +22,7 @@ class Fit:
 
 
 def grid(low: mp.mpf, high: mp.mpf, count: int) -> list[mp.mpf]:
-    """Extrema of a Chebyshev polynomial, moved to [low, high]."""
+    """Extrema of a Chebyshev polynomial on [low, high]."""
     middle, half = (low + high) / 2, (high - low) / 2
     return [middle - half * mp.cos(mp.pi * i / (count - 1)) for i in range(count)]
 
@@ -30,7 +30,7 @@ def grid(low: mp.mpf, high: mp.mpf, count: int) -> list[mp.mpf]:
 def minimax(xs: Sequence[mp.mpf], values: Sequence[mp.mpf], weights: Sequence[mp.mpf], powers: Sequence[int]) -> Fit:
     """The polynomial of the given powers with the least largest weighted error at xs, which must be in order."""
     n = len(powers)
-    # The errors of x P(x) alternate as those of P do: their signs are turned where x is negative.
+    # Errors of x P(x) alternate as those of P if their signs are flipped for x < 0.
     weights = [-w if x < 0 and powers[0] % 2 else w for x, w in zip(xs, weights)]
     rows = [[w * x**p for p in powers] for x, w in zip(xs, weights)]
     wanted = [w * v for w, v in zip(weights, values)]
@@ -48,7 +48,7 @@ def minimax(xs: Sequence[mp.mpf], values: Sequence[mp.mpf], weights: Sequence[mp
 
 
 def _exchanged(errors: Sequence[mp.mpf], count: int) -> list[int]:
-    """`count` neighbouring extrema of alternating sign, the largest among them."""
+    """`count` consecutive extrema of alternating sign, with the largest among them."""
     extrema: list[int] = []
     for k, e in enumerate(errors):
         if extrema and (errors[extrema[-1]] > 0) == (e > 0):
@@ -65,7 +65,7 @@ def _exchanged(errors: Sequence[mp.mpf], count: int) -> list[int]:
         least = min(range(last + 1), key=size)
         if least in (0, last) or last == count:
             extrema.pop(0 if size(0) < size(last) else last)
-        else:  # with a neighbour, so that the signs still alternate
+        else:  # drops a pair of neighbours, so that the signs still alternate
             other = least - 1 if size(least - 1) < size(least + 1) else least + 1
             del extrema[min(least, other) : max(least, other) + 1]
     if len(extrema) < count:
@@ -81,8 +81,8 @@ def fit(
     digits: int,
     exact: int,
 ) -> Fit:
-    """A minimax polynomial with coefficients of `digits` bits. The first `exact` are rounded one after the other,
-    the rest being fitted anew each time; the others, whose rounding counts for less, all at once."""
+    """A minimax polynomial with coefficients of `digits` bits. The first `exact` are rounded one by one, with a new fit
+    of the others after each; the others, whose rounding matters less, are rounded at once."""
     low, high = (mp.mpf(end) for end in interval)
     xs = grid(low, high, _POINTS * len(powers) + 1)
     values, weights = [function(x) for x in xs], [abs(weight(x)) for x in xs]
@@ -102,6 +102,6 @@ def fit(
 
 
 def rounded(x: mp.mpf, digits: int) -> mp.mpf:
-    """To nearest, of so many bits."""
+    """Rounds to nearest, to a significand of so many bits."""
     with mp.workprec(digits):
         return +x

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ops must compute, written from their definitions and apart from the kernels.
+"""References of the ops, written from their definitions and independent of the kernels.
 
-Tests, tools.accuracy and tools.bench read one entry a function (functions/); it depends on nothing of theirs.
+Tests, tools.accuracy and tools.bench read one entry per function (functions/); the package imports none of them.
 """
 
 from .bounds import EXACT, ORDINARY, Ulps
 from .functions import BINARY, GATED, TERNARY, TRUTH, UNARY
 
-# By what a result is called in a table of expected results: "gelu", "gelu_backward", "binary_pow".
+# Entries by the names of results: "gelu", "gelu_backward", "binary_pow".
 ULPS: dict[str, Ulps] = {
     **{name: f.ulps for name, f in UNARY.items()},
     **{f"{name}_backward": f.gradient_ulps for name, f in UNARY.items()},

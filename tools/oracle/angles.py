@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cosines and sines of position times frequency, whatever the position: the angle modulo a turn in integers."""
+"""Cosines and sines of position * frequency for any position: the angle modulo 2 pi is computed in integers."""
 
 import functools
 
 import mpmath as mp
 import numpy as np
 
-_BITS = 320  # of the fraction of a turn
-_KEPT = 94  # of which these matter
+_BITS = 320  # fraction bits of an angle in units of 2 pi
+_SIGNIFICANT = 94  # leading bits that are used
 X = np.longdouble
 
 
@@ -19,19 +19,19 @@ def frequency(base: float, index: int, pairs: int) -> int:
 
 
 def angle(position: int, base: float, index: int, pairs: int) -> np.longdouble:
-    """In [-pi, pi)."""
+    """position * frequency in [-pi, pi)."""
     fraction = position * frequency(base, index, pairs) & ((1 << _BITS) - 1)
     fraction -= (fraction >> (_BITS - 1)) << _BITS
-    # Scaled so that what is kept has few digits in front, also where the angle is tiny.
-    down = max(abs(fraction).bit_length() - _KEPT, 0)
-    kept = fraction >> down
-    high, low = kept >> _KEPT // 2, kept & ((1 << _KEPT // 2) - 1)
-    turns = np.ldexp(X(high) * X(2) ** (_KEPT // 2) + X(low), down - _BITS)
-    return turns * 2 * X("3.14159265358979323846264338327950288")
+    # Shifted so that the leading bits are kept also for tiny angles.
+    down = max(abs(fraction).bit_length() - _SIGNIFICANT, 0)
+    significant = fraction >> down
+    high, low = significant >> _SIGNIFICANT // 2, significant & ((1 << _SIGNIFICANT // 2) - 1)
+    revolutions = np.ldexp(X(high) * X(2) ** (_SIGNIFICANT // 2) + X(low), down - _BITS)
+    return revolutions * 2 * X("3.14159265358979323846264338327950288")
 
 
 def cos_sin(positions, base: float, pairs: int):
-    """Of every position and pair: two arrays of the positions' shape and an axis of pairs, in longdouble."""
+    """Cosines and sines in longdouble, of shape (*positions.shape, pairs)."""
     positions = np.asarray(positions)
     angles = [[angle(int(p), base, i, pairs) for i in range(pairs)] for p in positions.ravel()]
     angles = np.array(angles, X).reshape(*positions.shape, pairs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where to look for wrong results: draws of arguments, (rng, shape, dtype, edges) -> float64, some of each kind."""
+"""Arguments that find wrong results: draws (rng, shape, dtype, edges) -> float64, each a mixture of ranges."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 Draw = Callable[[np.random.Generator, Any, str, tuple[float, ...]], Array]
-# ln of the largest value, which exponential functions reach
+# ln of the largest value: exponentials overflow beyond
 REACH = {"f16": 11.1, "bf16": 88.8, "f32": 88.8, "f64": 709.8}
 
 
 def mixture(rng: np.random.Generator, shape: Any, *samples: Array) -> Array:
-    """Each cell from one of the arrays."""
+    """Takes each element from one of the arrays."""
     return np.choose(rng.integers(0, len(samples), shape), [np.broadcast_to(s, shape) for s in samples])
 
 
 def near(rng: np.random.Generator, shape: Any, points: Any) -> Array:
-    """The points, and within a part in a hundred of them."""
+    """The points, and values within 1 % of them."""
     chosen = rng.choice(np.asarray(points, np.float64), shape)
     return mixture(rng, shape, chosen, chosen * (1 + 0.01 * rng.standard_normal(shape)))
 
@@ -39,7 +39,7 @@ def anywhere(rng: np.random.Generator, shape: Any, dtype: str, edges: tuple[floa
 
 
 def positive(rng: np.random.Generator, shape: Any, dtype: str, edges: tuple[float, ...]) -> Array:
-    """Of every size, and beside 1."""
+    """Values of every magnitude, and near 1."""
     return mixture(rng, shape, np.exp(4 * rng.standard_normal(shape)), 1 + 0.01 * rng.standard_normal(shape))
 
 
@@ -72,7 +72,7 @@ def suiting(domain: tuple[float, float]) -> Draw:
 
 
 def exponents(base: float = math.e) -> Draw:
-    """As far as the power of the base is finite, and where it vanishes."""
+    """Exponents up to overflow, and down to underflow, of the base's power."""
 
     def draw(rng: np.random.Generator, shape: Any, dtype: str, edges: tuple[float, ...]) -> Array:
         reach = REACH[dtype] / math.log(base)
@@ -83,7 +83,7 @@ def exponents(base: float = math.e) -> Draw:
 
 
 def tails(power: float = 1.0) -> Draw:
-    """Beyond where e^-(|x|^power / power) vanishes, on both sides."""
+    """Values up to beyond the underflow of e^-(|x|^power / power), on both sides."""
 
     def draw(rng: np.random.Generator, shape: Any, dtype: str, edges: tuple[float, ...]) -> Array:
         wing = 1.1 * (power * REACH[dtype]) ** (1 / power)

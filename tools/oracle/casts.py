@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a conversion between two storage formats gives, from the bits of one to the bits of the other.
+"""Conversions between storage formats, from bits to bits.
 
-Every value passes through x86's 80-bit floats (or wider ones), which hold each format exactly, and is rounded once.
+Every value passes through x86's 80-bit floats or wider ones, which represent each format exactly, and rounded once.
 """
 
 import ml_dtypes
@@ -35,7 +35,7 @@ def unsigned(dtype: str) -> np.dtype:
 
 
 def exact_values(bits: np.ndarray, dtype: str) -> np.ndarray:
-    """What the bits stand for; integers as np.int64 or np.uint64, floats and bool as EXACT."""
+    """Values of bits; integers as np.int64 or np.uint64, floats and bool as EXACT."""
     if dtype == "bool":
         return (bits != 0).astype(EXACT)
     stored = bits.view(NUMPY[dtype])
@@ -47,7 +47,7 @@ def exact_values(bits: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
-    """To nearest even in a float format. Beyond the largest value: infinity, or that value in fp8."""
+    """Rounds to nearest even in a float format; overflow gives infinity, and saturates in fp8."""
     digits, least, largest = FORMATS[dtype]
     with np.errstate(all="ignore"):
         _, exponent = np.frexp(values)  # 2^(exponent - 1) <= |value| < 2^exponent
@@ -60,7 +60,7 @@ def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def float_bits(values: np.ndarray, dtype: str) -> np.ndarray:
-    """The bits of values that the format holds. NaN is 0x7f in fp8 and any NaN elsewhere."""
+    """Bits of representable values. NaN is 0x7f in fp8 and any NaN elsewhere."""
     with np.errstate(all="ignore"):
         wide = values.astype(np.float64)
         stored = wide if dtype == "f64" else wide.astype(np.float32).astype(NUMPY[dtype])
@@ -69,7 +69,7 @@ def float_bits(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def clamped(values: np.ndarray, low: int, high: int) -> np.ndarray:
-    """Floats without a fraction, to np.int64, or np.uint64 where the range asks for it; NaN to 0."""
+    """Converts integral floats to np.int64, or np.uint64 for u64; NaN becomes 0."""
     values = np.where(np.isnan(values), EXACT(0), values)
     inside = np.minimum(np.maximum(values, EXACT(low)), EXACT(high))
     return inside.astype(np.uint64 if high >= 2**63 else np.int64)
@@ -96,12 +96,12 @@ def nibbles(packed: np.ndarray) -> np.ndarray:
     return np.stack([packed & 15, packed >> 4], axis=-1).reshape(-1)
 
 
-def joined(halves: np.ndarray) -> np.ndarray:
+def packed_pairs(halves: np.ndarray) -> np.ndarray:
     return (halves[0::2] | halves[1::2] << 4).astype(np.uint8)
 
 
 def unpack(packed: np.ndarray, source: str, target: str) -> np.ndarray:
-    """From two elements a byte."""
+    """Converts packed elements, two per byte, to a dtype of whole bytes."""
     halves = nibbles(packed).astype(np.int64)
     if source == "s4":
         halves = np.where(halves > 7, halves - 16, halves)
@@ -109,7 +109,7 @@ def unpack(packed: np.ndarray, source: str, target: str) -> np.ndarray:
 
 
 def pack(bits: np.ndarray, source: str, target: str) -> np.ndarray:
-    """To two elements a byte."""
+    """Converts elements to a packed dtype, two per byte."""
     low, high = LIMITS[target]
     values = exact_values(bits, source)
     if source in FLOATS:
@@ -118,7 +118,7 @@ def pack(bits: np.ndarray, source: str, target: str) -> np.ndarray:
         whole = np.minimum(values, np.uint64(high)).astype(np.int64)
     else:
         whole = np.clip(values.astype(np.int64), low, high)
-    return joined((whole & 15).astype(np.uint8))
+    return packed_pairs((whole & 15).astype(np.uint8))
 
 
 def repack(packed: np.ndarray, source: str, target: str) -> np.ndarray:
@@ -132,7 +132,7 @@ def is_nan(bits: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def differ(got: np.ndarray, want: np.ndarray, dtype: str, *, moved: bool) -> np.ndarray:
-    """Where the bits are wrong: any NaN is as good as another in the formats that have many, unless bits are moved."""
+    """Mask of wrong bits: in formats with many NaNs any NaN is right, unless the op copies bits."""
     wrong = got != want
     if dtype in SINGLES and not moved:
         wrong &= ~(is_nan(got, dtype) & is_nan(want, dtype))

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a function apart from its kernels: the records that the modules of functions/ are made of.
+"""Records of elementwise functions, independent of the kernels; the modules of functions/ list them in FUNCTIONS.
 
-A module stands for the header of native/elementwise that has the functors, and lists its functions in FUNCTIONS. The
-tests take from an entry the true values and where to look for wrong ones, tools.accuracy the domain and PyTorch's
-spelling, tools.bench PyTorch's spelling and ordinary arguments. A formula is written with the functions of reals.py.
+A module corresponds to a header of native/elementwise/functors. The tests take true values and difficult arguments from
+an entry, tools.accuracy the domain and PyTorch's call, tools.bench PyTorch's call and ordinary arguments. Formulas use
+the functions of reals.py.
 
-`torch` and `torch_backward` are what a user of PyTorch writes, (torch, *operands, *parameters) -> tensor; TORCH is
-the function of torch, torch.nn.functional or torch.special that has the entry's name, a string another name, None that
-there is none. `torch_backward` computes from what was saved, too; without it autograd does.
+`torch` and `torch_backward` are calls that a user of PyTorch writes, (torch, *operands, *parameters) -> tensor. TORCH
+means the function of torch, torch.nn.functional or torch.special with the entry's name, a string another name, None
+that there is none. `torch_backward` takes the saved operand; without it autograd computes the gradient.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ class Entry:
     torch_backward: Formula | None = None
 
     def torch_function(self, torch: Any) -> Formula | None:
-        """Of tensors and parameters."""
+        """Call of PyTorch on tensors and parameters."""
         if self.torch is None or callable(self.torch):
             return self.torch and (lambda *operands: self.torch(torch, *operands))
         name = self.name if self.torch == TORCH else self.torch
-        places = (torch, torch.nn.functional, torch.special)
-        return next((getattr(place, name) for place in places if hasattr(place, name)), None)
+        modules = (torch, torch.nn.functional, torch.special)
+        return next((getattr(module, name) for module in modules if hasattr(module, name)), None)
 
     def torch_gradient(self, torch: Any) -> Formula | None:
-        """Of dy and what the gradient takes."""
+        """Call of PyTorch on dy and the saved operands."""
         return self.torch_backward and (lambda *operands: self.torch_backward(torch, *operands))
 
 
@@ -55,20 +55,20 @@ class Entry:
 class Unary(Entry):
     """A function of one operand.
 
-    forward     (x, *parameters) -> y; None for a function of integers alone
+    forward     (x, *parameters) -> y; None for functions of integers
     slope       (saved, *parameters) -> dy / dx, by which dy is multiplied; `saved` is x, or y for the rows that save it
-    backward    (dy, saved, *parameters) -> dx, where a product with the slope is not what is meant
+    backward    (dy, saved, *parameters) -> dx, if that is not dy * slope
     integer     (x, width in bits) -> y of Python integers, taken modulo 2^width
     domain      the least and the greatest argument
-    ordinary    where benchmarks draw arguments, if that is less than the domain
-    edges       where the formula or the domain changes, or the gradient has a root, beside 0
-    draw        a function of arguments.py, which draws arguments; by default what suits the domain
+    ordinary    range of arguments in benchmarks, the domain by default
+    edges       points, besides 0, where the formula or the domain changes, or the gradient has a root
+    draw        a function of arguments.py, which draws arguments; chosen by the domain by default
     draw_y      (rng, shape) -> values of y for a gradient that takes them
     ulps, gradient_ulps   a class of bounds.py
-    constants   parameters that the table gives as decimals and a kernel holds rounded to its compute type
-    parameters  choices of parameters that the tests try, the first of them in problems that are not about parameters
+    constants   parameters that are decimals in the table and are rounded to the compute type in the kernel
+    parameters  choices of parameters that the tests try; problems that are not about parameters use the first
     measured    choices for tools.accuracy; timed: the one for tools.bench
-    properties  words of: odd, even, rising, falling (where it is defined, on either side of 0)
+    properties  words of: odd, even, rising, falling (on the domain, on either side of 0)
     """
 
     forward: Formula | None = None
@@ -89,23 +89,23 @@ class Unary(Entry):
     properties: str = ""
 
     def value(self, x: Any, *parameters: float) -> np.ndarray[Any, Any]:
-        """The true values for arguments that are taken as exact, with a few units of error in the last place of 64
-        bits (2^-60), except beside a zero of lgamma or digamma at an irrational argument, where they are good to that
-        of the terms which cancel. Parameters are taken as they are: a kernel's are rounded to its compute type."""
+        """Values for exact arguments, with an error of a few ulp of a 64-bit significand (2^-60), except near a zero
+        of lgamma or digamma at an irrational argument, where the error is relative to the summands that cancel.
+        Parameters are not rounded; a kernel rounds them to its compute type."""
         return _wide(self.forward, (x,), parameters)
 
     def gradient(self, dy: Any, saved: Any, *parameters: float) -> np.ndarray[Any, Any]:
         return _wide(self.pull, (dy, saved), parameters)
 
     def pull(self, dy: Any, saved: Any, *parameters: float) -> Any:
-        """dx in either kind of number."""
+        """dx, for both kinds of numbers of reals.py."""
         if self.backward:
             return self.backward(dy, saved, *parameters)
         return dy * self.slope(saved, *parameters)
 
     @property
     def saves(self) -> str:
-        """What the gradient takes, x or y, as its row says."""
+        """Name of the operand that the gradient's row saves, x or y."""
         return _saved().get(self.name, "x")
 
     @property
@@ -116,11 +116,11 @@ class Unary(Entry):
         return _integers(self.integer, dtype, x)
 
     def seen(self, dtype: str) -> tuple[float, ...]:
-        """The constants as a kernel of the dtype has them."""
+        """The constants rounded to the compute type of the dtype."""
         return tuple(c if dtype == "f64" else float(np.float32(c)) for c in self.constants)
 
     def arguments(self, rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray[Any, Any]:
-        """Within the domain, more of them where the function is interesting."""
+        """Random arguments in the domain, denser at difficult points."""
         return (self.draw or arguments.suiting(self.domain))(rng, shape, dtype, self.edges)
 
     def is_(self, word: str) -> bool:
@@ -131,14 +131,14 @@ class Unary(Entry):
 class Binary(Entry):
     """A function of two operands.
 
-    forward      (a, b, dtype) -> y of float64 arrays that hold values of the dtype: what rounds to what the true value
-                 does, or the true value with an error far below float64's own
+    forward      (a, b, dtype) -> y of float64 arrays with values of the dtype: a value that rounds as the true one
+                 does, or the true value with an error far below that of float64
     backward     (dy, a, b, dtype) -> the two gradients, each a pairs.Partial
     integer      (a, b, width in bits) -> y of Python integers, taken modulo 2^width
-    ulps         EXACT where the reference decides how the result is rounded
+    ulps         EXACT if the reference decides the rounding of the result
     approximate  backends whose 16-bit gradients have a relative error of 2^-16, which the rounding to 16 bits hides: of
                  2^x by a short polynomial on the CPU, and of the GPU's approximate instructions
-    base         whether `a` is positive in ordinary problems, as a power's base is
+    base         whether `a` is positive in ordinary problems, like the base of a power
     """
 
     forward: Formula | None = None
@@ -175,7 +175,7 @@ class Ternary(Entry):
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Gated(Entry):
-    """y = a gate(b); `slope` gives the gate's derivative, and the sum of the magnitudes of what cancels in it."""
+    """y = a gate(b); `slope` gives the gate's derivative, and the sum of the magnitudes of its summands."""
 
     gate: Formula
     slope: Formula

@@ -27,7 +27,7 @@ def times(weight: np.ndarray, terms: Terms) -> Terms:
 
 
 def rate_of(x: np.ndarray, eps: float) -> tuple[np.ndarray, float]:
-    """The logarithm of a rate to which eps is added, and the error that the sum's rounding makes, in units."""
+    """ln(rate + eps), and the error that rounding the sum causes, in ulp."""
     return np.log(x + eps), 1.0 if eps else 0.0
 
 
@@ -106,7 +106,7 @@ def weighted_soft_margin_target(x: np.ndarray, w: np.ndarray | None) -> Terms:
 
 
 def distances(a: np.ndarray, near: np.ndarray, far: np.ndarray, p: float, eps: float) -> list[np.ndarray]:
-    """Of the positive and the negative from the anchor, and of the two from each other."""
+    """Distances: anchor to positive, anchor to negative, positive to negative."""
     return [norm(d + eps, p) for d in (a - near, a - far, near - far)]
 
 

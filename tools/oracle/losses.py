@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses with a term for each element, in float64: what tests and benchmark hold the kernels to."""
+"""Losses of elements and of rows in float64: the references of tests and benchmarks."""
 
 import dataclasses
 from collections.abc import Callable
@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-Terms = tuple[np.ndarray, np.ndarray]  # values, and the magnitudes of what was added or cancelled in each
+Terms = tuple[np.ndarray, np.ndarray]  # values, and for each the sum of the magnitudes of its summands
 
 
 @dataclasses.dataclass(frozen=True)
 class Loss:
-    """One loss.
+    """A loss with one value per element.
 
     inputs     names, in C's order; `integers` of them are i64
-    term       (inputs..., parameter) -> Terms
-    slope      (inputs..., parameter) -> Terms of each gradient, which is that times dy
-    gradients  their names
+    term       (inputs..., parameter) -> Terms of the loss
+    slope      (inputs..., parameter) -> Terms of each derivative; the gradient is dy times that
+    gradients  names of the gradients
     reads      the inputs that C's gradient takes; empty: all
-    parameter  its name, and values to try
-    domain     of an input, where it is not all reals: "probability" or "positive"
+    parameter  name of the parameter, and values to try
+    domain     of an input, if not all reals: "probability" or "positive"
     """
 
     inputs: tuple[str, ...]
@@ -35,12 +35,12 @@ class Loss:
 
 
 def whole(value: Any) -> Terms:
-    """Of one product: its own magnitude."""
+    """Terms of a value without cancellation."""
     return np.asarray(value), np.abs(value)
 
 
 def parted(*parts: Any) -> Terms:
-    """Of a sum."""
+    """Terms of a sum."""
     return sum(parts[1:], start=np.asarray(parts[0])), sum((np.abs(p) for p in parts), start=np.zeros(1))
 
 
@@ -162,15 +162,15 @@ LOSSES = {
 
 @dataclasses.dataclass(frozen=True)
 class RowLoss:
-    """One loss with a term for each row.
+    """A loss with one value per row.
 
-    columns     the name of the rows' extent; `strides` those of the distances of rows
+    columns     name of the extent of rows; `strides`: names of the row pitches
     inputs      of the rows' shape, in C's order
     targets     "index" or "sign" (one a row), "list" or "shares" (of the rows' shape); empty: none
-    target      its name
+    target      name of the target
     term        (inputs..., target, parameters...) -> Terms
-    slope       the same -> Terms of each gradient, which is that times dy
-    parameters  their names, and values to try
+    slope       the same -> Terms of each derivative; the gradient is dy times that
+    parameters  names of the parameters, and values to try
     takes_special   whether the formula holds for infinities and NaN
     """
 
@@ -200,7 +200,7 @@ def valid(x: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def at(x: np.ndarray, t: np.ndarray) -> np.ndarray:
-    """x of each row's target, 0 where that is none."""
+    """x at each row's target, 0 for rows without a valid target."""
     if not x.shape[1]:
         return np.zeros(len(x))
     return np.where(valid(x, t), x[np.arange(len(x)), np.where(valid(x, t), t, 0)], 0)
@@ -215,7 +215,7 @@ def is_target(x: np.ndarray, t: np.ndarray) -> np.ndarray:
 
 
 def spread_of(x: np.ndarray) -> np.ndarray:
-    """Of finite logits, the largest magnitude of their distances, which exponentials take; at least 1."""
+    """Largest difference of finite logits, the argument of exponentials; at least 1."""
     finite = np.where(np.isfinite(x), x, 0)
     return 1 + np.max(np.abs(finite), axis=1, initial=0)
 
@@ -234,7 +234,7 @@ def cross_entropy_slope(x: np.ndarray, t: np.ndarray) -> tuple[Terms]:
 def weighted_shares(
     x: np.ndarray, t: np.ndarray, w: np.ndarray, ignored: int, smoothing: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows count, and the share of each class in the cross entropy of a row: w of the target, smoothed."""
+    """Mask of rows that count, and the smoothed, weighted target distribution of each row."""
     counts = valid(x, t) & (t != ignored)
     own = is_target(x, t) * (1 - smoothing) + smoothing / max(x.shape[1], 1)
     return counts, np.where(counts[:, None], own * w, 0.0)
@@ -275,12 +275,12 @@ def soft_cross_entropy_slope(x: np.ndarray, q: np.ndarray) -> tuple[Terms]:
 
 
 def soft_cross_entropy_target_slope(x: np.ndarray) -> Terms:
-    """Of each share: minus the logarithm of the probability."""
+    """Negative log probability of each class."""
     return log_sum_exp(x)[:, None] - x, np.broadcast_to(2 * spread_of(x)[:, None], x.shape)
 
 
 def weighted_nll(x: np.ndarray, t: np.ndarray, w: np.ndarray, ignored: int) -> tuple[np.ndarray, ...]:
-    """(terms, their magnitudes, the weights of the rows, 0 for those that do not count)"""
+    """(losses, their magnitudes, weights of the rows, 0 for ignored rows)"""
     weights = np.broadcast_to(w, x.shape[1])
     known = valid(x, t) & (t != ignored)
     shares = np.where(known, weights[np.where(known, t, 0)], 0.0) if x.shape[1] else np.zeros(len(x))
@@ -352,7 +352,7 @@ def multi_margin_slope(x: np.ndarray, t: np.ndarray, margin: float, p: float) ->
 
 
 def multilabel_pairs(x: np.ndarray, labels: np.ndarray) -> list[list[int]]:
-    """The labels of each row that are classes."""
+    """Valid labels of each row."""
     found = []
     for row in labels:
         ends = np.flatnonzero(row < 0)
@@ -399,7 +399,7 @@ def repeated(weights: np.ndarray | None, count: int) -> np.ndarray:
 
 
 def costs(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Minus the logarithms of the likelihoods of one and of zero."""
+    """Negative log likelihoods of 1 and of 0."""
     rest = np.log1p(np.exp(-np.abs(x)))
     return np.maximum(-x, 0) + rest, np.maximum(x, 0) + rest
 
@@ -430,9 +430,9 @@ def focal(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Terms:
 
 def focal_slope(x: np.ndarray, t: np.ndarray, alpha: float, gamma: float) -> Terms:
     side, missed, cost = focal_parts(x, t, alpha, gamma)
-    turn = gamma * missed ** (gamma - 1) * (1 - 2 * t) * sigmoid(x) * sigmoid(-x) * cost if gamma else 0 * x
+    modulation = gamma * missed ** (gamma - 1) * (1 - 2 * t) * sigmoid(x) * sigmoid(-x) * cost if gamma else 0 * x
     value, magnitude = parted(
-        side * missed**gamma * (1 - t) * sigmoid(x), -side * missed**gamma * t * sigmoid(-x), side * turn
+        side * missed**gamma * (1 - t) * sigmoid(x), -side * missed**gamma * t * sigmoid(-x), side * modulation
     )
     return value, magnitude * (4 + gamma)
 
@@ -474,7 +474,7 @@ def gaussian_variance(x: np.ndarray, t: np.ndarray, v: np.ndarray, eps: float) -
     return parted(0.5 / v, -0.5 * (x - t) ** 2 / v / v)
 
 
-# of each gradient that is not the prediction's: inputs in C's order, numbers, the gradient's name, the slope
+# gradients of other inputs than the prediction: inputs in C's order, scalars, the gradient's name, the slope
 TARGET_SLOPES: dict[str, tuple[tuple[str, ...], dict[str, float], str, Callable[..., Terms]]] = {
     "bce_target": (("pred",), {}, "dtarget", bce_target),
     "bce_with_logits_weighted_target": (

@@ -36,7 +36,7 @@ LARGEST = {
     "fp8e4m3": 448.0,
     "fp8e5m2": 57344.0,
 }
-LIMITS = {  # of the integers, both ends included
+LIMITS = {  # ranges of the integers, inclusive
     "s4": (-8, 7), "u4": (0, 15), "bool": (0, 1),
     **{f"i{w}": (-(2 ** (w - 1)), 2 ** (w - 1) - 1) for w in (8, 16, 32, 64)},
     **{f"u{w}": (0, 2**w - 1) for w in (8, 16, 32, 64)},
@@ -54,7 +54,7 @@ def width(dtype: str) -> int:
 
 
 def itemsize(dtype: str) -> int:
-    """Bytes of an element, of a packed dtype those of two."""
+    """Bytes of an element; of a packed dtype, bytes of two elements."""
     return np.dtype(STORAGE[dtype]).itemsize
 
 
@@ -68,7 +68,7 @@ def is_float(dtype: str) -> bool:
 
 
 def _fp8_bits(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Nearest, a tie to the even byte; too large values saturate, an infinity stays where there is one."""
+    """Rounds to nearest, ties to the even byte; large values saturate, infinity stays if the format has it."""
     positive = _FP8[dtype][:128]
     table = positive[np.isfinite(positive)]  # ascending, the byte is the index
     magnitude = np.abs(values)
@@ -83,7 +83,7 @@ def _fp8_bits(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def _bf16_bits(values: np.ndarray) -> np.ndarray:
-    """float64 -> bf16. Goes through f32 rounded to odd, so that the two roundings amount to one."""
+    """float64 -> bf16 through f32 rounded to odd, so that the double rounding equals a single one."""
     single = values.astype(np.float32)
     too_far = np.abs(single.astype(np.float64)) > np.abs(values)
     single = np.where(too_far, np.nextafter(single, np.float32(0)), single)
@@ -138,17 +138,17 @@ def decode(bits: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def round_to(values, dtype: str) -> np.ndarray:
-    """The values as the dtype holds them."""
+    """The values rounded to the dtype."""
     return decode(encode(values, dtype), dtype)
 
 
 def pack(nibbles: np.ndarray) -> np.ndarray:
-    """Bytes of a packed array from one nibble an element; an odd last one leaves the high half 0."""
+    """Bytes of a packed array from nibbles; with an odd count the last high half is 0."""
     padded = np.zeros(nibbles.size + nibbles.size % 2, np.uint8)
     padded[: nibbles.size] = nibbles
     return padded[::2] | (padded[1::2] << np.uint8(4))
 
 
 def unpack(packed: np.ndarray, numel: int) -> np.ndarray:
-    """One nibble an element from the bytes."""
+    """Nibbles of a packed array, one per element."""
     return np.stack([packed & np.uint8(15), packed >> np.uint8(4)], axis=-1).reshape(-1)[:numel]

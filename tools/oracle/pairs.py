@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the functions of two and three floats share.
+"""Helpers of the functions of two and three floats.
 
-Their forward formulas take float64 arrays that hold values of `dtype`. A value that is to be rounded correctly rounds
-to what the true value does: sums, products and quotients of f32, f16 and bf16 may go through float64, which has more
-than twice their digits, and what has not is decided with fractions.
+Forward formulas take float64 arrays with values of `dtype`. A correctly rounded value must round as the true value
+does: sums, products and quotients of f32, f16 and bf16 may go through float64, which has more than twice their digits;
+other cases are decided with fractions.
 """
 
 import fractions
@@ -17,7 +17,7 @@ from .reals import wide
 
 
 def nearest(value: fractions.Fraction, dtype: str) -> float:
-    """A fraction to nearest even."""
+    """Rounds a fraction to nearest even."""
     if value == 0:
         return 0.0
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
@@ -29,7 +29,7 @@ def nearest(value: fractions.Fraction, dtype: str) -> float:
 
 
 def decided(low, high, dtype, exactly, *operands):
-    """The value between low and high, rounded; `exactly` gives it as a fraction where those round differently."""
+    """The rounded value, known to lie in [low, high]; `exactly` gives it as a fraction if those round differently."""
     shape = np.shape(low)
     values, other = (round_to(np.atleast_1d(x).astype(np.float64), dtype) for x in (low, high))
     same = (values == other) & (np.signbit(values) == np.signbit(other)) | np.isnan(values)
@@ -40,9 +40,8 @@ def decided(low, high, dtype, exactly, *operands):
 
 
 class Partial(typing.NamedTuple):
-    """A gradient: its value before any sum; how many roundings of the compute type an evaluation may make before the
-    last one (0: the value, rounded once, is the result); and where a plain evaluation leaves the range of the compute
-    type although the value may lie in it."""
+    """A gradient: its value before any sum; the roundings to the compute type before the last one (0: the value
+    is rounded once); and a mask of elements whose plain evaluation may overflow or underflow the compute type."""
 
     value: np.ndarray
     count: np.ndarray | int = 0
@@ -50,8 +49,8 @@ class Partial(typing.NamedTuple):
 
 
 class Sum(typing.NamedTuple):
-    """a + scale b c: the value; the product, two of whose roundings come before the sum's; and where a plain evaluation
-    of the product leaves the range of the compute type."""
+    """a + scale b c: the value; the product, rounded twice before the sum; and a mask of elements whose product
+    overflows or underflows the compute type."""
 
     value: np.ndarray
     term: np.ndarray
@@ -59,7 +58,7 @@ class Sum(typing.NamedTuple):
 
 
 def leaves(dtype, *intermediate):
-    """Where one of the intermediate values is too large or too small for the compute type."""
+    """Mask of elements with an intermediate value outside of the range of the compute type."""
     compute = COMPUTE[dtype]
     low, high = SMALLEST_NORMAL[compute], LARGEST[compute]
     found = False

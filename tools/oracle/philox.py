@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Philox 4x32-10 (Salmon, Moraes, Dror and Shaw 2011), and the uniform numbers that ops make of it."""
+"""Philox 4x32-10 (Salmon, Moraes, Dror and Shaw 2011), and the uniform numbers that ops derive from it."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def stream(seed: int, first: int, count: int, period: int) -> np.ndarray:
 
 
 def uniform(seed: int, offset: int, count: int, dtype: str) -> np.ndarray:
-    """Numbers [offset, offset + count) of a stream, in (0, 1), as ops of the compute type `dtype` make them."""
+    """Numbers [offset, offset + count) of a stream, in (0, 1), as computed by ops of the compute type `dtype`."""
     each = 2 if dtype == "f64" else 1
     of_block = 4 // each
     words = stream(seed, offset // of_block, count // of_block + 2, 2**64 // of_block).reshape(-1, each)

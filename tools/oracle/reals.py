@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The numbers that formulas are computed with, and the functions that formulas are made of.
+"""The numbers and functions of the oracle's formulas.
 
-A formula is written once, with Python's operators and what is below, on either of two kinds of number:
+A formula is written once, with Python's operators and the functions below, for two kinds of numbers:
 
-NumPy    arrays of the widest floating-point type that the platform has, x87's 64-bit significand where it can be had:
-         more digits than any result that is judged
-PyTorch  tensors of float64 on any device: quick enough for every f32 that there is, whose results it judges
+NumPy    arrays of the widest floating-point type of the platform, x87's 64-bit significand where there is one: more
+         digits than any dtype that is checked
+PyTorch  float64 tensors on any device: fast enough to check all 2^32 values of f32
 
-An argument or exponent that would lose bits by a rounding travels as a pair, the rounded value and what it lost.
+An argument or exponent that would lose bits by rounding is a pair: the rounded value and the residual.
 """
 
 import ctypes
@@ -27,9 +27,9 @@ def wide(values) -> np.ndarray:
 
 
 class Constant(float):
-    """A number with all the digits that it was written with: next to an array it is one of the array's kind."""
+    """A constant with all its decimal digits; arithmetic with an array converts it to the array's type."""
 
-    __array_ufunc__ = None  # NumPy leaves arithmetic with it to the methods below
+    __array_ufunc__ = None  # makes NumPy defer to the methods below
     __hash__ = float.__hash__
 
     def __new__(cls, digits: str):
@@ -38,11 +38,11 @@ class Constant(float):
         return self
 
     def of(self, x):
-        """As an array `x` has it."""
+        """The constant in the type of `x`."""
         return Wide(self.digits) if isinstance(x, np.ndarray | np.generic) else float(self)
 
     def pair(self, x):
-        """As an array `x` has it, and what that rounding lost."""
+        """The constant in the type of `x`, and its residual."""
         value = self.of(x)
         lost = fractions.Fraction(self.digits) - fractions.Fraction(*value.as_integer_ratio())
         return value, type(value)(float(lost))
@@ -81,11 +81,11 @@ INVERSE_SQRT_TWO = Constant("0.707106781186547524400844362104849039284835938")
 INF, NAN = math.inf, math.nan
 
 
-# --- What NumPy and PyTorch name otherwise, or lack ------------------------------------------------------------------
+# --- Functions that NumPy and PyTorch name differently, or lack ------------------------------------------------------
 
 
 class _Number(ctypes.c_longdouble):
-    """A subclass is what ctypes hands over without a conversion to Python's float."""
+    """ctypes returns a subclass without a conversion to Python's float."""
 
 
 _libm = ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
@@ -144,14 +144,14 @@ class _Torch:
         return self.torch.where(condition, a.to(condition.device), b.to(condition.device))
 
     def cbrt(self, x):
-        """By pow, and a step of Newton's, since 1/3 is not a float64."""
+        """pow and one Newton step, since 1/3 is not a float64."""
         size = abs(x)
         root = size ** (1 / 3)
         step = (root - size / (root * root)) / 3
         return self.torch.copysign(self.where((size > 0) & (size < INF), root - step, root), x)
 
     def lgamma(self, x):
-        """Below -20 by reflection, with an exact fraction."""
+        """Reflection below -20, with an exact fraction."""
         torch, part = self.torch, fraction(x)
         below = torch.log(math.pi / abs(torch.sin(math.pi * part) * x)) - torch.lgamma(abs(x))
         value = torch.where(x > -20, torch.lgamma(x), below)
@@ -162,7 +162,7 @@ _NUMPY, _torch = _NumPy(), []
 
 
 def _kind(*values):
-    """What computes with the values."""
+    """The backend of the values."""
     if all(isinstance(v, np.ndarray | np.generic | float | int) for v in values):
         return _NUMPY
     if not _torch:
@@ -189,7 +189,7 @@ erf, erfc, lgamma = map(_function, ("erf", "erfc", "lgamma"))
 
 
 def where(condition, a, b):
-    """Arrays or numbers, of which the result has the kind of the condition."""
+    """Selects from arrays or numbers; the result has the kind of the condition."""
     return _kind(condition).where(condition, *(v.of(condition) if isinstance(v, Constant) else v for v in (a, b)))
 
 
@@ -204,7 +204,7 @@ def clip(x, low=-INF, high=INF):
 
 
 def flat(dy, x):
-    """The gradient of a function that is constant in parts."""
+    """The gradient of a piecewise constant function."""
     return filled(dy + x, 0)
 
 
@@ -230,7 +230,7 @@ def fraction(x):
 
 
 def two_product(a, b):
-    """The rounded product and what it lost (Dekker 1971); large factors only lose the second part."""
+    """The rounded product and its residual (Dekker 1971); the residual is lost for large operands."""
     splitter = 2.0 ** ((_kind(a, b).digits + 1) // 2) + 1
 
     def split(v):
@@ -245,7 +245,7 @@ def two_product(a, b):
 
 
 def exp_pair(high, low):
-    """e^(high + low) for a low part that is small beside 1."""
+    """e^(high + low) for |low| much smaller than 1."""
     return exp(high) * (1 + low)
 
 
@@ -256,7 +256,7 @@ def exp_minus_square(x, scale=1.0):
 
 
 def power(x, exponent):
-    """x^exponent, which of finite numbers is neither 0 nor infinite: what it is multiplied by may be, and decides."""
+    """x^exponent, clamped for finite operands to neither 0 nor infinity, so that another operand decides."""
     kind = _kind(x)
     value = kind.pow(x, exponent)
     most = Wide(2) ** 16000 if kind is _NUMPY else 2.0**1000
@@ -270,6 +270,6 @@ def plain_power(x, exponent):
 
 
 def sigmoid(high, low=0.0):
-    """1 / (1 + e^-(high + low)) without an overflow, and exact to the last digits where it is tiny."""
+    """1 / (1 + e^-(high + low)) without overflow, and accurate where it is tiny."""
     e = exp_pair(-abs(high), where(high < 0, low, -low))
     return where(high < 0, e, 1.0) / (1 + e)

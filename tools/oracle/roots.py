@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Derivatives beside their roots at irrational arguments, where the terms of their definitions cancel.
+"""Derivatives near their roots at irrational arguments, where the summands of their definitions cancel.
 
-There they are Taylor series, which from 1/32 on are good to the last place of 64 bits. The roots and coefficients were
+Within 1/32 of a root they are Taylor series, accurate to the last place of 64 bits. The roots and coefficients were
 computed from the definitions in 70 digits (mpmath's findroot and taylor).
 """
 
@@ -39,7 +39,7 @@ _ROOTS = {name: (Constant(root), tuple(map(Constant, series))) for name, (root, 
 
 
 def beside_root(name, x, slope):
-    """The derivative at x: `slope`, which its definition gives, but near the root the series."""
+    """The derivative at x: the Taylor series near the root, else `slope`, from the definition."""
     root, series = _ROOTS[name]
     near, lost = root.pair(x)
     t = (x - near) - lost

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that no mathematical library has, of either kind of number: see reals.py."""
+"""Functions that mathematical libraries lack, for both kinds of numbers of reals.py."""
 
 import math
 
@@ -33,7 +33,7 @@ _WINITZKI = 0.147
 
 
 def erfinv(x):
-    """Winitzki's approximation, then Halley's steps on erf, or on erfc where erf is flat."""
+    """Winitzki's approximation, then Halley steps on erf, or on erfc where erf is flat."""
     size = abs(x)
     inside = where(size < 1, size, 0.0)
     logarithm = log1p(-inside * inside)
@@ -52,7 +52,7 @@ def erfinv(x):
 
 
 def normal_cdf(x):
-    """Phi(x) = erfc(-x / sqrt(2)) / 2, to first order in what the rounding of the quotient loses."""
+    """Phi(x) = erfc(-x / sqrt(2)) / 2, with a first-order correction for the rounding of the quotient."""
     factor, lost = INVERSE_SQRT_TWO.pair(x)
     high, low = two_product(-x, factor)
     low = low - where(isfinite(x), x, 0.0) * lost
@@ -111,10 +111,10 @@ def _digamma_positive(x):
 
 
 def digamma(x):
-    """NaN at the negative integers, whose sides differ; -inf at +0 and +inf at -0, as 1/x goes."""
+    """NaN at negative integers, where the one-sided limits differ; -inf at +0 and +inf at -0."""
     positive = _digamma_positive(where(x > 0, x, 1 - x))
     part = fraction(x)
-    # pi cot(pi x), from the side where the tangent is small
+    # pi cot(pi x), computed where the tangent is small
     near = abs(part) <= 0.25
     tangent = tan(PI * where(near, part, copysign(0.5, part) - part))
     cotangent = PI * where(near, 1 / tangent, tangent)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The benchmark problems of all families, each a module here with `benches` of a backend and UNMEASURED, the rows that
-no problem is for. An op whose workspace only makes it faster is measured without one, too. Some have `sweeps` of a
-backend, which `--sweep` measures: the same problems along one extent.
+"""The benchmark problems of all families. Modules have `benches(backend)` and UNMEASURED, rows without a problem.
+
+An op whose workspace only makes it faster is also measured without one. Some modules have `sweeps(backend)`, which
+`--sweep` measures: the same problems along one extent.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tools.bench.record import Bench, Sweep, row_named
 
 MODULES = [importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__)]
 FAMILIES = [module for module in MODULES if module is not elementwise and hasattr(module, "benches")]
-# Rows that no problem is for, with the reason. None may be without one.
+# Rows without a problem -> the reason. A test fails for a row that has neither.
 UNMEASURED: dict[str, str] = {k: v for module in MODULES for k, v in getattr(module, "UNMEASURED", {}).items()}
 
 
@@ -28,7 +29,7 @@ def families() -> list[str]:
 def benches(
     backend: str, only: Collection[str] = (), numel: int = 1 << 16, of: Collection[str] = ()
 ) -> Iterator[Bench]:
-    """Those of a backend with one of `only` in the name, of the families `of` or all; elementwise ones of `numel`."""
+    """Problems of a backend, filtered by names and families; elementwise ones have `numel` elements."""
     for bench in _all(backend, numel):
         named = not only or any(text in bench.name for text in only)
         if named and (not of or row_named(bench.row).family in of):
@@ -45,7 +46,7 @@ def _all(backend: str, numel: int) -> Iterator[Bench]:
 def sweeps(
     backend: str, only: Collection[str] = (), skip: Collection[str] = (), of: Collection[str] = ()
 ) -> Iterator[Sweep]:
-    """Those of a backend with one of `only` and none of `skip` in the name, of the families `of` or all."""
+    """Sweeps of a backend, filtered by names and families."""
     for module in MODULES:
         for sweep in module.sweeps(backend) if hasattr(module, "sweeps") else ():
             named = not only or any(text in sweep.name for text in only)
@@ -59,5 +60,5 @@ def _variants(bench: Bench) -> Iterator[Bench]:
 
 
 def measured(backend: str) -> set[str]:
-    """The rows that some problem is for."""
+    """Rows that have a problem."""
     return {bench.row for bench in benches(backend)}

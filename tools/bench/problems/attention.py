@@ -32,11 +32,11 @@ def check_backward(problem):
     chosen = picks(problem, batch * heads * queries)
     wrong = compare(problem, rows(problem, "da", chosen), rows(problem, "dy", chosen), 0.0)
     for head in (0, heads - 1):
-        terms = sum(rows(problem, "dy", np.arange(queries) + (i * heads + head) * queries) for i in range(batch))
-        terms = terms * distance(extents)
-        magnitude = np.sqrt(batch) * np.abs(terms).sum()
+        products = sum(rows(problem, "dy", np.arange(queries) + (i * heads + head) * queries) for i in range(batch))
+        products = products * distance(extents)
+        magnitude = np.sqrt(batch) * np.abs(products).sum()
         got = rows(problem, "dslope", [head])
-        wrong = wrong or compare(problem, got, terms.sum().reshape(1, 1), magnitude)
+        wrong = wrong or compare(problem, got, products.sum().reshape(1, 1), magnitude)
     return wrong
 
 

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plans launch where they check indices."""
+"""Index checks, which plans launch in the checking mode."""
 
 UNMEASURED = {"check_indices_{T}": "a check that is asked for while a program is debugged"}

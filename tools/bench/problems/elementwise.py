@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The elementwise family: every op over 256 MiB and more an operand, strided views, small tensors; on the CPU the ops
-that PyTorch vectorises; and of every other row of the tables its first function, so that none is unknown.
+"""The elementwise family: every op on operands of 256 MiB and more, strided views, small tensors; on the CPU the ops
+that PyTorch vectorises; and the first function of every other row of the tables, so that each row is measured.
 
-What operands are and hold, what is expected and what PyTorch calls it follows from the tables and the entries.
+Operands, expected values and PyTorch's calls follow from the tables and the oracle's entries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FLOATS = ("f32", "f16", "bf16")
 COPY, PEER, NEAR_PEER, THREE_QUARTERS = (
     (Bound("copy", 0.95),), (Bound("peer", 1.0),), (Bound("peer", 0.9),), (Bound("peer", 0.75),),
 )  # fmt: skip
-# Functions of the first two rows that are another's by name, or have parameters with defaults.
+# Functions of the first two rows that are aliases, or have parameters with defaults.
 SAME = ("gelu_erf", "elu")
 UNARY, UNARY_BACKWARD, ONE_PARAMETER = "unary_{F}_{T}", "unary_{F}_backward_{T}", "unary_{F}_param_{T}"
 BINARY, BINARY_BACKWARD, LINEAR = "binary_{F}_{T}", "binary_{F}_backward_{T}", "binary_{F}_backward_{T} linear"
@@ -31,7 +31,7 @@ _CASTS = """
     bf16 fp8e4m3, fp8e4m3 bf16, f32 bool, f16 bf16, i64 i32, f32 s4, u4 f32
 """
 CASTS = [tuple(pair.split()) for pair in _CASTS.split(",")]
-# On the CPU no slower than PyTorch but for noise; of the rest three quarters of its speed are asked for.
+# Functions that must reach PyTorch's speed on the CPU, within noise; the others must reach three quarters of it.
 CPU_FAST = """
     exp log sin cos tanh erf sigmoid relu gelu gelu_tanh silu mish softplus softsign tanhshrink relu6 hardswish
     hardsigmoid hardtanh selu leaky_relu hardshrink softshrink
@@ -52,12 +52,12 @@ def made(
     name: str, row: str, dtype: str, numel: int, bounds: tuple[Bound, ...] = (), *, function: str = "", other: str = "",
     layout: str = "",
 ) -> Bench:  # fmt: skip
-    """`layout` is that of the first operand, or of all; "" of a flat row."""
+    """`layout`: of the first operand, or of all; "" for a flat row."""
     table, computed, arrays = row_named(row), function_of(row, function), {}
-    for place, p in enumerate(p for p in table.params if p.is_pointer):
+    for position, p in enumerate(p for p in table.params if p.is_pointer):
         is_input = "in" in p.direction
         fill = fill_of(row, computed, p.name, dtype_of(p, dtype, other)) if is_input else "empty"
-        arrays[p.name] = laid_out(layout, numel, place, p.name, fill)
+        arrays[p.name] = laid_out(layout, numel, position, p.name, fill)
     scalars = {p.name: parameter_of(row, computed, p.name) for p in table.params if p.role == "parameter"}
     return Bench(
         name=name, row=row, dtypes=(dtype,), arrays=arrays, scalars=scalars, check=check,
@@ -69,16 +69,16 @@ def dtype_of(param: Any, dtype: str, other: str) -> str:
     return {"T": dtype, "U": other}.get(param.dtype, param.dtype)
 
 
-def laid_out(layout: str, numel: int, place: int, name: str, fill: str | float) -> Operand:
+def laid_out(layout: str, numel: int, position: int, name: str, fill: str | float) -> Operand:
     if not layout:
         return Operand((numel,), fill)
     columns = 8192 if numel >= 1 << 24 else 64
     extents = (numel // columns, columns)
     if layout == "sliced rows":
-        steps = (0, 1) if name in ("weight", "dweight") else (columns, 1)  # a channel a column
+        steps = (0, 1) if name in ("weight", "dweight") else (columns, 1)  # one channel per column
         return Operand((extents[0], columns - 5), fill, steps, 0 if steps[0] == 0 else 3)
     first = {"transposed": (1, extents[0]), "broadcast row": (0, 1), "broadcast column": (1, 0)}[layout]
-    return Operand(extents, fill, first if place == 0 else None)
+    return Operand(extents, fill, first if position == 0 else None)
 
 
 def cast(pair: tuple[str, ...], numel: int, bounds: tuple[Bound, ...]) -> Bench:
@@ -90,7 +90,7 @@ def cast(pair: tuple[str, ...], numel: int, bounds: tuple[Bound, ...]) -> Bench:
 
 
 def benches(backend: str, numel: int) -> Iterator[Bench]:
-    """`numel` elements of 4 bytes; of 2 bytes twice as many on a GPU."""
+    """Operands of `numel` 4-byte elements; on a GPU 2-byte dtypes have twice as many."""
     known = set()
     for bench in on_gpu(numel) if backend == "cuda" else on_cpu(numel):
         known.add(bench.row)
@@ -135,7 +135,7 @@ def on_gpu(numel: int) -> Iterator[Bench]:
 
 
 def gated(dtype: str, numel: int) -> Iterator[Bench]:
-    """Halves of rows. An operand of both halves has `numel` elements."""
+    """Gated units. An operand with both halves has `numel` elements."""
     columns = 8192 if numel >= 1 << 24 else 64
     wide, half = (numel // columns, columns), (numel // columns, columns // 2)
     for row, suffix in (("gated_{F}_{T}", ""), ("gated_{F}_backward_{T}", "_backward")):
@@ -182,7 +182,7 @@ def on_cpu(numel: int) -> Iterator[Bench]:
 
 
 def of_row(row: Row, numel: int) -> Bench:
-    """The first function of a row, for f32 if it has that; a strided one of rows that lie apart."""
+    """The first function of a row, in f32 if the row has f32; strided rows get padded rows."""
     function = next(iter(row.functions), "")
     dtype, other = (
         ("f32" if "f32" in row.slots.get(slot, ()) else row.slots.get(slot, ("",))[0]) for slot in ("T", "U")
@@ -192,7 +192,7 @@ def of_row(row: Row, numel: int) -> Bench:
     return made(name, row.name, dtype, numel, function=function, other=other, layout=layout)
 
 
-# --- lerp, as long as the other families' problems -------------------------------------------------------------------
+# --- lerp, timed as long as the other families' problems -------------------------------------------------------------
 
 
 def numpy_lerp(a: dict[str, Any], scalars: Any) -> Any:
@@ -238,7 +238,7 @@ def viewed(dtype: str, extents: tuple[int, ...], first: Operand, second: Operand
 
 
 def sliced(extents: tuple[int, ...]) -> Operand:
-    """The beginning of an array one larger along every axis, so that no two axes are one."""
+    """A corner of an array that is one larger along every axis, so that no two axes merge."""
     steps = [1]
     for extent in extents[:0:-1]:
         steps.append(steps[-1] * (extent + 1))

@@ -9,7 +9,7 @@ from tools.bench.check import compare, picks, sums
 from tools.bench.record import Bench, Bound, Operand
 
 SUM, MEAN = 0, 1
-LENGTH = 32  # indices of a bag
+LENGTH = 32  # indices per bag
 
 UNMEASURED = {
     "embedding_bag_last_offset{I}{O}_{T}": "the kernels of embedding_bag",
@@ -70,11 +70,11 @@ def check(problem):
     indices, offsets = problem.indices["indices"], problem.indices["offsets"]
     ends = np.append(offsets[1:], len(indices))
 
-    def terms(bag):
+    def summands(bag):
         chosen = indices[offsets[bag] : ends[bag]]
         return chosen, 1.0 / max(len(chosen), 1) if problem.bench.scalars.get("mode") else 1.0
 
-    return sums(problem, "out", "weight", picks(problem, len(offsets)), ends - offsets, terms)
+    return sums(problem, "out", "weight", picks(problem, len(offsets)), ends - offsets, summands)
 
 
 def check_backward(problem):
@@ -88,8 +88,8 @@ def check_backward(problem):
 
 
 def made(backend, name, spread, mode, bound, **given):
-    """A gathered row of embedding_bag counts each time it is gathered; its backward counts dweight once, for zeroing,
-    and its touched rows once more, as in the measurements that the bounds were taken from."""
+    """Traffic: forward counts a row each time it is gathered; backward counts dweight once, for zeroing, and its
+    touched rows once more, as did the measurements behind the bounds."""
     rows, dim, bags = (2**20, 128, 2**16) if backend == "cuda" else (2**16, 128, 2**12)
     total = bags * LENGTH
     is_backward = "backward" in name
@@ -122,7 +122,7 @@ def torch_weighted(torch, t, scalars):
 
 
 def of_scales(bench, name):
-    """A problem of sums with weights that are all 1, so that the same checks hold."""
+    """A weighted problem from an unweighted one: all weights are 1, so the same checks hold."""
     scalars = {k: v for k, v in bench.scalars.items() if k != "mode"} | {"include_last_offset": 0}
     total = scalars["total_indices"]
     return dataclasses.replace(

@@ -82,19 +82,18 @@ def check_bag_max_backward(problem):
     index = problem.indices["out_index"]
     for row in picks(problem, problem.bench.scalars["num_embeddings"]):
         bags, columns = np.nonzero(index == row)
-        terms = np.zeros((2, index.shape[1]))
+        total = np.zeros((2, index.shape[1]))
         values = rows(problem, "dout", bags).astype(np.float64)[np.arange(len(bags)), columns] if len(bags) else 0.0
-        np.add.at(terms[0], columns, values)
-        np.add.at(terms[1], columns, np.abs(values))
+        np.add.at(total[0], columns, values)
+        np.add.at(total[1], columns, np.abs(values))
         got = rows(problem, "dweight", [row])[0]
-        if wrong := compare(problem, got, terms[0], terms[1], problem.dtype if not problem.bench.workspace else "f32"):
+        if wrong := compare(problem, got, total[0], total[1], problem.dtype if not problem.bench.workspace else "f32"):
             return f"dweight[{row}] {wrong}"
     return ""
 
 
 def by_rows(backend, name, spread, bound, *, times=2, **given):
-    """Of a gradient dweight counts once for zeroing, and its touched rows twice, read and written. There are `times` as
-    many indices as rows."""
+    """Traffic of the gradient: dweight once for zeroing, touched rows read and written. `times`: indices per row."""
     count, dim = (2**20, 128) if backend == "cuda" else (2**16, 128)
     n = times * count
     is_backward, index = "backward" in name, "i32" if backend == "cuda" else "i64"  # of PyTorch
@@ -122,7 +121,7 @@ def torch_renorm(torch, t, scalars):
 
 
 def check_renorm(problem):
-    """Rows of elements in [-4, 4], some of which are longer than the bound."""
+    """Renorm of rows with elements in [-4, 4]; some norms exceed the bound."""
     indices, count = problem.indices["indices"], problem.bench.scalars["num_embeddings"]
     chosen = np.concatenate((picks(problem, count), indices[:16]))
     x, got = rows(problem, "weight", chosen).astype(np.float64), rows(problem, "out", chosen).astype(np.float64)
@@ -146,7 +145,7 @@ def renorm(backend):
 
 
 def by_frequency(backend, s, spread):
-    """With a workspace, as without one the indices are read again and again."""
+    """Measured with a workspace only: without one the indices are read again and again."""
     gpu, name = backend == "cuda", f"embedding_dense_backward by frequency, {s}"
     bench = by_rows(
         backend, name, spread, (Bound("peer", 4.0 if gpu else 1.0),), torch=(torch_rows_by_frequency,),
@@ -159,7 +158,7 @@ def by_frequency(backend, s, spread):
 
 
 def torch_sparse_rows(torch, t, scalars):
-    """What optimisers make of PyTorch's sparse gradient, which has a row for each index."""
+    """PyTorch's sparse gradient has a row per index; optimisers coalesce it."""
     size = (scalars["num_embeddings"], scalars["embedding_dim"])
     return lambda: torch.sparse_coo_tensor(t["indices"][None], t["dout"], size).coalesce()
 
@@ -170,14 +169,14 @@ def check_sparse_rows(problem):
     (count,) = problem.data.cells(problem.buffers["count"], np.arange(1))
     if count != len(found):
         return f"count is {count}, must be {len(found)}"
-    places = np.unique(np.concatenate((picks(problem, len(found)), [0, len(found) - 1, np.argmax(counts)])))
-    if not np.array_equal(problem.data.cells(problem.buffers["rows"], places), found[places]):
+    slots = np.unique(np.concatenate((picks(problem, len(found)), [0, len(found) - 1, np.argmax(counts)])))
+    if not np.array_equal(problem.data.cells(problem.buffers["rows"], slots), found[slots]):
         return "rows are not those that indices name"
-    return sums(problem, "values", "dout", places, counts, lambda place: (np.flatnonzero(indices == found[place]), 1.0))
+    return sums(problem, "values", "dout", slots, counts, lambda slot: (np.flatnonzero(indices == found[slot]), 1.0))
 
 
 def sparse_rows(backend, s, spread):
-    """Each index's row of dout is read, and a row of values written, whatever is in it."""
+    """Traffic: reads a row of dout and writes a row of values per index."""
     gpu, name = backend == "cuda", f"embedding_sparse_backward {s}"
     bench = by_rows(backend, name, spread, (Bound("peer", 1.0),), torch=(torch_sparse_rows,), workspace=True)
     (n, dim), index = bench.arrays["dout"].shape, "i32" if gpu else "i64"

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices."""
+"""GEMM: dense, batched, with epilogues, and skinny (small M)."""
 
 import numpy as np
 
 from tools.bench.check import compare, picks
 from tools.bench.record import COUNTS, EXTENTS, FEW_ROWS, SIDES, Bench, Bound, Operand, Sweep
 
-LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # as C numbers how A and B lie
+LAYOUTS = ("rrr", "rcr", "crr", "ccr")  # index: C's number of the layout of A and B
 _HALVES = ("bf16", "f16")
-_GELU_TANH = 4  # as C numbers activations
-_OWN, _GROUPS = 1, 4  # backends: the library's own kernels, and of these those of warp groups
+_GELU_TANH = 4  # C's number of the activation
+_OWN, _WARPGROUPS = 1, 4  # C's numbers of the backends: own kernels, wgmma kernels
 _EPILOGUE = "another epilogue of a kernel that is measured: bias and activation are run-time choices"
 UNMEASURED = {
     **{
@@ -39,7 +39,7 @@ def torch_product(by_columns):
 
 
 def by_tf32(peer):
-    """With TF32 for this call alone."""
+    """Enables TF32 for this call only."""
 
     def made_with_tf32(torch, t, scalars):
         call = peer(torch, t, scalars)
@@ -63,7 +63,7 @@ def torch_ccr(torch, t, scalars):
 
 
 def torch_int(torch, t, scalars):
-    """Into i32: PyTorch has no more."""
+    """i32 output: PyTorch has no other."""
     return lambda: torch._int_mm(t["a"], t["b"].mT)
 
 
@@ -85,10 +85,10 @@ def check(problem):
     m, n, k = scalars["m"], scalars["n"], scalars["k"]
     layout = LAYOUTS[scalars["layout"]] if "layout" in scalars else bench.row.split("_")[-2]
     layout = "rcr" if "_rcr" in bench.row else "rrr" if "_rrr" in bench.row else layout
-    terms = np.arange(k)
+    along_k = np.arange(k)
     for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
-        a = problem.data.cells(problem.buffers["a"], i * k + terms if layout[0] == "r" else terms * m + i)
-        b = problem.data.cells(problem.buffers["b"], terms * n + j if layout[1] == "r" else j * k + terms)
+        a = problem.data.cells(problem.buffers["a"], i * k + along_k if layout[0] == "r" else along_k * m + i)
+        b = problem.data.cells(problem.buffers["b"], along_k * n + j if layout[1] == "r" else j * k + along_k)
         got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
         products = a.astype(np.float64) * b
         z = np.array([products.sum() * scalars["alpha"]])
@@ -136,14 +136,14 @@ def made(name, row, m, n, k, dtypes, *, layout="rcr", peers, bias=False, batch=0
 
 
 def large(backend):
-    """Products that arithmetic bounds."""
+    """Compute-bound products."""
     sizes = ((8192, 8192, 8192), (4096, 4096, 4096), (4096, 14336, 4096), (16384, 4096, 4096))
     by_columns, by_rows = (torch_product(True),), (torch_product(False),)
     level, own = Bound("peer", 0.97), Bound("peer", 0.95)
     packed = {}
     if backend == "cpu":
         sizes = ((1024, 1024, 1024),)
-        packed = {"workspace": True}  # for packed factors
+        packed = {"workspace": True}  # holds packed operands
     for m, n, k in sizes:
         size = f"{m}x{n}x{k}"
         yield made(
@@ -198,7 +198,7 @@ def torch_residual(torch, t, scalars):
 
 
 def torch_added(torch, t, scalars):
-    """In one call of cuBLASLt."""
+    """One call of cuBLASLt."""
     return lambda: torch.addmm(t["r"], t["a"], t["b"].mT, out=t["d"])
 
 
@@ -206,13 +206,13 @@ def check_epilogue(problem):
     """Sampled results of gemm_epilogue, rcr."""
     s = problem.bench.scalars
     m, n, k = (s[name] for name in "mnk")
-    terms = np.arange(k)
+    along_k = np.arange(k)
 
     def cells(name, at):
         return problem.data.cells(problem.buffers[name], at).astype(np.float64)
 
     for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
-        products = cells("a", i * k + terms) * cells("b", j * k + terms)
+        products = cells("a", i * k + along_k) * cells("b", j * k + along_k)
         z = products.sum() + (cells("bias", np.array([j]))[0] if "bias" in problem.buffers else 0)
         if s["activation"] == _GELU_TANH:
             z = 0.5 * z * (1 + np.tanh(np.sqrt(2 / np.pi) * (z + 0.044715 * z**3)))
@@ -224,7 +224,7 @@ def check_epilogue(problem):
 
 
 def epilogues(backend):
-    """D = A B + R, and with a bias and gelu before R is added; and products that warp groups compute, as asked."""
+    """D = A B + R, D = gelu(A B + bias) + R, and products with the wgmma backend requested."""
     sizes = ((8192, 8192, 8192), (4096, 14336, 4096)) if backend == "cuda" else ((512, 512, 512),)
     for m, n, k in sizes:
         size = f"{m}x{n}x{k}"
@@ -236,7 +236,7 @@ def epilogues(backend):
         more = {"row": "gemm_epilogue_t{T}", "dtypes": ("f32",)}
         name = "gemm tf32 {}residual 4096x4096x4096"
         yield with_epilogue(name.format(""), *size, ("r",), by_tf32(torch_added), **more)
-        more["backend"] = _GROUPS
+        more["backend"] = _WARPGROUPS
         yield with_epilogue(name.format("by warp groups "), *size, ("r",), by_tf32(torch_added), **more)
         for m, n, k in (size, (1024, 1024, 1024)):
             yield with_epilogue(
@@ -245,28 +245,28 @@ def epilogues(backend):
             )  # fmt: skip
         for m, n, k in (*sizes, size):
             yield with_epilogue(
-                f"gemm by warp groups {m}x{n}x{k}", m, n, k, (), torch_product(True), backend=_GROUPS,
+                f"gemm by warp groups {m}x{n}x{k}", m, n, k, (), torch_product(True), backend=_WARPGROUPS,
                 bound=0.85,
             )  # fmt: skip
 
 
 def with_epilogue(
-    name, m, n, k, beside, peer, *, row="gemm_epilogue_{T}", dtypes=("bf16",), activation=0, backend=0, bound=1.0,
+    name, m, n, k, extra, peer, *, row="gemm_epilogue_{T}", dtypes=("bf16",), activation=0, backend=0, bound=1.0,
 ):  # fmt: skip
     shapes = {"a": (m, k), "b": (n, k), "r": (m, n), "bias": (n,), "d": (m, n)}
     scalars = {"m": m, "n": n, "k": k, "batch": 1, "layout": 1, "alpha": 1.0, "beta": 0.0}
     scalars |= {f"ld{x}": shapes.get(x, (m, n))[1] for x in "abcrzd"} | {f"stride_{x}": 0 for x in "abcrzd"}
     return Bench(
         name=name, row=row, dtypes=dtypes,
-        arrays={x: Operand(shapes[x], "empty" if x == "d" else "sixteenths") for x in ("a", "b", *beside, "d")},
+        arrays={x: Operand(shapes[x], "empty" if x == "d" else "sixteenths") for x in ("a", "b", *extra, "d")},
         scalars=scalars | {"activation": activation, "backend": backend},
-        check=check_epilogue, torch=(peer,), workspace=backend != _GROUPS, bounds=(Bound("peer", bound),),
+        check=check_epilogue, torch=(peer,), workspace=backend != _WARPGROUPS, bounds=(Bound("peer", bound),),
         flops=2 * m * n * k,
     )  # fmt: skip
 
 
-def thin(backend):
-    """A few rows, which the bytes of B bound."""
+def skinny(backend):
+    """Skinny GEMM, M <= 8: bound by one read of B."""
     rows, sizes = ((1, 2, 4, 8), (4096, 14336)) if backend == "cuda" else ((1, 8), (2048,))
     bound = (Bound("copy", 0.85),)
     for m in rows:
@@ -307,7 +307,7 @@ def benches(backend):
             peers=(torch_product(False),), bounds=(Bound("copy", 0.85),),
         )  # fmt: skip
     yield from epilogues(backend)
-    yield from thin(backend)
+    yield from skinny(backend)
     many = 4096 if backend == "cuda" else 64
     for m, n, k in ((64, 64, 64), (128, 128, 64)):
         yield made(
@@ -328,7 +328,7 @@ def torch_linear_gelu(torch, t, scalars):
 
 
 def as_linear(m, n, k):
-    """What linear launches: the weight is [n, k]."""
+    """The launch of `linear`: the weight is [n, k]."""
     rows = {"f32": "gemm_{T}_simt_rcr_sm80", "bf16": "gemm_{T}_rcr_sm80"}
     return {
         dtype: made("linear", row, m, n, k, (dtype,), peers=(torch_linear,), workspace=True)
@@ -345,7 +345,7 @@ def as_matmul(m, n, k, batch=1, layout="rrr"):
 
 
 def of_linear(name, axis, problems):
-    """A sweep a dtype: each has a row of its own."""
+    """A sweep per dtype: each has a row of its own."""
     for dtype in ("f32", "bf16"):
         yield Sweep(name=name, axis=axis, points={e: each[dtype] for e, each in problems.items()})
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of groups of rows, experts whose shares follow Zipf's law, the gradients of linear, and gated products."""
+"""Grouped GEMM (experts whose row counts follow Zipf's law), the gradients of linear, and gated products."""
 
 import itertools
 
@@ -10,13 +10,13 @@ from tools.bench.record import FEW_ROWS, Bench, Bound, Operand, Sweep
 
 
 def zipf(rows, groups):
-    """Offsets of groups of which number g has a share of about 1 / (g + 1), in an order that is not that of size."""
+    """Offsets of groups with sizes proportional to 1 / (g + 1), in shuffled order."""
     share = 1 / (1 + np.random.default_rng(0).permutation(groups))
     return np.rint(np.concatenate([[0], np.cumsum(share) / share.sum()]) * rows).astype(np.int64)
 
 
 def torch_loop(torch, t, scalars):
-    """A product for each group."""
+    """One product per group."""
     ends = zipf(scalars["m"], scalars["groups"]).tolist()
     a, b, d = t["a"], t["b"].mT if scalars["layout"] else t["b"], t["d"]
     return lambda: [
@@ -42,15 +42,15 @@ def group_of(problem, row):
 
 
 def check(problem):
-    """Sampled results of d, or of da, against sums in float64; b is by columns."""
+    """Sampled results of d, or of da, against sums in float64; B is column-major."""
     s, forward = problem.bench.scalars, "d" in problem.buffers
     n, k = s["n"], s["k"]
-    terms, width = (k, n) if forward else (n, k)
+    inner, width = (k, n) if forward else (n, k)
     left, result = ("a", "d") if forward else ("dd", "da")
-    along = np.arange(terms)
+    along = np.arange(inner)
     for i, j in zip(picks(problem, s["m"], 6), picks(problem, width, 6)):
         base = group_of(problem, i) * n * k
-        x = problem.data.cells(problem.buffers[left], i * terms + along).astype(np.float64)
+        x = problem.data.cells(problem.buffers[left], i * inner + along).astype(np.float64)
         y = problem.data.cells(problem.buffers["b"], base + (j * k + along if forward else along * k + j))
         got = problem.data.cells(problem.buffers[result], np.array([i * width + j])).astype(np.float64)
         if wrong := compare(problem, got, np.array([(x * y).sum()]), np.abs(x * y).sum() * 4):
@@ -117,15 +117,15 @@ def check_gated(problem):
         first, second = (alpha * a * problem.data.cells(problem.buffers[b], j * k + along) for b in ("b1", "b2"))
         z = first.sum()
         want = np.array([z / (1 + np.exp(-z)) * second.sum()])
-        terms = 1.2 * np.abs(first).sum() * abs(second.sum()) + (abs(z) + 1) * np.abs(second).sum()
+        inner = 1.2 * np.abs(first).sum() * abs(second.sum()) + (abs(z) + 1) * np.abs(second).sum()
         got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
-        if wrong := compare(problem, got, want, terms * 4):
+        if wrong := compare(problem, got, want, inner * 4):
             return f"d[{i}, {j}] {wrong}"
     return ""
 
 
 def gated(backend):
-    """Of sums of variance 1, as models have them: activations of large numbers are nothing, or the numbers."""
+    """Inputs with gates of variance 1, as in models: activations of large arguments are 0 or the identity."""
     n, k = (14336, 4096) if backend == "cuda" else (512, 256)
     for m in (1, 4096) if backend == "cuda" else (1, 256):
         yield gated_product(m, n, k)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices of narrow elements, and with sparse and 4-bit weights."""
+"""GEMM with elements of 8 bits and less, and with 2:4 sparse and 4-bit weights."""
 
 import numpy as np
 
@@ -25,32 +25,32 @@ UNMEASURED = {
 
 
 def words(*shape):
-    """Of 32 random bits each."""
+    """Words of 32 random bits."""
     return Operand(shape, lambda rng: rng.integers(-(2**31), 2**31, shape))
 
 
 def torch_scaled(torch, t, scalars):
-    """With scales of 1."""
+    """torch._scaled_mm with scales of 1."""
     one = torch.ones((), device=t["a"].device)
     return lambda: torch._scaled_mm(t["a"], t["b"].mT, scale_a=one, scale_b=one, out_dtype=torch.bfloat16)
 
 
 def torch_dense(torch, t, scalars):
-    """By weights that are dense."""
+    """The dense product of the same shape."""
     dense = t["w_compressed"].repeat(1, 2)
     return lambda: torch.matmul(t["x"], dense.mT, out=t["y"])
 
 
 def elements(values, bits, signed=False):
-    """Of bytes or words, the first the lowest."""
+    """Elements of bytes or words, the lowest bits first."""
     whole = np.asarray(values).astype(np.int64)[..., None]
     width = 8 * np.asarray(values).dtype.itemsize
-    parts = (whole >> np.arange(0, width, bits)) & ((1 << bits) - 1)
-    return ((parts ^ 8) - 8 if signed else parts).reshape(-1)
+    fields = (whole >> np.arange(0, width, bits)) & ((1 << bits) - 1)
+    return ((fields ^ 8) - 8 if signed else fields).reshape(-1)
 
 
 def check_product(problem):
-    """Sampled results, of fp8 within a few units of its last place."""
+    """Sampled results; fp8 within a few ulp."""
     bench, scalars = problem.bench, problem.bench.scalars
     m, n, k = scalars["m"], scalars["n"], scalars["k"]
     rcr, bits = "_rcr" in bench.row, 1 if "_bin_" in bench.row else 4 if "_s4_" in bench.row else 8
@@ -82,14 +82,16 @@ def check_product(problem):
 def check_sparse(problem):
     scalars = problem.bench.scalars
     n, m, k = (scalars[name] for name in "nmk")
-    places = problem.indices["w_metadata"]
+    metadata = problem.indices["w_metadata"]
     for i, j in zip(picks(problem, n, 4), picks(problem, m, 4)):
         x = problem.data.cells(problem.buffers["x"], i * k + np.arange(k)).astype(np.float64)
-        kept = problem.data.cells(problem.buffers["w_compressed"], j * (k // 2) + np.arange(k // 2)).astype(np.float64)
-        groups = np.stack([places[j] & 255, places[j] >> 8], -1).reshape(-1)
+        stored = problem.data.cells(problem.buffers["w_compressed"], j * (k // 2) + np.arange(k // 2)).astype(
+            np.float64
+        )
+        pairs = np.stack([metadata[j] & 255, metadata[j] >> 8], -1).reshape(-1)
         dense = np.zeros((k // 4, 4))
         for v, shift in enumerate((0, 2)):
-            dense[np.arange(k // 4), groups >> shift & 3] = kept.reshape(-1, 2)[:, v]
+            dense[np.arange(k // 4), pairs >> shift & 3] = stored.reshape(-1, 2)[:, v]
         products = x * dense.reshape(-1)
         got = problem.data.cells(problem.buffers["y"], np.array([i * m + j])).astype(np.float64)
         if wrong := compare(problem, got, np.array([products.sum()]), np.abs(products).sum() * 4):
@@ -129,8 +131,8 @@ def check_marlin(problem):
         element = upper + r // 8 * 2 + r % 2
         column = j // 64 * 128 + (j % 8 * 4 + r % 8 // 2) * 4 + j % 64 // 16
         q = words_of[rows // 16, column].astype(np.int64) >> 4 * (element % 2 * 4 + element // 2) & 15
-        place = j // 64 * 64 + j % 8 * 8 + j % 64 // 8
-        scale = problem.data.cells(problem.buffers["scales"], rows // 128 * n + place).astype(np.float64)
+        slot = j // 64 * 64 + j % 8 * 8 + j % 64 // 8
+        scale = problem.data.cells(problem.buffers["scales"], rows // 128 * n + slot).astype(np.float64)
         for i in picks(problem, m, 2):
             x = problem.data.cells(problem.buffers["a"], i * k + rows).astype(np.float64)
             products = x * scale * (q - 8)

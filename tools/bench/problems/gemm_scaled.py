@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of 8-bit factors with scales."""
+"""GEMM of 8-bit operands with scales."""
 
 import numpy as np
 
 from tools.bench.check import picks
 from tools.bench.record import Bench, Bound, Operand
 
-_MATRICES, _ROWS, _BLOCKS = range(3)  # as C numbers them
+_MATRICES, _ROWS, _BLOCKS = range(3)  # C's numbers of the scalings
 _NAMES = ("matrices", "rows", "blocks")
-_GROUPS, _LEAST_ROWS = 4, 64  # the backend of warp groups, and the rows that it wants
+_WARPGROUPS, _LEAST_ROWS = 4, 64  # C's number of the wgmma backend, and the rows that it needs
 
 
 def torch_scaled(torch, t, scalars):
-    """With scales of rows where ours has some, else with those of matrices, which are the fastest that there are."""
+    """Row scales where ours has them, else scales of whole matrices, which are the fastest."""
     m, n = scalars["m"], scalars["n"]
     a_scale, b_scale = t["a_scale"][:1], t["b_scale"][:1]
     if scalars["scaling"] == _ROWS:
@@ -25,15 +25,15 @@ def check(problem):
     """Sampled results against sums in float64."""
     scalars = problem.bench.scalars
     m, n, k, scaling = (scalars[name] for name in ("m", "n", "k", "scaling"))
-    blocks, terms = -(-k // 128), np.arange(k)
+    blocks, inner = -(-k // 128), np.arange(k)
 
-    def scales(name, line, lines):
-        at = {_MATRICES: terms * 0, _ROWS: terms * 0 + line, _BLOCKS: line // lines * blocks + terms // 128}[scaling]
+    def scales(name, row, block_rows):
+        at = {_MATRICES: inner * 0, _ROWS: inner * 0 + row, _BLOCKS: row // block_rows * blocks + inner // 128}[scaling]
         return problem.data.cells(problem.buffers[name], at).astype(np.float64)
 
     for i, j in zip(picks(problem, m, 6), picks(problem, n, 6)):
-        a = problem.data.cells(problem.buffers["a"], i * k + terms).astype(np.float64) * scales("a_scale", i, 1)
-        b = problem.data.cells(problem.buffers["b"], j * k + terms).astype(np.float64) * scales("b_scale", j, 128)
+        a = problem.data.cells(problem.buffers["a"], i * k + inner).astype(np.float64) * scales("a_scale", i, 1)
+        b = problem.data.cells(problem.buffers["b"], j * k + inner).astype(np.float64) * scales("b_scale", j, 128)
         got = problem.data.cells(problem.buffers["d"], np.array([i * n + j])).astype(np.float64)
         error = abs(got[0] - (a * b).sum())
         if error > 2.0**-8 * abs((a * b).sum()) + 2.0**-12 * np.abs(a * b).sum():
@@ -51,7 +51,7 @@ def scaled(m, n, k, scaling, dtype, backend=0):
     }  # fmt: skip
     scalars = {"m": m, "n": n, "k": k, "layout": 1, "scaling": scaling, "backend": backend, "alpha": 1.0, "beta": 0.0}
     of_fp8 = {"torch": (torch_scaled,), "bounds": (Bound("peer", 0.95),)} if dtype != "i8" else {}
-    by = ", warp groups" if backend == _GROUPS else ""
+    by = ", warp groups" if backend == _WARPGROUPS else ""
     return Bench(
         name=f"gemm scaled {_NAMES[scaling]} {m}x{n}x{k}{by}", row="gemm_scaled_{T}_{U}", other="bf16",
         dtypes=(dtype,), arrays=arrays, scalars=scalars | {"lda": k, "ldb": k, "ldd": n}, check=check, workspace=True,
@@ -67,5 +67,5 @@ def benches(backend):
         for scaling in (_MATRICES, _ROWS, _BLOCKS):
             yield scaled(*size, scaling, "fp8e4m3")
             if backend == "cuda" and size[0] >= _LEAST_ROWS:
-                yield scaled(*size, scaling, "fp8e4m3", _GROUPS)
+                yield scaled(*size, scaling, "fp8e4m3", _WARPGROUPS)
         yield scaled(*size, _ROWS, "i8")

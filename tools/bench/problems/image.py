@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sampling positions of an affine map."""
+"""affine_grid: sampling positions of an affine map."""
 
 import numpy as np
 
@@ -15,11 +15,11 @@ def torch_affine_grid(torch, t, scalars):
 def check(problem):
     batch, height, width = (problem.bench.scalars[name] for name in ("batch", "height", "width"))
     chosen = picks(problem, batch * height * width, 512)
-    image, place = chosen // (height * width), chosen % (height * width)
-    x, y = ((2 * k + 1) / extent - 1 for k, extent in ((place % width, width), (place // width, height)))
+    image, pixel = chosen // (height * width), chosen % (height * width)
+    x, y = ((2 * k + 1) / extent - 1 for k, extent in ((pixel % width, width), (pixel // width, height)))
     theta = rows(problem, "theta", np.arange(2 * batch)).reshape(batch, 2, 3)[image]
-    terms = theta * np.stack([x, y, np.ones_like(x)], -1)[:, None, :]
-    return compare(problem, rows(problem, "grid", chosen), terms.sum(-1), np.abs(terms).sum(-1))
+    products = theta * np.stack([x, y, np.ones_like(x)], -1)[:, None, :]
+    return compare(problem, rows(problem, "grid", chosen), products.sum(-1), np.abs(products).sum(-1))
 
 
 def benches(backend):

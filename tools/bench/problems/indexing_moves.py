@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves by indices: gather, scatter and what masks and nonzero elements choose."""
+"""Copies by index: gather, scatter, masked select and scatter, nonzero, one_hot."""
 
 import numpy as np
 
@@ -11,25 +11,25 @@ def at_random(shape, extent):
     return lambda rng: rng.integers(0, extent, shape)
 
 
-def permuted(lines, length):
-    """Each line a permutation, so that no two updates have one target."""
-    return lambda rng: rng.permuted(np.broadcast_to(np.arange(length), (lines, length)), axis=1)
+def permuted(height, length):
+    """Each row is a permutation, so that no two updates have one target."""
+    return lambda rng: rng.permuted(np.broadcast_to(np.arange(length), (height, length)), axis=1)
 
 
-def cells(problem, name, places):
-    return problem.data.cells(problem.buffers[name], np.asarray(places, np.int64))
+def cells(problem, name, positions):
+    return problem.data.cells(problem.buffers[name], np.asarray(positions, np.int64))
 
 
-def same(problem, name, places, expected):
-    """Bits are moved: values are equal."""
-    places, got = np.asarray(places), cells(problem, name, places)
+def same(problem, name, positions, expected):
+    """Copies are exact: values must be equal."""
+    positions, got = np.asarray(positions), cells(problem, name, positions)
     wrong = np.flatnonzero(got != expected)
     if not len(wrong):
         return ""
-    return f"{name}[{places[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}"
+    return f"{name}[{positions[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}"
 
 
-def lines_of(scale):
+def extents_of(scale):
     return (2**16 // scale, 1024)
 
 
@@ -40,37 +40,39 @@ def check_gather(problem):
     _, columns = shape(problem, "out")
     _, extent = shape(problem, "src")
     index = problem.indices["index"]
-    places = picks(problem, index.size)
-    return same(problem, "out", places, cells(problem, "src", places // columns * extent + index.reshape(-1)[places]))
+    positions = picks(problem, index.size)
+    return same(
+        problem, "out", positions, cells(problem, "src", positions // columns * extent + index.reshape(-1)[positions])
+    )
 
 
 def check_scatter(problem):
     _, columns = shape(problem, "updates")
     index = problem.indices["index"]
-    places = picks(problem, index.size)
-    targets = places // columns * columns + index.reshape(-1)[places]
-    return same(problem, "out", targets, cells(problem, "updates", places))
+    positions = picks(problem, index.size)
+    targets = positions // columns * columns + index.reshape(-1)[positions]
+    return same(problem, "out", targets, cells(problem, "updates", positions))
 
 
 def check_select(problem):
     source, output = ("table", "dest") if "table" in problem.buffers else ("src", "out")
     _, columns = shape(problem, output)
     index = problem.indices["idx"]
-    places = picks(problem, index.size * columns)
-    chosen = index.astype(np.int64)[places // columns] * columns + places % columns
-    return same(problem, output, places, cells(problem, source, chosen))
+    positions = picks(problem, index.size * columns)
+    chosen = index.astype(np.int64)[positions // columns] * columns + positions % columns
+    return same(problem, output, positions, cells(problem, source, chosen))
 
 
 def check_take(problem):
     index = problem.indices["index"]
-    places = picks(problem, index.size)
-    return same(problem, "out", places, cells(problem, "src", index[places]))
+    positions = picks(problem, index.size)
+    return same(problem, "out", positions, cells(problem, "src", index[positions]))
 
 
 def check_put(problem):
     index = problem.indices["index"]
-    places = picks(problem, index.size)
-    return same(problem, "out", index[places], cells(problem, "updates", places))
+    positions = picks(problem, index.size)
+    return same(problem, "out", index[positions], cells(problem, "updates", positions))
 
 
 def torch_gather(torch, t, scalars):
@@ -117,22 +119,22 @@ def numpy_put(a, scalars):
 
 
 def along_axis(backend, of):
-    lines, length = lines_of(1 if backend == "cuda" else 4)
-    both = (lines, length)
+    height, length = extents_of(1 if backend == "cuda" else 4)
+    both = (height, length)
     for index in ("i32", "i64"):
         yield Bench(
             name=f"gather dim 1 {index}", row="gather{I}_{T}", dtypes=("f32", "bf16"), index=index,
             check=check_gather, bounds=of(0.80), torch=(torch_gather,), numpy=(numpy_gather,),
             arrays={"src": Operand(both, "normal"), "index": Operand(both, at_random(both, length)),
                     "out": Operand(both)},
-            scalars={"out_numel": lines * length, "gather_dim": 1, "src_dim_size": length, "out_shape": both},
+            scalars={"out_numel": height * length, "gather_dim": 1, "src_dim_size": length, "out_shape": both},
         )  # fmt: skip
         yield Bench(
             name=f"scatter dim 1 {index}", row="scatter{I}_{T}", dtypes=("f32", "bf16"), index=index,
             check=check_scatter, bounds=of(0.80), torch=(torch_scatter,), numpy=(numpy_scatter,),
-            arrays={"updates": Operand(both, "normal"), "index": Operand(both, permuted(lines, length)),
+            arrays={"updates": Operand(both, "normal"), "index": Operand(both, permuted(height, length)),
                     "out": Operand(both)},
-            scalars={"upd_numel": lines * length, "scatter_dim": 1, "out_dim_size": length, "upd_shape": both},
+            scalars={"upd_numel": height * length, "scatter_dim": 1, "out_dim_size": length, "upd_shape": both},
         )  # fmt: skip
 
 
@@ -174,7 +176,7 @@ def flat(backend, of):
 
 
 def halves(n):
-    """Half of a mask, one of every two neighbours: how many are set is known before any is drawn."""
+    """Mask with exactly half of the elements set: one of every two neighbours."""
 
     def draw(rng):
         first = rng.integers(0, 2, n // 2)
@@ -184,30 +186,30 @@ def halves(n):
 
 
 def check_fill(problem):
-    places = picks(problem, shape(problem, "out")[0])
-    chosen = problem.indices["mask"][places] != 0
-    return same(problem, "out", places, np.where(chosen, 0, cells(problem, "src", places)))
+    positions = picks(problem, shape(problem, "out")[0])
+    chosen = problem.indices["mask"][positions] != 0
+    return same(problem, "out", positions, np.where(chosen, 0, cells(problem, "src", positions)))
 
 
 def check_fill_backward(problem):
-    places = picks(problem, shape(problem, "dsrc")[0])
-    chosen = problem.indices["mask"][places] != 0
-    return same(problem, "dsrc", places, np.where(chosen, 0, cells(problem, "dout", places)))
+    positions = picks(problem, shape(problem, "dsrc")[0])
+    chosen = problem.indices["mask"][positions] != 0
+    return same(problem, "dsrc", positions, np.where(chosen, 0, cells(problem, "dout", positions)))
 
 
 def check_masked_select(problem):
-    places = np.flatnonzero(problem.indices["mask"])
-    ranks = picks(problem, len(places))
-    return same(problem, "counter", [0], np.array([len(places)])) or same(
-        problem, "out", ranks, cells(problem, "src", places[ranks])
+    positions = np.flatnonzero(problem.indices["mask"])
+    ranks = picks(problem, len(positions))
+    return same(problem, "counter", [0], np.array([len(positions)])) or same(
+        problem, "out", ranks, cells(problem, "src", positions[ranks])
     )
 
 
 def check_masked_scatter(output, source):
     def check(problem):
-        places = np.flatnonzero(problem.indices["mask"])
-        ranks = picks(problem, len(places))
-        return same(problem, output, places[ranks], cells(problem, source, ranks))
+        positions = np.flatnonzero(problem.indices["mask"])
+        ranks = picks(problem, len(positions))
+        return same(problem, output, positions[ranks], cells(problem, source, ranks))
 
     return check
 
@@ -288,18 +290,18 @@ def masked(backend, of):
 
 def check_nonzero(problem):
     (count,) = cells(problem, "counter", [0])
-    lines, columns = shape(problem, "x")
+    height, columns = shape(problem, "x")
     table = cells(problem, "out_coords", np.arange(2 * min(int(count), 64))).reshape(-1, 2)
     found = np.flatnonzero(cells(problem, "x", np.arange(4 * 64)))[: len(table)]
-    expected = np.stack(np.unravel_index(found, (lines, columns)), 1)
+    expected = np.stack(np.unravel_index(found, (height, columns)), 1)
     return "" if np.array_equal(table[: len(found)], expected) else "out_coords is not the first nonzero elements'"
 
 
 def check_one_hot(problem):
     src, (n,) = problem.indices["src"], shape(problem, "out")
     classes = problem.bench.scalars["num_classes"]
-    places = np.append(picks(problem, n), src[0])
-    return same(problem, "out", places, np.where(src[places // classes] == places % classes, 1.0, 0.0))
+    positions = np.append(picks(problem, n), src[0])
+    return same(problem, "out", positions, np.where(src[positions // classes] == positions % classes, 1.0, 0.0))
 
 
 def torch_nonzero(torch, t, scalars):
@@ -326,14 +328,14 @@ def numpy_one_hot(a, scalars):
     return peer
 
 
-def others(backend, of):
-    lines, columns = (2**14, 2**12) if backend == "cuda" else (2**12, 2**12)
+def coordinates(backend, of):
+    height, columns = (2**14, 2**12) if backend == "cuda" else (2**12, 2**12)
     yield Bench(
         name="nonzero", row="nonzero{I}_{T}", dtypes=("f32",), index="i64", check=check_nonzero, bounds=of(0.70),
-        arrays={"out_coords": Operand((lines * columns, 2)), "counter": Operand((1,)),
-                "x": Operand((lines, columns), "flags")},
-        scalars={"numel": lines * columns, "max_nz": lines * columns, "shape": (lines, columns)}, workspace=True,
-        bytes=lambda size, _: lines * columns * (size + 8),  # half of the elements are set
+        arrays={"out_coords": Operand((height * columns, 2)), "counter": Operand((1,)),
+                "x": Operand((height, columns), "flags")},
+        scalars={"numel": height * columns, "max_nz": height * columns, "shape": (height, columns)}, workspace=True,
+        bytes=lambda size, _: height * columns * (size + 8),  # half of the elements are set
         torch=(torch_nonzero,), numpy=(numpy_nonzero,),
     )  # fmt: skip
     for classes in (10, 1000):
@@ -359,5 +361,5 @@ def benches(backend):
     def of(copy):
         return (Bound("copy", copy) if backend == "cuda" else Bound("peer", 1.0),)
 
-    for family in (along_axis, whole_rows, flat, masked, others):
+    for family in (along_axis, whole_rows, flat, masked, coordinates):
         yield from family(backend, of)

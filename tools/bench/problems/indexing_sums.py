@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums of elements and of rows where an index says, and the same as gradients."""
+"""scatter_add, index_add, scatter_reduce, put_add, and the gradients of gathers, which are such sums."""
 
 import dataclasses
 
@@ -10,7 +10,7 @@ from tools.bench.problems.embedding import distinct, one_hot_row, uniform, zipf
 from tools.bench.record import Bench, Bound, Operand
 from tools.oracle.numerics import itemsize
 
-# Of a row: updates, index, output; axis, its extent, number and shape of the updates.
+# Parameter names of a row: updates, index, output; axis, its extent, number and shape of the updates.
 SCATTERED = {
     "scatter_add": ("updates", "index", "out", "scatter_dim", "out_dim_size", "upd_numel", "upd_shape"),
     "gather_backward": ("dout", "index", "dsrc", "gather_dim", "src_dim_size", "out_numel", "out_shape"),
@@ -42,47 +42,49 @@ def check_rows(name):
     return check
 
 
-def check_elements(name, axis, fold=np.sum):
-    """Sampled cells of a matrix; of means and products `fold` is that of numpy."""
+def check_elements(name, axis, reduce=np.sum):
+    """Checks sampled cells of a matrix; `reduce` is NumPy's reduction."""
     source, ids, target = SCATTERED[name][:3]
 
     def check(problem):
         index, shape = problem.indices[ids], problem.buffers[target].operand.shape
-        for line in picks(problem, shape[1 - axis], 4):
-            own = index[:, line] if axis == 0 else index[line]
-            places = (
-                np.arange(len(own)) * index.shape[1] + line
+        for fiber in picks(problem, shape[1 - axis], 4):
+            own = index[:, fiber] if axis == 0 else index[fiber]
+            positions = (
+                np.arange(len(own)) * index.shape[1] + fiber
                 if axis == 0
-                else line * index.shape[1] + np.arange(len(own))
+                else fiber * index.shape[1] + np.arange(len(own))
             )
-            x = problem.data.cells(problem.buffers[source], places).astype(np.float64)
+            x = problem.data.cells(problem.buffers[source], positions).astype(np.float64)
             for cell in own[:4]:
-                terms = x[own == cell]
-                if len(terms) > 64 and problem.dtype != "f32" and not problem.bench.workspace:
+                summands = x[own == cell]
+                if len(summands) > 64 and problem.dtype != "f32" and not problem.bench.workspace:
                     continue
-                place = cell * shape[1] + line if axis == 0 else line * shape[1] + cell
-                got = problem.data.cells(problem.buffers[target], np.array([place]))
+                position = cell * shape[1] + fiber if axis == 0 else fiber * shape[1] + cell
+                got = problem.data.cells(problem.buffers[target], np.array([position]))
                 steps = "f32" if problem.bench.workspace else problem.dtype
-                if wrong := compare(problem, got, np.array([fold(terms)]), np.array([fold(np.abs(terms))]), steps):
-                    return f"{target}[{place}] {wrong}"
+                if wrong := compare(
+                    problem, got, np.array([reduce(summands)]), np.array([reduce(np.abs(summands))]), steps
+                ):
+                    return f"{target}[{position}] {wrong}"
         return ""
 
     return check
 
 
 def made(name, label, shape, axis, extent, fill, bounds, check, *, index, **given):
-    """The output counts once for zeroing and twice for being added to."""
+    """Traffic: the output counts once for zeroing and twice for read-modify-write."""
     source, ids, target, axis_name, extent_name, numel, shape_name = SCATTERED[name]
     own = tuple(extent if d == axis else e for d, e in enumerate(shape))
-    lines = (shape[axis],) if ids == "idx" else shape
+    index_shape = (shape[axis],) if ids == "idx" else shape
     arrays = {
-        ids: Operand(lines, lambda rng: fill(rng, int(np.prod(lines)), extent).reshape(lines)),
+        ids: Operand(index_shape, lambda rng: fill(rng, int(np.prod(index_shape)), extent).reshape(index_shape)),
         source: Operand(shape, "sixteenths"), target: Operand(own, 0.0),
     }  # fmt: skip
     scalars = {axis_name: axis, extent_name: extent, numel: int(np.prod(shape)), "rank": len(shape), shape_name: shape}
 
     def size(width, indices):
-        return (int(np.prod(shape)) + 3 * int(np.prod(own))) * width + int(np.prod(lines)) * itemsize(index)
+        return (int(np.prod(shape)) + 3 * int(np.prod(own))) * width + int(np.prod(index_shape)) * itemsize(index)
 
     return Bench(
         name=label, row=f"{name}{{I}}_{{T}}", dtypes=("f32", "bf16"), index=index, arrays=arrays, scalars=scalars,
@@ -107,22 +109,24 @@ def check_put(problem):
     index, count = problem.indices["index"], problem.buffers["out"].operand.shape[0]
     x = problem.data.cells(problem.buffers["updates"], np.arange(len(index))).astype(np.float64)
     for cell in index[:16]:
-        terms = x[index == cell]
+        summands = x[index == cell]
         got = problem.data.cells(problem.buffers["out"], np.array([cell]))
-        if wrong := compare(problem, got, np.array([terms.sum()]), np.array([np.abs(terms).sum()]), problem.dtype):
+        if wrong := compare(
+            problem, got, np.array([summands.sum()]), np.array([np.abs(summands).sum()]), problem.dtype
+        ):
             return f"out[{cell}] of {count} {wrong}"
     return ""
 
 
 def check_means(problem):
-    """Each update has its cell's gradient, a half, over the number of updates of the cell."""
+    """The gradient of an update is that of its cell, 0.5, over the number of updates of the cell."""
     index, shape = problem.indices["index"], problem.buffers["dupdates"].operand.shape
-    for line in picks(problem, shape[0], 4):
-        counts = np.bincount(index[line], minlength=shape[1])
-        got = problem.data.cells(problem.buffers["dupdates"], line * shape[1] + np.arange(shape[1]))
-        want = 0.5 / counts[index[line]]
+    for fiber in picks(problem, shape[0], 4):
+        counts = np.bincount(index[fiber], minlength=shape[1])
+        got = problem.data.cells(problem.buffers["dupdates"], fiber * shape[1] + np.arange(shape[1]))
+        want = 0.5 / counts[index[fiber]]
         if wrong := compare(problem, got, want, want, problem.dtype):
-            return f"dupdates[{line}] {wrong}"
+            return f"dupdates[{fiber}] {wrong}"
     return ""
 
 
@@ -143,12 +147,12 @@ def gradients(side):
 
 
 def reductions(numel, side, gpu, index):
-    """scatter_reduce by the rules that are no sums, and put_add."""
+    """scatter_reduce with reductions other than the sum, and put_add."""
     for how in ("", " deterministic"):
-        for name, (rule, fold) in RULES.items():
+        for name, (rule, reduce) in RULES.items():
             bench = made(
                 "scatter_add", f"scatter_reduce {name}{how}", (side, side), 1, side, uniform,
-                (Bound("peer", 2.0 if gpu else 1.0),), check_elements("scatter_add", 1, fold), index=index,
+                (Bound("peer", 2.0 if gpu else 1.0),), check_elements("scatter_add", 1, reduce), index=index,
                 workspace=bool(how),
             )  # fmt: skip
             yield dataclasses.replace(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses: the mean of the terms, and its gradient."""
+"""Losses: the mean over elements or rows, and its gradient."""
 
 import math
 
@@ -10,8 +10,8 @@ from tools.bench.record import COUNTS, LENGTHS, SIZES, Bench, Bound, Operand, Sw
 from tools.oracle.losses import LOSSES, ROW_LOSSES, at
 
 MEAN, SUM = 1, 2
-TIMED = ("mse", "bce_with_logits")  # those with bounds, on large arrays
-# What torch calls a loss, and how.
+TIMED = ("mse", "bce_with_logits")  # losses with bounds, on large arrays
+# torch's name of a loss, and its arguments.
 TORCH = {
     "mse": ("mse_loss", {}), "l1": ("l1_loss", {}), "smooth_l1": ("smooth_l1_loss", {}), "huber": ("huber_loss", {}),
     "bce": ("binary_cross_entropy", {}), "bce_with_logits": ("binary_cross_entropy_with_logits", {}),
@@ -47,7 +47,7 @@ UNMEASURED |= {
     "loss_multilabel_soft_margin_weighted_target_backward_{T}": "that of targets without weights, and a product more",
     "loss_bce_weighted_target_backward_{T}": "that of targets without weights, and a product more",
 }
-UNITS = 8  # of the compute type, that a term may be off
+UNITS = 8  # bound of the error of an element's loss, in units of the compute type
 
 
 def forward_peer(name, inputs):
@@ -73,7 +73,7 @@ def backward_peer(name, inputs):
 
 
 def cells(problem, name, chosen):
-    """Rows of an operand; of indices as integers."""
+    """Rows of an operand; indices as integers."""
     found = problem.indices[name][chosen] if name in problem.indices else rows(problem, name, chosen)
     return found.reshape(len(chosen), *problem.buffers[name].operand.shape[1:])
 
@@ -85,7 +85,7 @@ def whole(problem, name):
     return rows(problem, name, np.arange(math.prod(extents[:-1] or extents))).reshape(extents)
 
 
-def of_terms(oracle, inputs, numbers):
+def of_mean(oracle, inputs, numbers):
     """The mean against float64."""
 
     def check(problem):
@@ -131,7 +131,7 @@ def elementwise(name, numel, bounds):
     dtypes = ("f32", "bf16")
     yield Bench(
         name=f"loss_{name} mean", row=f"loss_{name}_{{T}}", dtypes=dtypes, arrays=arrays | {"out": Operand((1,))},
-        scalars=scalars, check=of_terms(loss, loss.inputs, numbers), workspace=True, bounds=bounds[:1],
+        scalars=scalars, check=of_mean(loss, loss.inputs, numbers), workspace=True, bounds=bounds[:1],
         torch=(forward_peer(name, loss.inputs),), brief=name not in TIMED,
     )  # fmt: skip
     read = loss.reads or loss.inputs
@@ -171,7 +171,7 @@ def by_rows(name, label, count, columns, bounds):
         arrays[loss.target] = target_of(loss, count, columns)
     yield Bench(
         name=f"loss_{name}{label} mean", row=f"loss_{name}_{{T}}", dtypes=("f32", "bf16"), scalars=scalars,
-        arrays=arrays | {"out": Operand((1,))}, check=of_terms(loss, inputs, numbers), workspace=True,
+        arrays=arrays | {"out": Operand((1,))}, check=of_mean(loss, inputs, numbers), workspace=True,
         bounds=bounds[:1], torch=(forward_peer(name, inputs),), brief=not bounds,
     )  # fmt: skip
     yield Bench(
@@ -210,8 +210,8 @@ def nll(count, columns):
 
 
 def fused(label, count, classes, bounds, form="", dtypes=("f32", "bf16")):
-    """Cross entropy and its gradient, which overwrites the logits: again and again, so that the check takes what holds
-    of any logits, gradients of a row that add to 0."""
+    """Cross entropy with its gradient, which overwrites the logits at every launch. So the check takes a property that
+    holds for any logits: the gradients of a row add to 0."""
 
     def peer(torch, t, scalars):
         def run():
@@ -239,8 +239,8 @@ def fused(label, count, classes, bounds, form="", dtypes=("f32", "bf16")):
     )  # fmt: skip
 
 
-def pieces(count):
-    """What is left of a fused linear cross entropy."""
+def fused_linear(count):
+    """The small kernels of fused linear cross entropy."""
     losses = Operand((count,), "sixteenths")
 
     def check_cast(problem):
@@ -283,7 +283,7 @@ def pieces(count):
 
 
 def ctc(time, batch, classes, labels):
-    """Frames of equal probabilities, samples of full length."""
+    """CTC with equal probabilities in all frames, and samples of full length."""
     states = 2 * labels + 1
     scalars = {
         "max_time": time, "batch_size": batch, "num_classes": classes, "max_target_len": labels, "blank": 0,
@@ -354,7 +354,7 @@ def benches(backend):
         if name != "cross_entropy":
             yield from by_rows(name, "", 1024, 128 if name == "multilabel_margin" else 1000, ())
     yield from nll(1 << 14, 256)
-    yield from pieces(1 << 16)
+    yield from fused_linear(1 << 16)
     yield from ctc(256, 32, 64, 40)
 
 

@@ -56,7 +56,7 @@ def of_gradient(slope, gradient, count):
 
 
 def cross_entropy(count, classes, bounds):
-    """With weights and label smoothing, and with neither."""
+    """Cross entropy with weights and label smoothing, and with neither."""
     index = Operand((count,), lambda rng: rng.integers(0, classes, count))
     x = Operand((count, classes), "normal")
     for label, smoothing, null in (("", SMOOTHING, ()), (", neither", 0.0, ("weight",))):
@@ -117,15 +117,15 @@ def with_gradient(label, count, classes, bounds):
     )  # fmt: skip
 
 
-def of_places(items, classes, inner, bounds):
-    """[N, C, d]: the classes of a place are not neighbours."""
-    shape, terms = (items, classes, inner), items * inner
+def spatial(items, classes, inner, bounds):
+    """[N, C, d]: the classes of a position are strided."""
+    shape, targets = (items, classes, inner), items * inner
     index = Operand((items, inner), lambda rng: rng.integers(0, classes, (items, inner)))
     scalars = {"n_rows": items, "class_extent": classes, "inner_extent": inner, "reduction_mode": MEAN}
     indexed = scalars | {"ignore_index": -100}
     weight = Operand((classes,), 1.0)
     entropy = indexed | {"row_stride_input": classes * inner, "label_smoothing": 0.0, "z_loss": 0.0}
-    result, divisor, dy = Operand((1,)), Operand((1,), float(terms)), Operand((1,), 1.0)
+    result, divisor, dy = Operand((1,)), Operand((1,), float(targets)), Operand((1,), 1.0)
 
     def of_index(function):
         def peer(torch, t, scalars):
@@ -136,7 +136,7 @@ def of_places(items, classes, inner, bounds):
 
     def given(problem):
         x = whole(problem, "input").reshape(shape)
-        return np.moveaxis(x, 1, 2).reshape(terms, classes), problem.indices["target"].ravel()
+        return np.moveaxis(x, 1, 2).reshape(targets, classes), problem.indices["target"].ravel()
 
     def mean_of(value_of):
         def check(problem):
@@ -146,10 +146,10 @@ def of_places(items, classes, inner, bounds):
         return check
 
     def slopes(problem, names):
-        """Gradients of a place's classes add to 0, or to minus its share."""
-        wanted = 0.0 if problem.row.pattern.startswith("loss_cross") else -1 / terms
+        """Gradients of a position's classes add to 0, or to minus its weight in the mean."""
+        wanted = 0.0 if problem.row.pattern.startswith("loss_cross") else -1 / targets
         got = whole(problem, names).reshape(shape)[: min(items, 4)].sum(axis=1)
-        return compare(problem, got, np.full(got.shape, wanted), 64 / terms, problem.dtype)
+        return compare(problem, got, np.full(got.shape, wanted), 64 / targets, problem.dtype)
 
     inputs = {"input": Operand(shape, "normal"), "target": index, "weight": weight}
     for name, peer, numbers, check in (
@@ -177,7 +177,7 @@ def of_places(items, classes, inner, bounds):
     shares = {"input": Operand(shape, "normal"), "target": Operand(shape, "probability"), "weight": weight}
 
     def check_soft(problem):
-        x, q = (np.moveaxis(whole(problem, name).reshape(shape), 1, 2).reshape(terms, classes)
+        x, q = (np.moveaxis(whole(problem, name).reshape(shape), 1, 2).reshape(targets, classes)
                 for name in ("input", "target"))  # fmt: skip
         value, magnitude = soft_cross_entropy(x, q * (1 - SMOOTHING) + SMOOTHING / classes)
         return compare(problem, rows(problem, "out", [0]), np.array([value.mean()]), UNITS * np.mean(magnitude))
@@ -198,7 +198,7 @@ def of_places(items, classes, inner, bounds):
 
 
 def of_targets(numel):
-    """Gradients of targets and variances, beside which PyTorch has none of their own."""
+    """Gradients of targets and variances; PyTorch has no separate call for them."""
     for name, (inputs, numbers, output, slope) in TARGET_SLOPES.items():
         weights = ("weight", "pos_weight")
         arrays = {
@@ -242,7 +242,7 @@ def of_soft_margins(count, classes):
 
 
 def elementwise(name, numel, inputs, gradient, term, slope, scalars, peer, weights=()):
-    """`inputs`: operands by name; `weights`: those that only the functions of `term` and `slope` leave out."""
+    """`inputs`: operands by name; `weights`: those that `term` and `slope` do not take."""
     arrays = inputs | dict(weights)
 
     def given(problem, chosen):
@@ -274,7 +274,7 @@ def torch_probabilities(torch, t, scalars):
 
 
 def of_options(numel, count, columns):
-    """Kernels of their own: the swap of triplets, targets of i32, the constant of Poisson's targets."""
+    """Separate kernels: the swap of triplets, i32 targets, the constant of Poisson targets."""
     scalars = {
         "n_rows": count, "d_extent": columns, "row_stride": columns, "reduction_mode": MEAN, "margin": 1.0,
         "p_norm": 2.0, "eps": 0.0, "swap_flag": 1,
@@ -339,7 +339,7 @@ def benches(backend):
     yield from cross_entropy(4096 if on_gpu else 128, 32_000, (bound,))
     for classes, count in ((32_000, 4096), (128_256, 1024)):
         yield with_gradient(f" {classes}", count if on_gpu else count // 32, classes, (bound,))
-    yield from of_places(64 if on_gpu else 4, 21, 128 * 128, ())
+    yield from spatial(64 if on_gpu else 4, 21, 128 * 128, ())
     yield from of_targets(1 << 22)
     yield of_soft_margins(4096, 1000)
     numel, classes = 1 << 22, 1 << 10

@@ -10,11 +10,11 @@ EPS = 1e-5
 OF_BATCH, OF_ITEM = 0, 1
 
 
-def cells(problem, name, places):
-    return problem.data.cells(problem.buffers[name], np.asarray(places))
+def cells(problem, name, positions):
+    return problem.data.cells(problem.buffers[name], np.asarray(positions))
 
 
-# --- what PyTorch has -----------------------------------------------------------------------------------------------
+# --- peers ----------------------------------------------------------------------------------------------------------
 
 
 def torch_layer_norm(torch, t, scalars):
@@ -91,11 +91,11 @@ def check_rows_backward(problem):
     chosen, centered = picks(problem, count), "mean_in" in problem.buffers
     gamma = cells(problem, "gamma", range(n))
 
-    def normalized(x, places):
+    def normalized(x, positions):
         if centered:
-            scale = cells(problem, "inv_std_in", places)[:, None]
-            return (x - cells(problem, "mean_in", places)[:, None]) * scale, scale
-        scale = 1 / cells(problem, "rms", places)[:, None]
+            scale = cells(problem, "inv_std_in", positions)[:, None]
+            return (x - cells(problem, "mean_in", positions)[:, None]) * scale, scale
+        scale = 1 / cells(problem, "rms", positions)[:, None]
         return x * scale, scale
 
     dy, x = rows(problem, "dy", chosen), rows(problem, "x", chosen)
@@ -106,20 +106,20 @@ def check_rows_backward(problem):
     for column in (0, n - 1):
         at = np.arange(count) * n + column
         dy, x = cells(problem, "dy", at)[:, None], cells(problem, "x", at)[:, None]
-        terms = dy * normalized(x, np.arange(count))[0]
+        products = dy * normalized(x, np.arange(count))[0]
         got = cells(problem, "dgamma", [column])
-        wrong = wrong or compare(problem, got, terms.sum(keepdims=True)[0], np.abs(terms).sum())
+        wrong = wrong or compare(problem, got, products.sum(keepdims=True)[0], np.abs(products).sum())
     return wrong
 
 
 def whole_channel(problem, name, channel):
-    """[N, S] of a channel."""
+    """Values of a channel, [N, S]."""
     n, c, s = shape(problem, "x")
     return rows(problem, name, np.arange(n) * c + channel).reshape(n, s)
 
 
 def group_of(problem, channel):
-    """(the channels of the group that has a channel, the items that share a statistic)"""
+    """(channels of the group of a channel, items that share its statistic)"""
     n, c, _ = shape(problem, "x")
     if problem.bench.scalars["group_kind"] == OF_BATCH:
         return [channel], range(n), channel
@@ -164,7 +164,7 @@ def check_channels_backward(problem):
 
 
 def of_rows(name, count, n, bound, *, what=""):
-    """`name` is that of the row, `what` tells problems of one row apart."""
+    """`name`: of the row; `what`: tells problems of one row apart."""
     backward, centered = name.endswith("_backward"), name.startswith("layer")
     full, column, row = (count, n), (n,), (count, 1)
     save = {"mean_in": "normal", "inv_std_in": "positive"} if centered else {"rms": "above one"}

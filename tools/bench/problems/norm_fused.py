@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms of sums, batch norm with running statistics, Euclidean lengths, and their gradients."""
+"""Add + norm, batch norm with running statistics, L2 normalisation, and their gradients."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from tools.bench.check import compare, picks, rows, shape
 from tools.bench.problems.norm import EPS, cells, gradient
 from tools.bench.record import Bench, Bound, Operand
 
-# --- what PyTorch has -----------------------------------------------------------------------------------------------
+# --- peers ----------------------------------------------------------------------------------------------------------
 
 
 def torch_add_norm(torch, t, scalars):
@@ -32,7 +32,7 @@ def torch_add_norm_backward(torch, t, scalars):
 
 
 def in_front(t, scalars, *names):
-    """[N, C, S], a view where channels are last."""
+    """[N, C, S], a permuted view if channels are last."""
     return [t[name].movedim(2, 1) if scalars["channels_last"] else t[name] for name in names]
 
 
@@ -61,7 +61,7 @@ def torch_group_norm_backward(torch, t, scalars):
     statistics = [t[name].reshape(n, groups).to(wide) for name in ("saved_mean", "saved_rstd")]
     given = *statistics, t["gamma"].to(wide), n, c, s, groups, [True] * 3
 
-    def peer():  # it takes channels first alone
+    def peer():  # PyTorch takes channels first only
         dy, x = (t[name].movedim(2, 1).contiguous() for name in ("dy", "x"))
         dx, *others = torch.ops.aten.native_group_norm_backward(dy, x, *given)
         return dx.movedim(1, 2).contiguous(), *others
@@ -119,7 +119,7 @@ def check_add_norm_backward(problem):
 
 
 def of_channel(problem, name, channel):
-    """All of a channel, item by item."""
+    """Values of a channel, item by item."""
     n, c, s = (problem.bench.scalars[f"{axis}_extent"] for axis in ("n", "c", "spatial"))
     if problem.bench.scalars["channels_last"]:
         return cells(problem, name, np.arange(n * s) * c + channel)
@@ -153,16 +153,16 @@ def check_batch_norm_backward(problem):
 
 
 def of_group(problem, name, item, channels):
-    """[S, channels] of an item."""
+    """Values of an item, [S, channels]."""
     c, s = (problem.bench.scalars[f"{axis}_extent"] for axis in ("c", "spatial"))
     return cells(problem, name, ((item * s + np.arange(s)[:, None]) * c + channels).ravel()).reshape(s, -1)
 
 
 def groups_of(problem):
-    """(item, the channels of a group, the group's statistic) of the first and the last group"""
+    """(item, channels of the group, index of its statistic) for the first and the last group"""
     n, c, groups = (problem.bench.scalars[name] for name in ("n_extent", "c_extent", "num_groups"))
-    for item, part in ((0, 0), (n - 1, groups - 1)):
-        yield item, np.arange(c // groups) + part * (c // groups), item * groups + part
+    for item, group in ((0, 0), (n - 1, groups - 1)):
+        yield item, np.arange(c // groups) + group * (c // groups), item * groups + group
 
 
 def check_group_norm(problem):
@@ -308,7 +308,7 @@ def benches(backend):
     n, c, s = (64, 256, 4096) if backend == "cuda" else (16, 64, 8192)
     for last in (0, 1):
         yield from batch_norms(n, c, s, last, bound(0.55), bound(0.55))
-    for channels, groups in ((320, 32), (512, 32), (64, 64)):  # of ten channels, of sixteen, of one
+    for channels, groups in ((320, 32), (512, 32), (64, 64)):  # groups of ten channels, of sixteen, of one
         spatial = 4096 if backend == "cuda" else 1024
         items = max(numel // (channels * spatial), 1)
         yield from group_norms(items, channels, spatial, groups, bound(0.55), bound(0.50))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Group norm with statistics that are not rounded, gradients of norms of x alone, and rows whose numbers are f64."""
+"""Group norm with statistics in the compute type, gradients of norms for x alone, and rows with f64 parameters."""
 
 import dataclasses
 
@@ -30,11 +30,11 @@ UNMEASURED = dict.fromkeys(
     _PARAM,
 )  # fmt: skip
 
-# --- what PyTorch has -----------------------------------------------------------------------------------------------
+# --- peers ----------------------------------------------------------------------------------------------------------
 
 
 def torch_rows(torch, t, scalars):
-    """The forward op, of which PyTorch's gradient reads the statistics, and the gradient."""
+    """The forward op, for the statistics that PyTorch's gradient reads, and the gradient."""
     n, aten, x, gamma = t["x"].shape[-1:], torch.ops.aten, t["x"], t["gamma"]
 
     def layer_norm():

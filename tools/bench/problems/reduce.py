@@ -57,8 +57,8 @@ def check_of(function, axis):
             return compare(problem, data.cells(problem.buffers["y"], np.array([0])), NUMPY[function](x, None), size)
         before, n, after = math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
         chosen = picks(problem, before * after, 4)
-        places = (chosen // after * n * after + chosen % after)[:, None] + np.arange(n) * after
-        x = data.cells(problem.buffers["x"], places.ravel()).astype(np.float64).reshape(places.shape)
+        positions = (chosen // after * n * after + chosen % after)[:, None] + np.arange(n) * after
+        x = data.cells(problem.buffers["x"], positions.ravel()).astype(np.float64).reshape(positions.shape)
         expected = np.asarray(NUMPY[function](x, axis=1), np.float64)
         if not is_float(problem.dtype):
             got = data.cells(problem.buffers["y"], chosen)
@@ -83,7 +83,7 @@ def row_of(function, dtypes, output):
 
 
 def made(where, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32", "bf16"), output="", **given):
-    """Of everything where axis is None: x is one axis to C."""
+    """axis None reduces everything: C gets x as one axis."""
     row = row_of(function, dtypes, output)
     out = (1,) if axis is None else tuple(1 if a == axis else e for a, e in enumerate(shape))
     scalars = {
@@ -99,12 +99,12 @@ def made(where, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32
     )  # fmt: skip
 
 
-# What is behind the name of the row of a reduction to a shape, which others have in their name.
+# Suffix of the row's name for a reduction to a shape; other reductions have it in their name.
 TO_ROWS = dict.fromkeys(PLAIN, "") | dict.fromkeys(MOMENTS, " moments") | {"fmax": " numbers", "any": " truth"}
 
 
 def to_shape(function, shape, out, bound, dtypes=("f32", "bf16"), end=None):
-    """Of columns. No number is NaN."""
+    """Reductions over columns. No value is NaN."""
     end = TO_ROWS.get(function, " floats") if end is None else end
     row = f"reduce_{{F}}_to_{{T}}{end}"
     if function in ("norm_p", "count_nonzero"):
@@ -116,8 +116,8 @@ def to_shape(function, shape, out, bound, dtypes=("f32", "bf16"), end=None):
         if function == "sum":
             return compare(problem, got, *problem.data.row_sums(problem.buffers["src"], np.arange(shape[0])))
         chosen = picks(problem, shape[1], 4)
-        places = chosen[:, None] + np.arange(shape[0]) * shape[1]
-        x = problem.data.cells(problem.buffers["src"], places.ravel()).astype(np.float64).reshape(places.shape)
+        positions = chosen[:, None] + np.arange(shape[0]) * shape[1]
+        x = problem.data.cells(problem.buffers["src"], positions.ravel()).astype(np.float64).reshape(positions.shape)
         expected = np.asarray(NUMPY[kind](x, axis=1), np.float64)
         return compare(problem, got[chosen], expected, np.abs(expected) + 1.0)
 
@@ -155,8 +155,8 @@ def trace(n, bound):
 
 def trace_gradient(n, bound):
     def check(problem):
-        places = np.array([0, 1, n, n + 1, n * n - 1])
-        got = problem.data.cells(problem.buffers["dx"], places)
+        positions = np.array([0, 1, n, n + 1, n * n - 1])
+        got = problem.data.cells(problem.buffers["dx"], positions)
         return compare(problem, got, np.array([1.0, 0.0, 0.0, 1.0, 1.0]), 1.0)
 
     return Bench(
@@ -176,7 +176,7 @@ AXES_ROWS = {
 
 
 def of_rows(function, x, scalars):
-    """The results of rows, by output."""
+    """Expected results of rows, by output."""
     if function == "norm_p":
         return {"y": (np.abs(x) ** scalars["p"]).sum(1) ** (1 / scalars["p"])}
     if function == "fmax":
@@ -195,7 +195,7 @@ def torch_over(function, axes):
             return lambda: torch.linalg.vector_norm(x, scalars.get("p", 2), dim=axes)
         if function in MOMENTS:
             return lambda: getattr(torch, f"{function}_mean")(x, dim=axes, correction=1)
-        if function == "argmax":  # of one axis alone
+        if function == "argmax":  # over a single axis
             return lambda: torch.max(x, axes[0])
         return lambda: getattr(torch, {**TORCH, "fmax": "amax"}[function])(x, dim=axes)
 
@@ -203,24 +203,24 @@ def torch_over(function, axes):
 
 
 def over(where, function, shape, axes, bound, *, fill="sixteenths", dtypes=("f32", "bf16"), row="", other="", **given):
-    """Of integers where `row` is named."""
+    """`row` is named for integers."""
     row = row or AXES_ROWS[function]
-    kept = tuple(1 if a in axes else e for a, e in enumerate(shape))
+    result_shape = tuple(1 if a in axes else e for a, e in enumerate(shape))
     names = ("value", "place") if function == "argmax" else ("y", "mean") if function in MOMENTS else ("y",)
     scalars = {"shape": shape, "numel": math.prod(shape), "reduce_axes_mask": sum(1 << a for a in axes), **given}
-    before, n = math.prod(kept), math.prod(shape[a] for a in axes)
+    before, n = math.prod(result_shape), math.prod(shape[a] for a in axes)
     steps = [math.prod(shape[a + 1 :]) for a in range(len(shape))]
 
-    def places_of(extents, chosen):
+    def positions_of(extents, chosen):
         coordinates = np.unravel_index(chosen, extents)
         return sum(c * steps[a] for a, c in enumerate(coordinates))
 
-    inner = places_of(tuple(e if a in axes else 1 for a, e in enumerate(shape)), np.arange(n))
+    inner = positions_of(tuple(e if a in axes else 1 for a, e in enumerate(shape)), np.arange(n))
 
     def check(problem):
         chosen, data = picks(problem, before, 4), problem.data
-        places = places_of(kept, chosen)[:, None] + inner
-        x = data.cells(problem.buffers["x"], places.ravel()).astype(np.float64).reshape(places.shape)
+        positions = positions_of(result_shape, chosen)[:, None] + inner
+        x = data.cells(problem.buffers["x"], positions.ravel()).astype(np.float64).reshape(positions.shape)
         for name, expected in of_rows(function, x, scalars).items():
             got = data.cells(problem.buffers[name], chosen)
             size = np.abs(x).sum(1) if function in ("sum", "mean") else np.abs(expected) + 1.0
@@ -231,7 +231,7 @@ def over(where, function, shape, axes, bound, *, fill="sixteenths", dtypes=("f32
     return Bench(
         name=f"{row.partition('_{')[0]}_{function}_axes {where}", row=row, function=function if "{F}" in row else "",
         other=other, dtypes=dtypes, scalars=scalars, check=check, bounds=(bound,), workspace=True,
-        arrays={"x": Operand(shape, fill), **{name: Operand(kept) for name in names}},
+        arrays={"x": Operand(shape, fill), **{name: Operand(result_shape) for name in names}},
         torch=() if row == "reduce_mean_axes_{T}_{U}" else (torch_over(function, axes),),
         numpy=() if function in ("argmax", "norm_p", "fmax") else (
             lambda a, scalars: lambda: NUMPY[function](a["x"], axis=axes if len(axes) > 1 else axes[0]),
@@ -274,7 +274,7 @@ def torch_gradient(function):
         x = (t["x"] if "x" in t else t["dx"]).detach().clone().requires_grad_()
         y = FORWARD[function](torch, x)
         dy = t["dy"][:, :1]
-        # that of a sum is but a view, which is copied as whoever goes on with it would
+        # the gradient of a sum is a view, which is copied, as its user would do
         return lambda: torch.autograd.grad(y, x, dy, retain_graph=True)[0].contiguous()
 
     return peer
@@ -316,14 +316,14 @@ def gradient(function, shape, bound, *, over_axes=False):
 
     def check(problem):
         chosen, data = picks(problem, shape[0], 4), problem.data
-        places = (chosen[:, None] * shape[1] + np.arange(shape[1])).ravel()
-        got = {name: data.cells(buffer, places).reshape(-1, shape[1]) for name, buffer in problem.buffers.items()}
+        positions = (chosen[:, None] * shape[1] + np.arange(shape[1])).ravel()
+        got = {name: data.cells(buffer, positions).reshape(-1, shape[1]) for name, buffer in problem.buffers.items()}
         given = [got.get(name, got["dy"]).astype(np.float64) for name in ("dy", "x", "y")]
         expected = expected_gradient(function, *given)
-        # The mean is found from distances to the row's first element: its error is some roundings of the largest of
-        # these, at most 2 max |x|, which beside an element near the mean is all that there is.
-        beside = 1 / shape[1] * np.abs(given[0]) * np.abs(given[1]).max() if function in MOMENTS else 1e-6
-        return compare(problem, got["dx"], expected, 8 * np.abs(expected) + beside)
+        # The mean is computed from differences to the row's first element: its error is some roundings of the largest
+        # difference, at most 2 max |x|, which dominates for an element near the mean.
+        slack = 1 / shape[1] * np.abs(given[0]) * np.abs(given[1]).max() if function in MOMENTS else 1e-6
+        return compare(problem, got["dx"], expected, 8 * np.abs(expected) + slack)
 
     row = {"norm2": "reduce_{F}_backward_{T}", "logsumexp": "reduce_{F}_backward_{T}"}
     row |= dict.fromkeys(MOMENTS, f"reduce_{{F}}_{'axes_' * over_axes}backward_{{T}} moments")

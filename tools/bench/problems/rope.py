@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotary position embedding and what is appended to the caches of attention."""
+"""Rotary position embedding, and appends to the KV cache of attention."""
 
 import functools
 import math
@@ -14,14 +14,14 @@ HEADS, DIM = 32, 128
 BASE = 10000.0
 
 
-def turned(x, cos, sin, is_split, sign):
+def rotated(x, cos, sin, is_split, sign):
     first, second = np.split(x, 2, -1) if is_split else (x[..., ::2], x[..., 1::2])
     pair = (first * cos - sign * second * sin, second * cos + sign * first * sin)
     return np.concatenate(pair, -1) if is_split else np.stack(pair, -1).reshape(x.shape)
 
 
-def angles(problem, places):
-    """Of rows that lie place by place: those of the tables, or of the places themselves."""
+def angles(problem, positions):
+    """Cosines and sines of positions: from the tables, or computed from the positions."""
     buffers = problem.buffers
     if "cos_tab" in buffers:
         whole = shape(problem, "cos_tab")[-1] // (DIM // 2)
@@ -29,8 +29,8 @@ def angles(problem, places):
             problem.data.rows(buffers[name], np.zeros(1, np.int64)).reshape(whole, -1)
             for name in ("cos_tab", "sin_tab")
         ]
-        return [table[places] for table in tables]
-    return [table.astype(np.float64) for table in cos_sin(places, BASE, DIM // 2)]
+        return [table[positions] for table in tables]
+    return [table.astype(np.float64) for table in cos_sin(positions, BASE, DIM // 2)]
 
 
 def check(problem, is_split, sign):
@@ -41,12 +41,12 @@ def check(problem, is_split, sign):
     cos, sin = angles(problem, chosen % (extents[2] if len(extents) == 4 else extents[1] // DIM))
     x = flat(names[0], chosen)
     return compare(
-        problem, flat(names[1], chosen), turned(x, cos, sin, is_split, sign), np.abs(x).max(-1, keepdims=True) * 2
+        problem, flat(names[1], chosen), rotated(x, cos, sin, is_split, sign), np.abs(x).max(-1, keepdims=True) * 2
     )
 
 
 def row_of(problem, name, chosen):
-    """Rows of features, whatever the operand's last extent."""
+    """Rows of DIM features, for any last extent of the operand."""
     width = shape(problem, name)[-1] // DIM
     found = rows(problem, name, chosen // width)
     return found.reshape(len(chosen), width, DIM)[np.arange(len(chosen)), chosen % width]
@@ -55,48 +55,48 @@ def row_of(problem, name, chosen):
 SEQUENCE = 4096
 
 
-def torch_turned(torch, x, cos, sin, is_split):
+def torch_rotated(torch, x, cos, sin, is_split):
     first, second = x.chunk(2, -1) if is_split else (x[..., ::2], x[..., 1::2])
     pair = (first * cos - second * sin, second * cos + first * sin)
     return torch.cat(pair, -1) if is_split else torch.stack(pair, -1).flatten(-2)
 
 
 def torch_tables(torch, like, seq):
-    place = torch.arange(seq, device=like.device, dtype=torch.float64)
-    theta = place[:, None] * BASE ** -(torch.arange(DIM // 2, device=like.device, dtype=torch.float64) / (DIM // 2))
+    position = torch.arange(seq, device=like.device, dtype=torch.float64)
+    theta = position[:, None] * BASE ** -(torch.arange(DIM // 2, device=like.device, dtype=torch.float64) / (DIM // 2))
     return theta.cos().to(like.dtype), theta.sin().to(like.dtype)
 
 
-def of_places(is_split, name, torch, t, scalars):
-    """As models have it: tables of the sequence are made once, and what is timed turns by them."""
+def of_positions(is_split, name, torch, t, scalars):
+    """The tables of the sequence are made once, as in models; the timed call rotates by them."""
     x = t[name]
     cos, sin = torch_tables(torch, x, x.shape[-2])
-    return lambda: torch_turned(torch, x, cos, sin, is_split)
+    return lambda: torch_rotated(torch, x, cos, sin, is_split)
 
 
 def of_tables(is_split, name, torch, t, scalars):
     seq = t["cos_tab"].shape[-1] // (DIM // 2)
     x = t[name].reshape(-1, seq, DIM)
     cos, sin = (t[table].reshape(seq, -1).to(x.dtype) for table in ("cos_tab", "sin_tab"))
-    return lambda: torch_turned(torch, x, cos, sin, is_split)
+    return lambda: torch_rotated(torch, x, cos, sin, is_split)
 
 
 def of_tokens(name, torch, t, scalars):
     cos, sin = (t[table][:, None].to(t[name].dtype) for table in ("cos_tab", "sin_tab"))
-    return lambda: torch_turned(torch, t[name], cos, sin, False)
+    return lambda: torch_rotated(torch, t[name], cos, sin, False)
 
 
-def numpy_turned(name, a, scalars):
+def numpy_rotated(name, a, scalars):
     seq, x = scalars.get("seq"), a[name]
     if seq is None:
-        return lambda: turned(
+        return lambda: rotated(
             x.reshape(-1, a["cos_tab"].shape[-1] // (DIM // 2), DIM),
             *(a[table].reshape(-1, DIM // 2) for table in ("cos_tab", "sin_tab")),
             False,
             1,
         )
     cos, sin = (table.astype(x.dtype) for table in cos_sin(np.arange(seq), BASE, DIM // 2))
-    return lambda: turned(x, cos, sin, False, 1)
+    return lambda: rotated(x, cos, sin, False, 1)
 
 
 # --- caches ----------------------------------------------------------------------------------------------------------
@@ -109,8 +109,8 @@ def check_append(problem):
     for kind in "kv":
         count = len(offsets) * heads * new_len
         chosen = picks(problem, count)
-        plane, place = chosen // new_len, chosen % new_len
-        at = plane * most + offsets[plane // heads] + place
+        plane, position = chosen // new_len, chosen % new_len
+        at = plane * most + offsets[plane // heads] + position
         want = rows(problem, f"{kind}_new", chosen)
         if wrong := compare(problem, rows(problem, f"{kind}_cache", at), want, 0.0):
             return f"{kind}_cache {wrong}"
@@ -118,7 +118,7 @@ def check_append(problem):
 
 
 def append_by_slices(torch, t, scalars):
-    """A copy for each batch, since their offsets differ."""
+    """One copy per batch item, since their offsets differ."""
     offsets, length = t["cache_offsets"].tolist(), scalars["new_len"]
 
     def peer():
@@ -151,11 +151,11 @@ def benches(backend):
             suffix = f"{'_half' * half}{'_backward' * back}"
             values = {x: Operand(data, "normal"), y: Operand(data)}
             checked = functools.partial(check, is_split=half, sign=-1 if back else 1)
-            numpy = () if half or back else (functools.partial(numpy_turned, x),)
+            numpy = () if half or back else (functools.partial(numpy_rotated, x),)
             yield made(
                 name=f"rope{suffix}", row=f"rope{suffix}_{{T}}", arrays=values, check=checked, numpy=numpy,
                 scalars=dict(zip(("batch", "heads", "seq", "head_dim"), data)) | {"base": BASE, "pos_default_flag": 1},
-                torch=(functools.partial(of_places, half, x),),
+                torch=(functools.partial(of_positions, half, x),),
             )  # fmt: skip
             flat = (batch * heads, seq * DIM)
             tables = {name: Operand((1, seq * DIM // 2), "normal") for name in ("cos_tab", "sin_tab")}
@@ -209,15 +209,15 @@ def of_sums(torch, t, scalars):
 
 
 def check_tables(problem):
-    outer, places = (problem.bench.scalars[name] for name in ("outer", "places"))
-    for place in picks(problem, places, 8):
-        chosen = np.arange(outer) * places + place
+    outer, positions = (problem.bench.scalars[name] for name in ("outer", "places"))
+    for position in picks(problem, positions, 8):
+        chosen = np.arange(outer) * positions + position
         dy, x = (rows(problem, name, chosen).reshape(outer, -1, 2).astype(np.float64) for name in ("dy", "x"))
-        terms = {"dcos": dy * x, "dsin": np.stack((dy[..., 1] * x[..., 0], -dy[..., 0] * x[..., 1]), -1)}
-        for name, of in terms.items():
-            got = rows(problem, name, [place])[0]
+        products = {"dcos": dy * x, "dsin": np.stack((dy[..., 1] * x[..., 0], -dy[..., 0] * x[..., 1]), -1)}
+        for name, of in products.items():
+            got = rows(problem, name, [position])[0]
             if wrong := compare(problem, got, of.sum((0, 2)), np.abs(of).sum((0, 2)), "f32"):
-                return f"{name}[{place}] {wrong}"
+                return f"{name}[{position}] {wrong}"
     return ""
 
 
@@ -228,7 +228,10 @@ def check_tokens(problem, sign):
     cos, sin = (rows(problem, name, chosen // heads) for name in ("cos_tab", "sin_tab"))
     x = rows(problem, names[0], chosen)
     return compare(
-        problem, rows(problem, names[1], chosen), turned(x, cos, sin, False, sign), 2 * np.abs(x).max(-1, keepdims=True)
+        problem,
+        rows(problem, names[1], chosen),
+        rotated(x, cos, sin, False, sign),
+        2 * np.abs(x).max(-1, keepdims=True),
     )
 
 

@@ -19,7 +19,7 @@ def torch_scan(function):
     def peer(torch, t, scalars):
         if function in TORCH:
             scan = getattr(torch, TORCH[function])
-            kind = {} if function == "log_cumsum_exp" else {"dtype": t["y"].dtype}  # integers would give int64
+            kind = {} if function == "log_cumsum_exp" else {"dtype": t["y"].dtype}  # integers would become int64
             return lambda: scan(t["x"], scalars["scan_axis"], **kind, out=t["y"])
         return lambda: getattr(torch, function)(t["x"], scalars["scan_axis"])
 
@@ -41,7 +41,7 @@ def numpy_scan(function):
 
 
 def check(problem):
-    """Whole rows along the last axis; along the first what the terms up to a few places come to."""
+    """Checks whole rows along the last axis, and a few prefixes along the first."""
     function, shape = problem.bench.function, problem.buffers["x"].operand.shape
     if problem.bench.scalars["scan_axis"] == len(shape) - 1 > 0:
         chosen = picks(problem, math.prod(shape[:-1]), 4)
@@ -49,16 +49,16 @@ def check(problem):
         expected = NUMPY[function].accumulate(x, 1)
         if problem.dtype == "i32":
             return "" if np.array_equal(y, expected) else "is not the sum of integers"
-        terms = np.cumsum(np.abs(x), 1) if function == "cumsum" else np.abs(expected) + 1
-        return compare(problem, y, expected, terms)
-    for place in (0, 1000, shape[0] - 1) if function == "cumsum" else (0, 1000):
+        magnitude = np.cumsum(np.abs(x), 1) if function == "cumsum" else np.abs(expected) + 1
+        return compare(problem, y, expected, magnitude)
+    for index in (0, 1000, shape[0] - 1) if function == "cumsum" else (0, 1000):
         if function == "cumsum":
-            total, size = problem.data.row_sums(problem.buffers["x"], np.arange(place + 1))
+            total, size = problem.data.row_sums(problem.buffers["x"], np.arange(index + 1))
         else:
-            total = NUMPY[function].reduce(rows(problem, "x", np.arange(place + 1)), 0)
+            total = NUMPY[function].reduce(rows(problem, "x", np.arange(index + 1)), 0)
             size = np.abs(total) + 1
-        if wrong := compare(problem, rows(problem, "y", [place])[0], total, size):
-            return f"y[{place}] {wrong}"
+        if wrong := compare(problem, rows(problem, "y", [index])[0], total, size):
+            return f"y[{index}] {wrong}"
     return ""
 
 
@@ -78,7 +78,7 @@ def check_exclusive(problem):
 
 
 def arriving(problem, chosen):
-    """dy; of an exclusive scan each a place earlier, where the scan of the terms through it has that result."""
+    """dy of the inclusive scan: for an exclusive scan dy moves one index earlier."""
     dy = rows(problem, "dy", chosen)
     return np.append(dy[:, 1:], np.zeros((len(dy), 1)), 1) if "exclusive" in problem.bench.row else dy
 
@@ -91,7 +91,7 @@ def check_sums_back(problem):
 
 
 def check_gradient(problem):
-    """Of a few rows by the definition, with the product over the others where there is one."""
+    """Checks a few rows against the definition of the gradient."""
     function, width = problem.bench.function, problem.buffers["x"].operand.shape[1]
     chosen = picks(problem, problem.buffers["x"].operand.shape[0], 2)
     dy, x, dx = arriving(problem, chosen), *(rows(problem, name, chosen) for name in ("x", "dx"))
@@ -108,11 +108,11 @@ def check_gradient(problem):
     order = 1 if function == "cummax" else -1
     best = np.maximum.accumulate(order * x, 1)
     record = np.concatenate([np.ones((len(x), 1), bool), order * x[:, 1:] > best[:, :-1]], 1)
-    place = np.maximum.accumulate(np.where(record, np.arange(width), 0), 1)
+    index = np.maximum.accumulate(np.where(record, np.arange(width), 0), 1)
     expected, size = np.zeros(dx.shape), np.zeros(dx.shape)
     for r in range(len(x)):
-        np.add.at(expected[r], place[r], dy[r])
-        np.add.at(size[r], place[r], np.abs(dy[r]))
+        np.add.at(expected[r], index[r], dy[r])
+        np.add.at(size[r], index[r], np.abs(dy[r]))
     return compare(problem, dx, expected, size)
 
 
@@ -130,7 +130,7 @@ def made(name, function, shape, axis, bound, *, fill="sixteenths", dtypes=("f32"
 def gradient(name, function, shape, bound):
     saved = function in SAVED
     arrays = {"dy": Operand(shape, "sixteenths"), "x": Operand(shape, 1.0 if saved else "sixteenths")}
-    if saved:  # of ones, whatever came before: terms of a moderate size
+    if saved:  # y of ones, so that the summands have a moderate size
         arrays["y"] = Operand(shape, 1.0)
     return Bench(
         name=name, row=f"scan_{{F}}_backward_{{T}}{' saved' * saved}", function=function, dtypes=("f32", "bf16"),

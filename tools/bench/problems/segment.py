@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Folds of segments and their gradients."""
+"""Segment reductions and their gradients."""
 
 import numpy as np
 
@@ -20,22 +20,22 @@ def giant(n, segments):
 
 
 def apart(n, segments):
-    """Every segment has the same number of rows, which lie anywhere."""
+    """Segments of equal size, with rows in random order."""
     return lambda rng: rng.permutation(np.arange(n) % segments)
 
 
-def torch_segment_reduce(fold):
+def torch_segment_reduce(op):
     def peer(torch, t, scalars):
         lengths = torch.bincount(t["segment_ids"], minlength=scalars["num_segments"])
-        return lambda: torch.segment_reduce(t["input"], fold, lengths=lengths, axis=0, unsafe=True)
+        return lambda: torch.segment_reduce(t["input"], op, lengths=lengths, axis=0, unsafe=True)
 
     return peer
 
 
-def torch_scatter_reduce(fold):
+def torch_scatter_reduce(op):
     def peer(torch, t, scalars):
         ids = t["segment_ids"][:, None].expand_as(t["input"])
-        return lambda: t["output"].scatter_reduce_(0, ids, t["input"], fold, include_self=False)
+        return lambda: t["output"].scatter_reduce_(0, ids, t["input"], op, include_self=False)
 
     return peer
 
@@ -93,24 +93,24 @@ def check_backward(problem):
     return compare(problem, rows(problem, "d_input", chosen), rows(problem, "d_output", ids[chosen]), 0.0)
 
 
-def rows_of(problem, fold):
-    """Sampled segments, and the rows of the input that each has."""
+def rows_of(problem, op):
+    """Sampled segments, and the input rows of each."""
     ids, segments = problem.indices["segment_ids"], problem.bench.scalars["num_segments"]
     for segment in np.unique(np.append(picks(problem, segments), ids[len(ids) // 2])):
         found = np.flatnonzero(ids == segment)
         if len(found) <= _MOST_ROWS:
-            yield segment, found, rows(problem, "input", found) if fold else None
+            yield segment, found, rows(problem, "input", found) if op else None
 
 
-def check_fold(fold):
+def check_fold(op):
     def check(problem):
-        for segment, found, x in rows_of(problem, fold):
-            expected = {"max": -np.inf, "min": np.inf, "prod": 1.0, "mean": 0.0}[fold]
+        for segment, found, x in rows_of(problem, op):
+            expected = {"max": -np.inf, "min": np.inf, "prod": 1.0, "mean": 0.0}[op]
             if len(found):
-                expected = getattr(x.astype(np.float64), fold)(0)
-            # of a sum's rounding, which terms of either sign leave though they cancel; of a product's in any order
-            magnitude = {"mean": np.abs(x).sum(0), "prod": len(found) * np.abs(expected)}.get(fold, 0.0)
-            by_atomics = fold in ("prod", "mean") and not problem.bench.workspace and problem.dtype == "bf16"
+                expected = getattr(x.astype(np.float64), op)(0)
+            # magnitudes for the rounding error of sums, whose summands may cancel, and of products in any order
+            magnitude = {"mean": np.abs(x).sum(0), "prod": len(found) * np.abs(expected)}.get(op, 0.0)
+            by_atomics = op in ("prod", "mean") and not problem.bench.workspace and problem.dtype == "bf16"
             got = rows(problem, "output", [segment])[0]
             if wrong := compare(problem, got, expected, magnitude, problem.dtype if by_atomics else "f32"):
                 return f"output[{segment}] {wrong}"
@@ -119,17 +119,17 @@ def check_fold(fold):
     return check
 
 
-def check_gradient(fold):
+def check_gradient(op):
     def check(problem):
         counts = np.bincount(problem.indices["segment_ids"], minlength=problem.bench.scalars["num_segments"])
-        for segment, found, x in rows_of(problem, fold != "mean"):
+        for segment, found, x in rows_of(problem, op != "mean"):
             dy = rows(problem, "d_output", [segment])[0].astype(np.float64)
-            if fold == "mean":
+            if op == "mean":
                 expected = np.broadcast_to(dy / max(counts[segment], 1), (len(found), len(dy)))
-            elif fold == "prod":
+            elif op == "prod":
                 expected = dy * (rows(problem, "output", [segment])[0].astype(np.float64) / x)
             else:
-                first = (x.argmax(0) if fold == "max" else x.argmin(0)) if len(found) else 0
+                first = (x.argmax(0) if op == "max" else x.argmin(0)) if len(found) else 0
                 expected = np.where(np.arange(len(found))[:, None] == first, dy, 0.0)
             if wrong := compare(problem, rows(problem, "d_input", found), expected, np.abs(expected)):
                 return f"d_input of segment {segment} {wrong}"
@@ -142,7 +142,7 @@ _MOST_ROWS = 1 << 16  # of a sampled segment
 
 
 def made(backend, name, ids, bound, *, row="", index="", segments=16, check=None, fill="sixteenths", **given):
-    """`segments` is the mean number of rows of one."""
+    """`segments`: the mean number of rows per segment."""
     n, d = (2**21, 128) if backend == "cuda" else (2**17, 128)
     many, index = n // segments, index or ("i32" if backend == "cuda" else "i64")  # of PyTorch
     arrays = {"segment_ids": Operand((n,), ids(n, many))}
@@ -160,21 +160,21 @@ def made(backend, name, ids, bound, *, row="", index="", segments=16, check=None
     )  # fmt: skip
 
 
-def reduced(fold):
-    ufunc, empty, _ = FOLDS[fold]
+def reduced(op):
+    ufunc, empty, _ = OPS[op]
     numpy = (numpy_reduceat(ufunc, empty),) if ufunc else ()
-    both = (torch_segment_reduce(fold), torch_index_add) if fold == "sum" else (torch_segment_reduce(fold),)
+    both = (torch_segment_reduce(op), torch_index_add) if op == "sum" else (torch_segment_reduce(op),)
     return {"torch": both, "numpy": numpy, "workspace": True}
 
 
-def added(fold):
-    ufunc, empty, torch = FOLDS[fold]
+def added(op):
+    ufunc, empty, torch = OPS[op]
     numpy = (numpy_at(ufunc, empty),) if ufunc else ()
-    return {"torch": (torch_index_add if fold == "sum" else torch_scatter_reduce(torch),), "numpy": numpy}
+    return {"torch": (torch_index_add if op == "sum" else torch_scatter_reduce(torch),), "numpy": numpy}
 
 
-# NumPy's function and what it starts from, PyTorch's name
-FOLDS = {
+# NumPy's ufunc and its identity, PyTorch's name
+OPS = {
     "sum": (np.add, 0, "sum"), "mean": (None, 0, "mean"), "max": (np.maximum, -np.inf, "amax"),
     "min": (np.minimum, np.inf, "amin"), "prod": (np.multiply, 1, "prod"),
 }  # fmt: skip
@@ -210,25 +210,23 @@ def sums_of(backend):
     yield made(backend, "unsorted_segment_sum_backward", at_random, Bound("peer", 1.0), **GATHERED)
 
 
-def folds_of(backend):
+def reductions_of(backend):
     on_gpu = backend == "cuda"
-    for fold in ("mean", "max", "min", "prod"):
+    for op in ("mean", "max", "min", "prod"):
         forward = Bound("copy", 0.75) if on_gpu else Bound("peer", 1.0)
-        fill = "above one" if fold == "prod" else "normal"
-        own = {"check": check_fold(fold), "fill": fill}
-        name = f"segment_{fold}"
-        yield made(backend, name, in_order, forward, **own, **reduced(fold))
-        if fold in ("max", "min"):
-            yield made(backend, f"{name}_or_zero", in_order, forward, **own, **reduced(fold))
+        fill = "above one" if op == "prod" else "normal"
+        own = {"check": check_fold(op), "fill": fill}
+        name = f"segment_{op}"
+        yield made(backend, name, in_order, forward, **own, **reduced(op))
+        if op in ("max", "min"):
+            yield made(backend, f"{name}_or_zero", in_order, forward, **own, **reduced(op))
         if on_gpu:
-            yield made(backend, f"{name} giant", giant, Bound("times", 2.0, name), **own, **reduced(fold))
-        yield made(backend, f"unsorted_{name}", at_random, forward, **own, **added(fold))
+            yield made(backend, f"{name} giant", giant, Bound("times", 2.0, name), **own, **reduced(op))
+        yield made(backend, f"unsorted_{name}", at_random, forward, **own, **added(op))
         by_sorting = Bound("times", 1.5, f"unsorted_{name}") if on_gpu else Bound("peer", 1.0)
-        yield made(
-            backend, f"unsorted_{name} deterministic", at_random, by_sorting, workspace=True, **own, **added(fold)
-        )
-        backward = Bound("copy", 0.75 if fold == "mean" else 0.6)
-        own["check"] = check_gradient(fold)
+        yield made(backend, f"unsorted_{name} deterministic", at_random, by_sorting, workspace=True, **own, **added(op))
+        backward = Bound("copy", 0.75 if op == "mean" else 0.6)
+        own["check"] = check_gradient(op)
         for order, ids in (("", in_order), ("unsorted_", at_random)):
             yield made(
                 backend, f"{order}{name}_backward", ids, backward if on_gpu else Bound("copy", 0.5), workspace=True,
@@ -238,4 +236,4 @@ def folds_of(backend):
 
 def benches(backend):
     yield from sums_of(backend)
-    yield from folds_of(backend)
+    yield from reductions_of(backend)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Concatenation and its gradients. Each output is checked by where its elements come from."""
+"""Concatenation and its gradients. Outputs are checked against the elements that they copy."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def concats(sizes: Sizes) -> Any:
 
 
 def many_concats(sizes: Sizes) -> Any:
-    """64 parts of equal extents; of axis 1, on which one column of each is a stack, also short ones."""
+    """64 inputs of equal extents; along axis 1 also short ones, and one column each, which is a stack."""
     rows, columns, count = sizes.rows, sizes.columns, 64
     for name, shape, axis in (
         ("axis 0", (rows, columns), 0),
@@ -108,7 +108,7 @@ def many_concats(sizes: Sizes) -> Any:
             dtypes=DTYPES,
             scalars=common,
             bounds=bounds,
-            arrays={**{part_name: Operand(part, "normal") for part_name in inputs}, "y": Operand(shape)},
+            arrays={**{operand: Operand(part, "normal") for operand in inputs}, "y": Operand(shape)},
             check=check_of("y", source),
             **peers(
                 lambda m, t, axis=axis, names=inputs: lambda: m.cat([t[k] for k in names], axis, out=t["y"]),
@@ -122,7 +122,7 @@ def many_concats(sizes: Sizes) -> Any:
             scalars=common,
             bounds=bounds,
             check=back,
-            arrays={"dy": Operand(shape, "normal"), **{part_name: Operand(part) for part_name in outputs}},
+            arrays={"dy": Operand(shape, "normal"), **{operand: Operand(part) for operand in outputs}},
             **peers(
                 lambda m, t, axis=axis, names=outputs: (
                     lambda: [t[k].copy_(p) for k, p in zip(names, t["dy"].chunk(count, axis))]

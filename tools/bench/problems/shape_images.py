@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Windows of images as columns, and their sums."""
+"""im2col, and col2im, its adjoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.bench.record import Bench, Operand
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-    """One kernel, padding and step along both axes of square images."""
+    """Square images with one kernel size, padding and step for both axes."""
 
     name: str
     kernel: int
@@ -32,7 +32,7 @@ class Windows:
 
     @property
     def side(self) -> int:
-        """Windows along an axis."""
+        """Number of windows along an axis."""
         return (self.edge + 2 * self.padding - self.kernel) // self.step + 1
 
     @property
@@ -49,9 +49,9 @@ class Windows:
         return {"kernel_size": self.kernel, "padding": self.padding, "stride": self.step}
 
     def source(self, c: Any) -> Any:
-        place = np.unravel_index(c[1] % self.kernel**2, (self.kernel,) * 2)
+        tap = np.unravel_index(c[1] % self.kernel**2, (self.kernel,) * 2)
         window = np.unravel_index(c[2], (self.side,) * 2)
-        at = [w * self.step + p - self.padding for w, p in zip(window, place)]
+        at = [w * self.step + p - self.padding for w, p in zip(window, tap)]
         inside = np.all([(a >= 0) & (a < self.edge) for a in at], 0)
         return (("x", [c[0], c[1] // self.kernel**2, *at], inside),)
 
@@ -64,42 +64,42 @@ class Windows:
             offsets = [a + self.padding - p for a, p in zip(at, divmod(k, self.kernel))]
             there = np.all([(o >= 0) & (o % self.step == 0) & (o // self.step < self.side) for o in offsets], 0)
             row, column = [np.where(there, o // self.step, 0) for o in offsets]
-            place = np.ravel_multi_index((n, c * self.kernel**2 + k, row * self.side + column), self.columns)
-            expected += np.where(there, problem.data.cells(dy, place), 0)
+            tap = np.ravel_multi_index((n, c * self.kernel**2 + k, row * self.side + column), self.columns)
+            expected += np.where(there, problem.data.cells(dy, tap), 0)
         got = problem.data.cells(dx, chosen)
         return "" if np.allclose(got, expected, 1e-2, 2e-2) else f"dx differs by {np.abs(got - expected).max()}"
 
-    def by_places(self, matrix: Any, wide: Any) -> Any:
-        """For each place of the kernel its part of the matrix, and its slice of the padded images."""
+    def by_taps(self, matrix: Any, padded_images: Any) -> Any:
+        """For each tap of the kernel: its columns of the matrix, and its slice of the padded images."""
         split = matrix.reshape(self.batch, self.channels, self.kernel, self.kernel, self.side, self.side)
         within = [slice(k, k + self.step * (self.side - 1) + 1, self.step) for k in range(self.kernel)]
         for i, rows in enumerate(within):
             for j, columns in enumerate(within):
-                yield split[:, :, i, j], wide[..., rows, columns]
+                yield split[:, :, i, j], padded_images[..., rows, columns]
 
     def padded(self, dtype: Any) -> tuple[Any, Any]:
-        """Zeros, and the view of them that is the images."""
-        wide = np.zeros((self.batch, self.channels, *[self.edge + 2 * self.padding] * 2), dtype)
+        """Padded images of zeros, and the view without the padding."""
+        padded_images = np.zeros((self.batch, self.channels, *[self.edge + 2 * self.padding] * 2), dtype)
         inner = slice(self.padding, self.padding + self.edge)
-        return wide, wide[..., inner, inner]
+        return padded_images, padded_images[..., inner, inner]
 
     def copied(self, a: Any) -> Any:
-        wide, images = self.padded(a["x"].dtype)
+        padded_images, images = self.padded(a["x"].dtype)
 
         def run() -> None:
             images[...] = a["x"]
-            for part, window in self.by_places(a["y"], wide):
-                part[...] = window
+            for columns_of_tap, window in self.by_taps(a["y"], padded_images):
+                columns_of_tap[...] = window
 
         return run
 
     def added(self, a: Any) -> Any:
-        wide, images = self.padded(a["dy"].dtype)
+        padded_images, images = self.padded(a["dy"].dtype)
 
         def run() -> None:
-            wide[...] = 0
-            for part, window in self.by_places(a["dy"], wide):
-                window += part
+            padded_images[...] = 0
+            for columns_of_tap, window in self.by_taps(a["dy"], padded_images):
+                window += columns_of_tap
             a["dx"][...] = images
 
         return run

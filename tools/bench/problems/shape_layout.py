@@ -15,9 +15,9 @@ def torch_repeat(torch, t, scalars):
     return lambda: t["x"].repeat(*REPEATS)
 
 
-def split(wide, small):
-    """Extents of the wide array with an axis for each repetition."""
-    return [e for o, i in zip(wide.shape, small.shape) for e in (o // i, i)]
+def split(repeated, small):
+    """Extents of the repeated array with an axis for each repetition."""
+    return [e for o, i in zip(repeated.shape, small.shape) for e in (o // i, i)]
 
 
 def torch_expanded(torch, t, scalars):
@@ -44,36 +44,36 @@ def numpy_repeat_backward(a, scalars):
 
 
 def check(problem):
-    (lines, columns), (all_lines, all_columns) = shape(problem, "x"), shape(problem, "y")
-    chosen = picks(problem, all_lines)
-    expected = np.tile(rows(problem, "x", chosen % lines), (1, all_columns // columns))
+    (height, columns), (all_rows, all_columns) = shape(problem, "x"), shape(problem, "y")
+    chosen = picks(problem, all_rows)
+    expected = np.tile(rows(problem, "x", chosen % height), (1, all_columns // columns))
     return compare(problem, rows(problem, "y", chosen), expected, 0.0)
 
 
 def check_backward(problem):
-    (lines, columns), (all_lines, _) = shape(problem, "dx"), shape(problem, "dy")
-    chosen = picks(problem, lines)
-    firsts = range(0, all_lines, lines)
+    (height, columns), (all_rows, _) = shape(problem, "dx"), shape(problem, "dy")
+    chosen = picks(problem, height)
+    firsts = range(0, all_rows, height)
     parts = [rows(problem, "dy", chosen + first).reshape(len(chosen), -1, columns) for first in firsts]
     return compare(problem, rows(problem, "dx", chosen), np.sum(parts, (0, 2)), np.abs(parts).sum((0, 2)))
 
 
 def benches(backend):
     small = (2048, 4096) if backend == "cuda" else (1024, 1024)
-    wide = tuple(i * r for i, r in zip(small, REPEATS))
+    repeated = tuple(i * r for i, r in zip(small, REPEATS))
 
     def bound(copy):
         return (Bound("copy", copy) if backend == "cuda" else Bound("peer", 1.0),)
 
     yield Bench(
         name="repeat", row="repeat_{T}", dtypes=("f32", "bf16"), check=check, bounds=bound(0.75),
-        scalars={"output_numel": math.prod(wide), "input_shape": small, "output_shape": wide},
-        arrays={"x": Operand(small, "sixteenths"), "y": Operand(wide)}, torch=(torch_repeat, torch_expanded),
+        scalars={"output_numel": math.prod(repeated), "input_shape": small, "output_shape": repeated},
+        arrays={"x": Operand(small, "sixteenths"), "y": Operand(repeated)}, torch=(torch_repeat, torch_expanded),
         numpy=(numpy_repeat,),
     )  # fmt: skip
     yield Bench(
         name="repeat_backward", row="repeat_backward_{T}", dtypes=("f32", "bf16"), check=check_backward,
         bounds=bound(0.92), scalars={"input_numel": math.prod(small), "input_shape": small, "repeats": REPEATS},
-        arrays={"dy": Operand(wide, "sixteenths"), "dx": Operand(small)}, torch=(torch_repeat_backward,),
+        arrays={"dy": Operand(repeated, "sixteenths"), "dx": Operand(small)}, torch=(torch_repeat_backward,),
         numpy=(numpy_repeat_backward,), workspace=True,
     )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Movers. Each output is checked by where its elements come from."""
+"""Copies: pad, flip, roll, permute, triu, unfold, repeat_interleave, slices. Outputs are checked by their sources."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ UNMEASURED = {
 
 
 def check_of(output: str, source: Callable[..., Any]) -> Callable[[Any], str]:
-    """`source` gives for coordinates of the output the operand, its coordinates, and where it is 0 instead."""
+    """`source`: output coordinates -> (operand, its coordinates, mask), where outputs outside of the mask are 0."""
 
     def check(problem: Any) -> str:
         buffer = problem.buffers[output]
         shape = buffer.operand.shape
-        places = picks(problem, math.prod(shape), 4096)
-        got = problem.data.cells(buffer, places)
+        chosen = picks(problem, math.prod(shape), 4096)
+        got = problem.data.cells(buffer, chosen)
         expected = np.zeros_like(got)
-        for name, coordinates, kept in source(np.unravel_index(places, shape)):
+        for name, coordinates, inside in source(np.unravel_index(chosen, shape)):
             of = problem.buffers[name]
-            at = np.ravel_multi_index([np.where(kept, c, 0) for c in coordinates], of.operand.shape)
-            expected = np.where(kept, problem.data.cells(of, at), expected)
+            at = np.ravel_multi_index([np.where(inside, c, 0) for c in coordinates], of.operand.shape)
+            expected = np.where(inside, problem.data.cells(of, at), expected)
         wrong = np.flatnonzero(got != expected)
-        return f"{output}[{places[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}" if wrong.size else ""
+        return f"{output}[{chosen[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}" if wrong.size else ""
 
     return check
 
@@ -50,7 +50,7 @@ class Sizes:
     columns: int
 
     def bounds(self, copy: float, halves: float | None = None) -> tuple[Bound, ...]:
-        """Of a device copy, `halves` of 16-bit elements; on the CPU of the peers."""
+        """Bounds relative to a device copy (`halves`: for 16-bit elements); on the CPU relative to the peers."""
         if self.backend != "cuda":
             return (Bound("peer", 1.0),)
         if halves is None:
@@ -130,7 +130,7 @@ def pads(sizes: Sizes) -> Any:
 
 
 def pad_gradients(sizes: Sizes) -> Any:
-    """Of images, three elements of padding on each side."""
+    """Images with three elements of padding on each side."""
     images = (16, 32, 512, 512) if sizes.backend == "cuda" else (2, 3, 256, 256)
     out = (*images[:2], *[e + 6 for e in images[2:]])
     for mode, (numpy, torch) in PADS.items():
@@ -184,7 +184,7 @@ def pad_gradients(sizes: Sizes) -> Any:
 
 
 def windows(sizes: Sizes) -> Any:
-    """Windows of half their size's distance, and rows that are repeated."""
+    """Unfold with a step of half the window, and repeat_interleave."""
     rows, columns, size, step = sizes.rows // 2, sizes.columns, 512, 256
     count = (columns - size) // step + 1
     common = {"unfold_dim": 1, "window_size": size, "window_step": step, "input_shape": (rows, columns), "rank": 2}
@@ -239,20 +239,20 @@ def windows(sizes: Sizes) -> Any:
 def interleaved(sizes: Sizes) -> Any:
     rows, columns, repeats = sizes.rows // 4, sizes.columns, 4
     for name, axis in (("rows", 0), ("columns", 1)):
-        wide = (rows * (1 if axis else repeats), columns * (repeats if axis else 1))
+        repeated = (rows * (1 if axis else repeats), columns * (repeats if axis else 1))
         common = {"repeat_dim": axis, "repeat_count": repeats, "input_shape": (rows, columns), "rank": 2}
 
         def source(c: Any, axis: int = axis) -> Any:
             return (("x", [x // repeats if d == axis else x for d, x in enumerate(c)], everywhere(c)),)
 
-        def check_sums(problem: Any, axis: int = axis, wide: Any = wide) -> str:
-            places = picks(problem, rows * columns, 4096)
-            at = list(np.unravel_index(places, (rows, columns)))
-            total = np.zeros(len(places))
+        def check_sums(problem: Any, axis: int = axis, repeated: Any = repeated) -> str:
+            chosen = picks(problem, rows * columns, 4096)
+            at = list(np.unravel_index(chosen, (rows, columns)))
+            total = np.zeros(len(chosen))
             for k in range(repeats):
                 from_ = [x * repeats + k if d == axis else x for d, x in enumerate(at)]
-                total += problem.data.cells(problem.buffers["dy"], np.ravel_multi_index(from_, wide))
-            got = problem.data.cells(problem.buffers["dx"], places)
+                total += problem.data.cells(problem.buffers["dy"], np.ravel_multi_index(from_, repeated))
+            got = problem.data.cells(problem.buffers["dx"], chosen)
             return "" if np.allclose(got, total, 1e-2, 1e-2) else f"dx differs by {np.abs(got - total).max()}"
 
         split = (rows, 1, columns, repeats) if axis else (rows, repeats, columns, 1)
@@ -261,8 +261,8 @@ def interleaved(sizes: Sizes) -> Any:
             row="repeat_interleave_{T}",
             dtypes=DTYPES,
             bounds=sizes.bounds(0.75),
-            scalars=common | {"output_numel": math.prod(wide)},
-            arrays={"x": Operand((rows, columns), "normal"), "y": Operand(wide)},
+            scalars=common | {"output_numel": math.prod(repeated)},
+            arrays={"x": Operand((rows, columns), "normal"), "y": Operand(repeated)},
             check=check_of("y", source),
             **peers(
                 lambda m, t, axis=axis: lambda: t["y"].copy_(m.repeat_interleave(t["x"], repeats, axis)),
@@ -275,7 +275,7 @@ def interleaved(sizes: Sizes) -> Any:
             dtypes=DTYPES,
             bounds=sizes.bounds(0.8),
             scalars=common | {"input_numel": rows * columns},
-            arrays={"dy": Operand(wide, "normal"), "dx": Operand((rows, columns))},
+            arrays={"dy": Operand(repeated, "normal"), "dx": Operand((rows, columns))},
             check=check_sums,
             workspace=True,
             **peers(
@@ -475,12 +475,12 @@ def slices(sizes: Sizes) -> Any:
 
 
 def check_window(dest: Sequence[int], part: Sequence[int], start: Sequence[int]) -> Callable[[Any], str]:
-    """Samples of the source where they belong in dest."""
+    """Checks sampled elements of the source at their destination."""
 
     def check(problem: Any) -> str:
-        places = picks(problem, math.prod(part), 4096)
-        at = np.ravel_multi_index([c + s for c, s in zip(np.unravel_index(places, part), start)], dest)
-        got, expected = (problem.data.cells(problem.buffers[n], p) for n, p in (("dest", at), ("source", places)))
+        chosen = picks(problem, math.prod(part), 4096)
+        at = np.ravel_multi_index([c + s for c, s in zip(np.unravel_index(chosen, part), start)], dest)
+        got, expected = (problem.data.cells(problem.buffers[n], p) for n, p in (("dest", at), ("source", chosen)))
         wrong = np.flatnonzero(got != expected)
         return f"dest[{at[wrong[0]]}] is {got[wrong[0]]}, expected {expected[wrong[0]]}" if wrong.size else ""
 

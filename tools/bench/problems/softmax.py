@@ -33,7 +33,7 @@ def torch_backward(name):
 
 
 def torch_sorted(torch, t, scalars):
-    """Sparsemax as the paper's code has it: PyTorch has none."""
+    """Sparsemax by the code of the paper: PyTorch has none."""
     axis, n = scalars["softmax_axis"], scalars["softmax_extent"]
     ranks = torch.arange(1, n + 1, device=t["x"].device, dtype=t["x"].dtype)
 
@@ -73,7 +73,7 @@ def check(name):
     def rows_are_right(problem):
         scalars, bench = problem.bench.scalars, problem.bench
         if scalars["softmax_axis"] != 1:
-            return ""  # the axes of tests/cases
+            return ""  # axes as in tests/cases
         chosen = picks(problem, bench.arrays["y"].shape[0])
         if "backward" in name:
             dy, y = rows(problem, "dy", chosen), rows(problem, "y", chosen)
@@ -96,7 +96,7 @@ def check(name):
 
 
 def check_seeded(gradient):
-    """Some rows of 1024 elements against float64, with the numbers that the op makes."""
+    """Some rows of 1024 elements against float64, with the op's random numbers."""
 
     def rows_are_right(problem):
         scalars, width = problem.bench.scalars, problem.bench.arrays["x"].shape[1]
@@ -131,7 +131,7 @@ def forward(name, op, shape, bound, axis=1):
 
 
 def backward(name, op, shape, bound, axis=1):
-    # Of rows that are alike, as those of a softmax, what is left of dy would depend on roundings alone.
+    # Rows of nearly equal elements, like those of a softmax, would leave only rounding errors of dy.
     fill = -math.log(shape[axis]) if op.startswith("log") else 1 / shape[axis]
     arrays = {"dy": Operand(shape, "normal"), "y": Operand(shape, fill), "dx": Operand(shape)}
     return made(name, f"{op}_backward_{{T}}", shape, axis, bound, arrays=arrays, torch=torch_backward(op))

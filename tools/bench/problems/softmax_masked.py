@@ -7,7 +7,7 @@ from tools.bench.check import compare, picks, rows, shape
 from tools.bench.problems.softmax import softmax
 from tools.bench.record import Bench, Bound, Operand
 
-# --- what PyTorch has -----------------------------------------------------------------------------------------------
+# --- peers ----------------------------------------------------------------------------------------------------------
 
 
 def torch_masked(torch, t, scalars):
@@ -39,7 +39,7 @@ def torch_to_f32(log):
 
 
 def torch_entmax(torch, t, scalars):
-    """By sorting, as the paper's code has it: PyTorch has none."""
+    """Entmax-1.5 by sorting, as in the code of the paper: PyTorch has none."""
     ranks = torch.arange(1, t["x"].shape[-1] + 1, device=t["x"].device, dtype=t["x"].dtype)
 
     def peer():
@@ -83,10 +83,10 @@ def check(name):
             root = np.sqrt(y)
             tau = np.where(y > 0, x / 2 - root, np.nan)
             spread = np.nanmax(tau, 1) - np.nanmin(tau, 1)
-            # Results are squares: what one of them lost of tau is seen in all others.
+            # Results are squares of x - tau: an error of tau shows in all of them.
             return compare(problem, y.sum(1), np.ones(len(y)), 64 * (1 + spread), problem.dtype)
         queries = chosen % shape(problem, "x")[-2]
-        if "mask" in problem.buffers:  # and the bias, one for all heads
+        if "mask" in problem.buffers:  # plus the bias, one for all heads
             keeps = rows(problem, "mask", queries) != 0
             x = np.where(keeps, x * scalars["scale"] + rows(problem, "bias", queries), -np.inf)
         elif "is_causal" in scalars:

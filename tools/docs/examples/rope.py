@@ -9,7 +9,7 @@ print(y[0, 0])
 print(bk.rope(x, np.array([2, 1, 0]))[0, 0])
 
 # %% Gradient
-print(np.allclose(bk.rope_backward(y), x))  # it turns back
+print(np.allclose(bk.rope_backward(y), x))  # the inverse rotation
 
 # %% Plan
 x, y = bk.upload(x), bk.empty((1, 1, 3, 4), bk.f32)
@@ -21,4 +21,4 @@ print(bk.download(y)[0, 0])
 # %% Plan of the gradient
 back = bk.RopeBackwardPlan.select(None, bk.RopeBackwardDescriptor(**of, element=bk.f32))
 back.run(None, None, bk.RopeBackwardArgs(dy=y, dx=y, positions=bk.upload(np.array([4, 5, 6]))))  # in place
-print(bk.download(y)[0, 0])  # one place is left
+print(bk.download(y)[0, 0])  # a rotation by one position is left

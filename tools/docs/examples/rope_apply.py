@@ -9,7 +9,7 @@ y = bk.rope_apply(x, cos, sin)
 print(y[0])
 
 # %% Gradient
-print(np.allclose(bk.rope_apply_backward(y, cos, sin), x))  # it turns back
+print(np.allclose(bk.rope_apply_backward(y, cos, sin), x))  # the inverse rotation
 
 # %% Plan
 x, y = bk.upload(x), bk.empty((2, 3, 4), bk.f32)

@@ -4,14 +4,14 @@ import numpy as np
 import baracuda as bk
 
 cos, sin = bk.RopeScaledTableBuilder(head_dim=4, max_seq_len=16).build(np.float32)
-places = [0, 1, 2, 0, 1]  # sequences of 3 and 2 tokens, packed
-cos, sin = cos[places], sin[places]
+positions = [0, 1, 2, 0, 1]  # sequences of 3 and 2 tokens, packed
+cos, sin = cos[positions], sin[positions]
 x = np.ones((5, 1, 4), np.float32)  # tokens, heads, features
 y = bk.rope_apply_thd(x, cos, sin)
 print(y[:, 0])
 
 # %% Gradient
-print(np.allclose(bk.rope_apply_thd_backward(y, cos, sin), x))  # it turns back
+print(np.allclose(bk.rope_apply_thd_backward(y, cos, sin), x))  # the inverse rotation
 
 # %% Plan
 x, y = bk.upload(x), bk.empty((5, 1, 4), bk.f32)

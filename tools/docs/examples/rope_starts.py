@@ -9,7 +9,7 @@ y = bk.rope_starts(x, starts, rotary_dim=4)
 print(y[:, 0].round(3))
 
 # %% Gradient
-print(np.allclose(bk.rope_starts_backward(y, starts, rotary_dim=4), x))  # it turns back
+print(np.allclose(bk.rope_starts_backward(y, starts, rotary_dim=4), x))  # the inverse rotation
 
 # %% Plan
 x, starts, y = bk.upload(x), bk.upload(starts), bk.empty((2, 1, 2, 6), bk.f32)

@@ -3,7 +3,7 @@ import numpy as np
 
 import baracuda as bk
 
-x, dy = np.arange(8, dtype=np.float32).reshape(2, 1, 4), np.ones((2, 1, 4), np.float32)  # 2 rows of a place
+x, dy = np.arange(8, dtype=np.float32).reshape(2, 1, 4), np.ones((2, 1, 4), np.float32)  # 2 rows per position
 dcos, dsin = bk.rope_tables_backward(dy, x)
 print(dcos, dsin, sep="\n")
 

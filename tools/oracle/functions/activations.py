@@ -26,7 +26,7 @@ from ..roots import beside_root
 SELU_ALPHA, SELU_SCALE = Constant("1.6732632423543772"), Constant("1.0507009873554805")
 GELU_CUBE = Constant("0.044715")
 SQRT_TWO_OVER_PI = Constant("0.797884560802865355879892119868763736951717262")
-# gradients of bf16 are differences in f32 beside the root, too
+# bf16 gradients are differences in f32, also near the root
 ROOTED = ACTIVATION_GRADIENT.but(bf16=0.5 + 2.0**-5)
 
 
@@ -78,7 +78,7 @@ def mish_slope(x):
 
 
 def softplus(x, beta=1, threshold=INF):
-    """Without a threshold by default: a cut-off would cost digits."""
+    """No threshold by default: a cut-off would cost digits."""
     high, low = two_product(x, beta)
     value = clip(high, 0) + low * where(high > 0, 1.0, 0.0)
     value = value + log1p(exp_pair(-abs(high), where(high < 0, low, -low)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of the bits of integers, and of truth values, of which every byte but 0 is set."""
+"""Functions of the bits of integers, and of truth values: every byte other than 0 is true."""
 
 import numpy as np
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quotients and what they leave."""
+"""Quotients and remainders."""
 
 import fractions
 import math
@@ -19,8 +19,8 @@ def quotient_to_zero(a, b):
 def whole_quotient(a, b, dtype, exactly):
     """(the integer next to a / b towards 0, a less b times it, whether that is all).
 
-    Below 2^60 rounding cannot hide which integer the quotient is. Above, the nearest value of the dtype: `exactly` of
-    fractions where the quotient is so near to the middle of two that it matters.
+    Below 2^60 the rounded quotient decides the integer. Above, the result is the nearest value of the dtype, and
+    `exactly` computes with fractions if the quotient is close to the midpoint of two values.
     """
     rest = np.fmod(a, b)
     quotient = a.astype(Wide) / b
@@ -34,7 +34,7 @@ def whole_quotient(a, b, dtype, exactly):
 
 
 def floor_divide(a, b, dtype):
-    """The limits: any divisor that is large enough leaves -1 or 0, and an unbounded dividend an unbounded quotient."""
+    """Limits: a large divisor gives -1 or 0, and an infinite dividend an infinite quotient."""
     a, b = np.broadcast_arrays(a, b)
     values, rest, small = whole_quotient(a, b, dtype, lambda a, b: fractions.Fraction(math.floor(a / b)))
     below = (small | (np.isfinite(a) & np.isinf(b))) & (rest != 0) & (np.signbit(rest) != np.signbit(b))

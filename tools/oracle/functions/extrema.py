@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lesser and the greater of two: with a NaN, NaN, or of fmin and fmax the other."""
+"""Minimum and maximum: NaN if an operand is NaN; fmin and fmax give the other operand."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from ..pairs import Partial
 
 
 def smaller(a, b):
-    """Of two numbers; -0 is smaller than +0."""
+    """Minimum or maximum of two numbers; -0 is smaller than +0."""
     return np.where((a < b) | ((a == b) & np.signbit(a)), a, b)
 
 

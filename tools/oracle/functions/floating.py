@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Angles, lengths, signs, neighbours and powers of two."""
+"""atan2, hypot, copysign, nextafter and ldexp."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def nextafter(a, b, dtype):
 
 
 def ldexp(a, b, dtype):
-    """b are integers. Beyond +-5000 nothing is left in any dtype."""
+    """b are integers. Beyond +-5000 every dtype overflows or underflows."""
     return np.ldexp(a, np.clip(b, -5000, 5000).astype(np.int32))
 
 
@@ -45,8 +45,8 @@ def hypot_backward(dy, a, b, dtype):
 
 
 def copysign_backward(dy, a, b, dtype):
-    turned = np.signbit(a) != np.signbit(b)
-    return Partial(np.where(a == 0, 0.0, np.where(turned, -dy, dy))), Partial(np.zeros_like(dy))
+    is_negated = np.signbit(a) != np.signbit(b)
+    return Partial(np.where(a == 0, 0.0, np.where(is_negated, -dy, dy))), Partial(np.zeros_like(dy))
 
 
 def ldexp_backward(dy, a, b, dtype):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gates of gated units and their derivatives, each with the sum of the magnitudes of what cancels in it."""
+"""The gates of gated units and their derivatives, each with the sum of the magnitudes of its summands."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ from ..special import normal_cdf, normal_density
 
 
 def times(b, factor):
-    """b times a factor that vanishes faster than any b grows."""
+    """b * factor, where the factor vanishes faster than b grows."""
     return where(np.isinf(b) & (factor == 0), 0.0, b * factor)
 
 
 def reglu(b):
-    """As exact as b: a product with it is rounded once."""
+    """A value as exact as b: a product with it is rounded once."""
     return np.where(b <= 0, b.dtype.type(0), b)
 
 
@@ -39,7 +39,7 @@ def geglu_slope(b):
 
 
 def activated(name):
-    """PyTorch's a activation(b), of rows of both halves."""
+    """PyTorch's a * activation(b), from rows of both halves."""
 
     def made(torch, x):
         a, b = x.chunk(2, -1)

@@ -7,7 +7,7 @@ from ..reals import keep_nan, log, log1p, where
 
 
 def logit(x, eps=0, high=None):
-    """Near its zero by ln(1 + (2 x - 1) / (1 - x)). `high` is 1 - eps as the compute type has it, by default exact."""
+    """Near its zero ln(1 + (2 x - 1) / (1 - x)). `high` is 1 - eps in the compute type, exact by default."""
     if eps > 0:  # in the order of the table: the upper bound wins
         high = 1 - eps if high is None else high
         x = where(x < eps, eps, x)

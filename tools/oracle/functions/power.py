@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Powers. Where one leaves the range of f64, or of f32 on a GPU, it is the fourth power of its root in a gradient: the
-error of the root counts four times."""
+"""Powers. If one leaves the range of f64, or of f32 on a GPU, gradients compute it as the fourth power of its fourth
+root, so the error of the root counts four times."""
 
 import math
 
@@ -35,9 +35,9 @@ def power_of(a, b, dtype):
 
 
 def power_less_one(x, y, less):
-    """x^(y - 1), where y - 1 may have too many digits: by x^y, whose factor x has the sign that is wanted.
+    """x^(y - 1), where y - 1 may have too many digits: computed from x^y.
 
-    Of 0 and infinity it is the power `less`, y - 1 rounded to the compute type, which decides the sign alone.
+    For x = 0 and infinity it is the power `less`, y - 1 rounded to the compute type, which decides the sign only.
     """
     exact = np.isinf(y) | (((y - 1) + 1 == y) & (y - (y - 1) == 1))
     general = np.where(exact, power(x, y - 1), power(x, y) / x)
@@ -45,7 +45,7 @@ def power_less_one(x, y, less):
 
 
 def power_backward(dy, a, b, dtype):
-    """b - 1 is rounded, an error that a logarithm away from 0 makes larger. db has its limit, 0, for a = inf, b < 0."""
+    """The error of rounding b - 1 is multiplied by ln a. db has its limit, 0, for a = inf, b < 0."""
     x, y, g = a.astype(Wide), b.astype(Wide), dy.astype(Wide)
     compute = {"f32": np.float32, "f64": np.float64}[COMPUTE[dtype]]
     rounded = (b.astype(compute) - compute(1)).astype(Wide)

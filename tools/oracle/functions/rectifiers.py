@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions that are linear in parts."""
+"""Piecewise linear functions."""
 
 import math
 
@@ -21,7 +21,7 @@ def hardswish_backward(dy, x):
 
 
 FUNCTIONS = (
-    # PyTorch's relu keeps NaN
+    # PyTorch's relu propagates NaN
     Unary("relu", forward=lambda x: where(x > 0, x, 0.0), backward=lambda dy, x: inside(dy, x > 0),
           ulps=EXACT, gradient_ulps=EXACT, torch_backward=lambda t, dy, x: t.ops.aten.threshold_backward(dy, x, 0.0)),
     Unary("relu_propagating", forward=lambda x: where(x < 0, 0.0, x), torch="relu",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole numbers, and what is left of them."""
+"""Rounding to integers, and fractional parts."""
 
 from ..bounds import EXACT
 from ..function import Unary

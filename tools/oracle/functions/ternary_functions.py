@@ -30,7 +30,7 @@ def clamp(a, b, c, dtype):
 
 
 def clamp_backward(dy, a, b, c, dtype):
-    """A NaN is taken as a value, that of a before that of b before that of c."""
+    """NaN propagates: the NaN of a before that of b before that of c."""
     from_a = np.isnan(a) | ((a >= b) & (a <= c) & (b <= c))
     from_b = ~np.isnan(a) & (np.isnan(b) | ((a < b) & (b <= c)))
     from_c = ~from_a & ~from_b

@@ -15,7 +15,7 @@ FUNCTIONS = (
           torch_backward=lambda t, dy, x: dy * x.cos(), properties="odd"),
     Unary("cos", forward=cos, slope=lambda x: -sin(x), edges=QUARTERS, draw=arguments.angles, ulps=LIBRARY,
           gradient_ulps=COMPOSITE, torch_backward=lambda t, dy, x: dy * -x.sin(), properties="even"),
-    # 1 + t^2 has twice the error of t: 6.4 units of dy = 1 below 300, and 8 found beyond
+    # 1 + t^2 has twice the error of t: 6.4 ulp for dy = 1 below 300, at most 8 found beyond
     Unary("tan", forward=tan, slope=lambda x: 1 / cos(x) ** 2, edges=QUARTERS, draw=arguments.angles,
           ulps=LIBRARY.cuda(f32=4.0), gradient_ulps=COMPOSITE.but(f64=2 * LIBRARY.f64 + 1).cuda(f32=9.0),
           torch_backward=lambda t, dy, x: dy * (x.tan().square() + 1), properties="odd"),

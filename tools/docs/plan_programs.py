@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs about the products and the parts of losses that no function on arrays calls: a plan of each."""
+"""Example programs of GEMM and loss ops that no function on arrays calls, by their plans."""
 
 from __future__ import annotations
 
 import re
 
 IMPORTS = "import numpy as np\n\nimport baracuda as bk\n\n"
-A, B = "[[1, 2, 0, 1], [0, 1, 3, -1]]", "[[1, 0, 2, 1], [0, 1, 1, 2]]"  # of A by rows; of B by columns
+A, B = "[[1, 2, 0, 1], [0, 1, 3, -1]]", "[[1, 0, 2, 1], [0, 1, 1, 2]]"  # A row-major, B column-major
 B_BY_ROWS = "[[1, 0], [0, 1], [2, 1], [1, 2]]"
 BIAS = "[1, -4]"
 NAMES = {"s8": "int8", "u8": "uint8", "f16": "float16", "f32": "float32", "f64": "float64"}
@@ -25,13 +25,13 @@ NIBBLES = re.compile(r"gemm_(?P<e>s4|u4)_(?P<layout>rcr|rrr)_sm89(?P<bias>_bias)
 
 
 def programs(key: str) -> list[tuple[str, str]]:
-    """(title, code) of the programs of a page, by its key; none for what is not told of here."""
+    """(title, code) of the programs of a page, by its key; none for other pages."""
     code = OTHERS.get(key) or _product(key)
     return [("Plan", IMPORTS + code.strip())] if code else []
 
 
 def _product(key: str) -> str:
-    """D = act(A B + bias) of two rows and two columns."""
+    """D = act(A B + bias), 2 x 2."""
     if found := PLAIN.fullmatch(key):
         element = {None: "f16", "_t": "f32", "_simt": "f32_strict"}[found["t"]]
         return _by_plan("Gemm", found, element, "np.float16" if element == "f16" else "np.float32")
@@ -77,7 +77,7 @@ def _storage(kind: str) -> str:
 
 
 def _packed(found: re.Match[str]) -> str:
-    """Of 4-bit integers."""
+    """The program for 4-bit integers."""
     a = A if found["e"] == "s4" else A.replace("-1", "1")
     b, stored = (B, "n x k") if found["layout"] == "rcr" else (B_BY_ROWS, "k x n")
     given = f"bias = bk.upload(np.array({BIAS}, np.float32))\n" if found["bias"] else ""
@@ -135,8 +135,8 @@ scales = bk.upload(np.full((64, 8), 0.5, np.float16))
 
 _LABELS = "target = bk.upload(np.array([2, 0, -100]))  # the last one is ignored\n"
 _WEIGHTS = """
-kept = bk.upload(np.array([[1, 2, 3, 4]], np.float16))  # of one row of eight weights, two of each four
-metadata = bk.upload(np.array([[0x0D08]], np.uint16))  # places 0 and 2 of the first four, 1 and 3 of the others
+kept = bk.upload(np.array([[1, 2, 3, 4]], np.float16))  # one row of eight weights, two of each four
+metadata = bk.upload(np.array([[0x0D08]], np.uint16))  # indices 0 and 2 of the first four, 1 and 3 of the others
 """
 OTHERS = {
     "gemm_bin_rcr_sm89": _bits("rcr"),
@@ -167,7 +167,7 @@ plan.run(None, None, bk.GemmArgs(a=a, b=b, d=d, bias=bias, row_bias=row_bias, z=
 print(bk.download(d), bk.download(z), sep="\\n")  # z: before the activation
 """,
     "gemv_dense_m1": """
-a = bk.upload(np.array([[[1, 2, 0, 1]]], np.float32))  # a batch of one row of k terms
+a = bk.upload(np.array([[[1, 2, 0, 1]]], np.float32))  # a batch of one row of k elements
 b = bk.upload(np.array([[[1, 0], [0, 1], [2, 1], [1, 2]]], np.float32))  # k x n
 d = bk.empty((1, 1, 2), bk.f32)
 of = bk.DenseGemvDescriptor(n=2, k=4, batch=1, element=bk.f32)
@@ -186,7 +186,7 @@ bk.GemmPointersPlan.select(None, of).run(None, None, bk.GemmPointersArgs(*pointe
 print(*(bk.download(matrix) for matrix in d), sep="\\n")
 """,
     "grouped_gemm_pointers": """
-a = bk.upload(np.array([[1, 2, 0, 1], [0, 1, 3, -1], [1, 1, 1, 1]], np.float32))  # three rows of k terms
+a = bk.upload(np.array([[1, 2, 0, 1], [0, 1, 3, -1], [1, 1, 1, 1]], np.float32))  # three rows of k elements
 experts = [bk.upload(np.full((4, 2), value, np.float32)) for value in (1, 10)]  # k x n each
 b = bk.upload(np.array([expert.ptr for expert in experts]))
 offsets = bk.upload(np.array([0, 2, 3], np.int32))  # two rows of the first expert, one of the second
@@ -199,8 +199,8 @@ print(bk.download(d))
     "gemm_scaled": """
 a = bk.upload(np.array([[1, 2, 0, 1], [0, 1, 3, -1]], np.float32), bk.ElementKind.FP8_E4M3)  # m x k
 b = bk.upload(np.array([[1, 0, 2, 1], [0, 1, 1, 2]], np.float32), bk.ElementKind.FP8_E4M3)  # n x k
-a_scale = bk.upload(np.array([0.5, 2], np.float32))  # of each row of A
-b_scale = bk.upload(np.array([1, 10], np.float32))  # of each column of B
+a_scale = bk.upload(np.array([0.5, 2], np.float32))  # scale of each row of A
+b_scale = bk.upload(np.array([1, 10], np.float32))  # scale of each column of B
 d = bk.empty((2, 2), bk.f32)
 of = {"layout": bk.DenseLayout.RCR, "scaling": bk.ScalingKind.ROWS, "output_element": bk.f32}
 plan = bk.ScaledGemmPlan.select(None, bk.ScaledGemmDescriptor(m=2, n=2, k=4, **of, element=bk.ElementKind.FP8_E4M3))
@@ -232,7 +232,7 @@ plan.run(None, None, bk.Int4AwqGemmArgs(activation=x, weight_packed=weights, sca
 print(bk.download(y)[:, :4])  # half of the sum of each row"""
     ),
     "int4_marlin_gemm": """
-# 128 terms of 64 columns. Each word has eight elements of four bits, here 9, which stands for 9 - 8.
+# K = 128, 64 columns. Each word has eight elements of four bits, here 9, which stands for 9 - 8.
 weights = bk.upload(np.full((8, 128), 0x99999999, np.uint32).view(np.int32))
 scales = bk.upload(np.full((1, 64), 0.5, np.float16))
 x = bk.upload(np.arange(2 * 128, dtype=np.float16).reshape(2, 128) / 128)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs about the functions that rows name by `call`: operands that fit, the call, and that of the gradient."""
+"""Example programs of the functions in `call`: operands, the call, and the call of the gradient."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TABLE = "np.array([[0.5, 2, 3], [1, 0.25, 4]], np.float32)"
 SHARES = "np.array([[0.2, 0.7, 0.9], [0.4, 0.5, 0.1]], np.float32)"
 OTHERS = "np.array([[0.3, 0.6, 1], [0.1, 0.5, 0.2]], np.float32)"
 LABELS = "np.array([2, 0])"
-# Operands of losses by name, else by C's dtype and shape; of all else by name.
+# Operands of losses by name, else by C's dtype and shape; operands of other functions by name.
 OF_LOSSES = {
     ("T", "numel"): SHARES, ("i64", "numel"): "np.array([[1, -1, 1], [-1, 1, 1]])",
     ("T", "n_rows"): "np.array([1, -1], np.float32)", ("i64", "n_rows"): LABELS,
@@ -33,12 +33,12 @@ BY_NAME = {
     "beta": "np.array([0.5, 0, -0.5], np.float32)", "residual": OTHERS, "g": "np.array([[1], [2]], np.float32)",
     "running_mean": "np.array([1, 1, 2], np.float32)", "running_var": "np.array([1, 2, 0.5], np.float32)",
     "mask": "np.array([[True, True, False], [False, True, True]])", ("softmax", "bias"): OTHERS,
-    ("masked_log_softmax", "mask"): "np.ones((2, 3), bool)",  # of an element that is masked it is -inf
+    ("masked_log_softmax", "mask"): "np.ones((2, 3), bool)",  # masked elements would be -inf
     "dsum": "np.full_like(y, 0.5)",
-    ("grouped_gemm", "b"): "np.ones((2, 3, 2), np.float32)",  # a matrix of each group of rows
+    ("grouped_gemm", "b"): "np.ones((2, 3, 2), np.float32)",  # one matrix per group of rows
     "offsets": "np.array([0, 1, 2], np.int32)", "up_bias": "np.array([0.5, 1], np.float32)",
 }  # fmt: skip
-SECOND = ("target", "x2", "positive")  # operands that had better not be what the first one is
+SECOND = ("target", "x2", "positive")  # operands that must differ from the first one
 NUMBERS = {"size": "(1, 3)", "num_groups": "3", "p": "3", "dtype": "np.float16"}
 REDUCTIONS = ("reduce", "reduce_axes", "reduce_backward")
 
@@ -54,10 +54,10 @@ def programs(specs: Sequence[Spec]) -> Iterable[tuple[str, str]]:
         gradient, whole = known.get(f"{stem}_backward"), all_specs().get(f"{stem}_forward", spec)
         if gradient is not None:
             yield f"Gradient of {stem}", "\n".join(of_gradient(whole, gradient))
-    for gradient in specs:  # of functions that have pages of their own
+    for gradient in specs:  # gradients of functions with other pages
         stem = gradient.name.removesuffix("_backward")
         if stem != gradient.name and stem not in known:
-            whole = all_specs().get(stem) or all_specs()[stem.rpartition("_")[0]]  # of an operand of its own: f_target
+            whole = all_specs().get(stem) or all_specs()[stem.rpartition("_")[0]]  # for another operand: f_target
             lines = [f"{a.name} = {operand(whole, a)}" for a in whole.arrays]
             yield f"Gradient of {stem}", "\n".join([*lines, *of_gradient(whole, gradient)])
 
@@ -69,7 +69,7 @@ def of_gradient(whole: Spec, gradient: Spec) -> Iterable[str]:
     first = results[0]
     arriving = "dout" if "dout" in [a.name for a in gradient.arrays] else "dy"
     yield f"{arriving} = np.linspace(1, 2, {first}.size, dtype={first}.dtype).reshape({first}.shape)"
-    for other in gradient.arrays:  # other gradients that arrive
+    for other in gradient.arrays:  # further incoming gradients
         if other.name not in (*given, *results, arriving):
             yield f"{other.name} = {BY_NAME[other.name]}"
     if len(gradient.outputs) == 1:
@@ -81,7 +81,7 @@ def of_gradient(whole: Spec, gradient: Spec) -> Iterable[str]:
 
 
 def shown(spec: Spec) -> str:
-    """A call, and its results without what an exclusive scan begins with."""
+    """A call and its results, without the first element of an exclusive scan."""
     rest = "[:, 1:]" if spec.name.startswith("exclusive_") else ""
     star = "*" if len(spec.outputs) > 1 else ""
     return f"print({star}{call(spec)}{rest})"

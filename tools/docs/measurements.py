@@ -39,7 +39,7 @@ def machine(facts: dict[str, Any]) -> str:
 
 
 def speed(group: Group) -> str:
-    """For each machine what its problems reached, beside PyTorch."""
+    """Speed of the group's problems on each machine, against PyTorch."""
     parts = []
     for name in SPEED_FILES:
         found = result(BENCH / name)
@@ -84,7 +84,7 @@ def peer(rows: list[dict[str, Any]]) -> str:
 
 
 def error(group: Group) -> str:
-    """The largest error of each dtype on both targets, beside PyTorch."""
+    """The largest error of each dtype on both targets, against PyTorch."""
     found = [(file, row) for file in ERROR_FILES for row in result(ACCURACY / file)["rows"] if belongs(row, group)]
     if not found:
         return error_of_problems(group)
@@ -111,7 +111,7 @@ def error(group: Group) -> str:
 
 
 def error_of_problems(group: Group) -> str:
-    """The largest error of each problem's result, beside PyTorch."""
+    """The largest error of each problem's result, against PyTorch."""
     files = [name for name in OPS_ERROR_FILES if (ACCURACY / name).exists()]
     found = [(name, row) for name in files for row in result(ACCURACY / name)["rows"] if row["op"] in group.ops]
     if not found:
@@ -154,7 +154,7 @@ def table(head: tuple[str, ...], lines: list[tuple[str, ...]]) -> str:
 
 
 def details(title: str, body: str) -> str:
-    """Folded text: pymdownx.details."""
+    """Collapsible text: pymdownx.details."""
     return f'??? note "{title}"\n\n' + "\n".join(f"    {line}".rstrip() for line in body.splitlines())
 
 
@@ -162,7 +162,7 @@ LINE, LEFT, WIDTH = 20, 250, 380
 
 
 def chart(bars: list[Bar], axis: str, mark: float, limit: float = 0.0) -> str:
-    """Horizontal bars, ours filled and PyTorch's below it; a line at `mark`. Bars beyond `limit` end there."""
+    """Horizontal bars, ours above PyTorch's, cut off at `limit`, with a line at `mark`."""
     largest = max([mark, *(bar.ours for bar in bars), *(bar.theirs or 0.0 for bar in bars)]) * 1.05
     end = min(largest, limit) if limit else largest
     height = LINE * len(bars) + 42

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/words.py: which words it finds, where, and what folders may have."""
+
+import textwrap
+
+import words
+
+
+def found(path: str, text: str) -> list[tuple[int, str]]:
+    return [(line, word) for line, word, _ in words.check(path, textwrap.dedent(text))]
+
+
+def test_cpp():
+    text = """\
+        // A block waits for all SMs.
+        /* Rows are
+           turned. */
+        int thinRows = kTurnCount;  // loads under
+        const char* text = "turned // thin";
+        // written in place, a cache line at a time; one line
+        int in_place = 0, cache_line = prefetch_line(kLineBytes), in_turn = partial;
+        """
+    assert found("native/core/a.cuh", text) == [(3, "turned"), (4, "thin"), (4, "turn"), (6, "line")]
+
+
+def test_phrases_go_over_spaces():
+    assert found("native/core/a.h", "// loads under\tway\n") == [(1, "under way")]
+    assert found("native/core/a.h", "int warp_group;  // warp  groups\n") == [(1, "warp group"), (1, "warp groups")]
+
+
+def test_python():
+    text = '''\
+        """Rows that are joined.
+
+        Two strips.
+        """
+        name = " ".join(text.strip().split())  # a line of text
+        def f(places):
+            "Standing still."
+            return "turned"
+        '''
+    assert found("tools/a.py", text) == [(1, "joined"), (3, "strips"), (6, "places"), (7, "standing still")]
+
+
+def test_tables():
+    text = """\
+        # turned
+        [op]
+        params = in T turned[rows]
+        doc = A piece
+          of a line.
+        workspace = a place
+        call = f(turned)
+        """
+    assert found("native/a/a.abi", text) == [(1, "turned"), (4, "piece"), (5, "line"), (6, "place")]
+
+
+def test_a_word_with_a_meaning_in_a_folder():
+    assert found("native/core/copy/a.h", "int band;\n") == []
+    assert found("native/core/row/a.h", "int band;\n") == [(1, "band")]
+
+
+def test_limits_of_folders():
+    over, lower = words.verdicts({"a": 2, "b": 1, "c": 0, "d": 1}, {"a": 1, "b": 1, "c": 3})
+    assert over == ["a", "d"]
+    assert lower == ["c: 0 findings, FOLDERS of tools/words.py allows 3: lower it"]
+
+
+def test_output(capsys, monkeypatch, tmp_path):
+    (tmp_path / "native" / "x").mkdir(parents=True)
+    (tmp_path / "native" / "x" / "a.h").write_text("int turn;\n")
+    monkeypatch.setattr(words, "ROOT", tmp_path)
+    assert words.main(["native/x/a.h"]) == 1
+    first, last = capsys.readouterr().out.splitlines()
+    assert first.startswith("native/x/a.h:1: turn -> transpose, permute")
+    assert last == "native/x: 1 findings, 0 are allowed"
