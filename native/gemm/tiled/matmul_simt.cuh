@@ -179,7 +179,7 @@ __global__ void __launch_bounds__(kSimtThreads, kSide == kSimtSide ? 2 : 4)
                     for (int i = 0; i < kSimtRowsAtOnce; ++i)
 #pragma unroll
                         for (int next = 0; next < kColumns; ++next) {
-                            // A serpentine order reads the column at each turning point once.
+                            // A serpentine order: the column at each end is read once.
                             const int j = i % 2 == 0 ? next : kColumns - 1 - next;
                             sum[first + i][j] = math::fma(rows[t][i], columns[t][j], sum[first + i][j]);
                         }
