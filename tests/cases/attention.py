@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""alibi and its gradients."""
+"""ALiBi and its gradients."""
 
 import math
 
@@ -97,7 +97,7 @@ CASES = (
             *bad_calls(("dy", "da", "dslope"), ("dy",)),
             Bad("no_gradient", 2, r"da and dslope are both NULL", null=("da", "dslope")),
         ),
-        # without scores the slopes still have gradients: only no head at all is nothing to do
+        # without scores the slopes still have gradients: only an op without heads has nothing to do
         idle=(Idle("no_heads", {"heads": 0}),),
     ),
 )  # fmt: skip

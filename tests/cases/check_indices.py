@@ -13,7 +13,7 @@ SHAPES = {"plain": (3, 5, 7), "one": (1,), "row": (1000,), "rank0": (), "none": 
 
 
 def check(draw, shape, faults=(), bound=100, *, other=None, is_sorted=False, strides=None):
-    """Indices in range, sorted, but for (position, index) of `faults`."""
+    """Sorted indices in range, except for (position, index) of `faults`."""
     values = np.sort(draw.rng.integers(0, bound, math.prod(shape))) if bound else np.zeros(math.prod(shape), np.int64)
     low, high = LIMITS[draw.dtype]
     for position, index in faults:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of a table with every option in one: of rows by index and of bags, by frequency or not."""
+"""Gradients of an embedding table with every option: of rows by index and of bags, scaled by frequency or not."""
 
 import dataclasses
 
@@ -12,7 +12,7 @@ from .model import Array, Bad, Case, Expected, Idle
 
 
 def frequencies(problem):
-    """How often the indices name each row; 1 for all where nothing is divided by it."""
+    """How often the indices name each row; 1 for all where gradients are not scaled by frequency."""
     indices, s = problem.arrays["indices"].values, problem.scalars
     if not s["scale_grad_by_freq"]:
         return np.ones(s["num_embeddings"])
@@ -20,7 +20,7 @@ def frequencies(problem):
 
 
 def rows_backward(draw, n, rows, dim, *more, **options):
-    """By frequency but for about one in four."""
+    """Gradients are scaled by frequency in about three problems of four."""
     problem = embedding_backward(draw, n, rows, dim, *more, **options)
     problem.scalars["scale_grad_by_freq"] = int((n + rows + dim) % 4 > 0)
     return problem
@@ -39,8 +39,9 @@ def rows_reference(problem):
 
 
 def bags_backward(draw, bags, rows, dim, mode=0, **options):
-    """Half of them with weights, and all of 5 columns; half with the last bag's end among the offsets, three in four by
-    frequency. The extents say which, so that a captured problem has others of its kind."""
+    """Half of the problems have weights, and all with 5 columns; half have the last bag's end among the offsets; three
+    in four scale by frequency. The extents decide, so that a captured problem can be replayed with others of its kind.
+    """
     by_weights, has_last, by_frequency = bags % 2, rows % 2, (bags + rows + dim) % 4
     problem = weighted(bag_backward)(draw, bags, rows, dim, MEAN if has_last else 0, **options)
     problem.scalars |= {"mode": mode, "scale_grad_by_freq": int(by_frequency > 0)}
@@ -69,7 +70,8 @@ def bags_reference(problem):
 
 
 def sparse(make):
-    """A problem of a dense gradient, whose table is zeros of which the rows that are named are given."""
+    """A problem of a dense gradient as one whose outputs are the table's rows that indices name, their values and
+    count."""
 
     def made(draw, *args, **options):
         problem = make(draw, *args, **options)
@@ -83,7 +85,7 @@ def sparse(make):
 
 
 def sparse_reference(dense, positions):
-    """`positions` are those that are kept, of which a problem has bags or none."""
+    """`positions` selects the indices that are summed, of a problem with or without bags."""
 
     def of(problem):
         s, (n,) = problem.scalars, problem.arrays["indices"].shape

@@ -98,7 +98,7 @@ def bag_max_reference(problem):
 
 
 def with_end(draw, bags, rows, dim, mode=0, **options):
-    """By the mode of sums, which maxima have not, the last bag ends where another offset says."""
+    """A mode of sums, which maxima do not have, says whether an extra offset ends the last bag."""
     problem = bag_max(draw, bags, rows, dim, **options)
     problem.scalars["include_last_offset"] = int(mode == MEAN)
     if mode == MEAN:
@@ -113,7 +113,7 @@ def without_end(draw, bags, rows, dim, mode=0, **options):
 
 
 def bag_max_problems(make=without_end):
-    """Those of sums."""
+    """The problems of bag sums."""
 
     return problems(make, any_offsets=True)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags of embeddings whose indices have weights, and the gradients of the table and of the weights."""
+"""Embedding bags with weighted indices, and the gradients of the table and of the weights."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from .model import Array, Bad, Case, Expected, Idle
 
 
 def weighted(make):
-    """A problem of embedding_bag; by its mode the last bag ends where another offset says."""
+    """A problem of embedding_bag; its mode decides whether an extra offset ends the last bag."""
 
     def made(draw, bags, rows, dim, mode=0, **options):
         problem = make(draw, bags, rows, dim, **options)
@@ -37,7 +37,7 @@ forward, backward = weighted(bag), weighted(bag_backward)
 
 
 def kept_by_bag(problem):
-    """Positions of the indices that each bag keeps."""
+    """Positions of the indices that each bag sums."""
     s, arrays = problem.scalars, problem.arrays
     indices, offsets, total = arrays["indices"].values, arrays["offsets"].values, s["total_indices"]
     ends = offsets[1:] if s["include_last_offset"] else np.append(offsets[1:], total)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices with an epilogue."""
+"""GEMM with an epilogue, and batched GEMM."""
 
 import dataclasses
 import functools
@@ -13,11 +13,11 @@ from tools.oracle.numerics import FP8, LARGEST, LIMITS, is_float, round_to
 
 from .model import Array, Bad, Case, Draw, Expected, Idle, Problem
 
-SIDES = 40  # products of up to so many rows, columns and terms are drawn at random
+SIDES = 40  # random problems have M, N and K up to this
 
 
 def rounded_to_tf32(values):
-    """To 11 significant bits, ties away from zero; what f32 holds."""
+    """Rounds to 11 significant bits, ties away from zero; NaN and infinities are unchanged."""
     bits = np.asarray(values, np.float32).view(np.uint32)
     special = (bits & 0x7F800000) == 0x7F800000
     return np.where(special, bits, (bits + 0x1000) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
@@ -32,7 +32,7 @@ def silu(z):
     return z / (1 + np.exp(-np.clip(z, -700, 700)))
 
 
-ACTIVATIONS = {  # as C numbers them
+ACTIVATIONS = {  # the C ABI's names of activations
     "": lambda z: z, "relu": lambda z: np.where(z > 0, z, 0), "gelu": gelu, "silu": silu,
     "gelu_tanh": lambda z: np.asarray(gelu_tanh(z), float),
 }  # fmt: skip
@@ -40,7 +40,7 @@ ACTIVATIONS = {  # as C numbers them
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """What a row computes: how B lies, whether factors are rounded to TF32, and what a C of NULL is."""
+    """Traits of a row: how B is stored, whether operands are rounded to TF32, and what a NULL C means."""
 
     layout: str
     tf32: bool = False
@@ -48,7 +48,7 @@ class Kind:
 
 
 def matrix(draw, rows, columns, gap=0, kind="normal", dtype="", batch=()):
-    """Rows `gap` elements apart; `batch` is empty or the number of matrices and their distance."""
+    """A matrix whose rows are `gap` elements apart; `batch` is empty or the number of matrices and their stride."""
     shape, strides = (rows, columns), (columns + gap, 1)
     if batch:
         shape, strides = (batch[0], *shape), (batch[1], *strides)
@@ -60,7 +60,7 @@ def matrix(draw, rows, columns, gap=0, kind="normal", dtype="", batch=()):
 def product(
     draw, m, n, k, *, kind_of=Kind("rcr"), gaps=(0, 0, 0, 0), numbers=(1, 0), null=(), values="normal", bias=""
 ):
-    """gaps are those behind the rows of A, B, C and D; numbers are alpha and beta; bias is its dtype."""
+    """`gaps` follow the rows of A, B, C and D; `numbers` are alpha and beta; `bias` is the bias's dtype."""
     whole = not is_float(draw.dtype)
     shape_b = (n, k) if kind_of.layout == "rcr" else (k, n)
     arrays = {
@@ -86,7 +86,7 @@ def product(
 
 
 def expected(p, a, b, c, bias):
-    """The epilogue of a b, both as matrices of float64 or integers."""
+    """The epilogue applied to a b, both matrices of float64 or integers."""
     whole = not is_float(p.arrays["d"].dtype)
     alpha, beta = p.scalars["alpha"], p.scalars["beta"]
     if whole:
@@ -121,13 +121,13 @@ def product_reference(p, kind):
 
 
 def drawn(seed):
-    """Extents and gaps of a small product."""
+    """Random extents and gaps of a small product."""
     rng = np.random.default_rng(seed)
     return tuple(map(int, rng.integers(1, SIDES, 3, endpoint=True))), tuple(map(int, rng.integers(0, 4, 4)))
 
 
 def every_side():
-    """Extents and gaps of small products, of which each extent is every number from 1 to SIDES once."""
+    """Extents and gaps of small products, in which each extent takes every value from 1 to SIDES once."""
     rng = np.random.default_rng(40)
     extents = zip(*[rng.permutation(SIDES) + 1 for _ in range(3)])
     return [(tuple(map(int, each)), tuple(map(int, rng.integers(0, 4, 4)))) for each in extents]
@@ -208,7 +208,7 @@ def product_case(row):
 
 
 def is_elsewhere(row):
-    """Whether the case of a row stands in another file."""
+    """Whether another file has the case of the row."""
     return any(
         part in row.name
         for part in (
@@ -234,7 +234,7 @@ def batched(
     draw, m, n, k, batch, *, layout=1, steps=(None, None, None, None), numbers=(0.75, 0.0), gap=0, null=(), dense=False,
     apart=3, sums=False
 ):  # fmt: skip
-    """steps are the distances of the matrices of A, B, C and D, of which None leaves a gap of `apart` elements."""
+    """`steps` are the batch strides of A, B, C and D; None leaves a gap of `apart` elements between matrices."""
     shapes = {
         "a": (k, m) if layout >= 2 else (m, k), "b": (n, k) if layout % 2 else (k, n), "c": (m, n), "d": (m, n),
     }  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of batches of products."""
+"""Gradients of batched GEMM."""
 
 import functools
 
@@ -24,7 +24,7 @@ def gradients(draw, m, n, k, batch=1, *, layout=0, alpha=0.75, gap=0, apart=3, n
 
 
 def reference(p):
-    """Of matrices that are swapped where they lie by columns, as are their gradients."""
+    """Column-major matrices are transposed, and so are their gradients."""
     s, layout = p.scalars, LAYOUTS[p.scalars["layout"]]
     dd, a, b = (p.arrays[name].values for name in ("dd", "a", "b"))
     a = np.swapaxes(a, 1, 2) if layout[0] == "c" else a

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices with all that an epilogue can do, and gated products."""
+"""GEMM with every step of the epilogue, and gated GEMM."""
 
 import functools
 
@@ -30,7 +30,7 @@ def pitches(arrays, *, batch=True):
 def epilogue(
     draw, m, n, k, batch=1, *, layout=0, activation=0, numbers=(0.75, -1.5), gap=0, null=(), shared=(), values="normal",
 ):  # fmt: skip
-    """Matrices named in `shared` are one for the whole batch; those of a batch lie 3 elements apart."""
+    """Matrices named in `shared` serve the whole batch; those of a batch lie 3 elements apart."""
     of_d = draw.other or draw.dtype
     sizes = {
         "a": (k, m) if layout >= 2 else (m, k), "b": (n, k) if layout % 2 else (k, n), "c": (m, n), "r": (m, n),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of groups of rows, and their gradients."""
+"""Grouped GEMM (groups of rows with a weight each), and its gradients."""
 
 import functools
 import itertools
@@ -13,7 +13,7 @@ LAYOUTS = ("rrr", "rcr")
 
 
 def offsets_of(draw, rows, groups, kind):
-    """uneven: most groups are short, some empty; inside: rows before the first group and behind the last."""
+    """uneven: most groups are short, some empty; inside: there are rows before the first group and behind the last."""
     if kind == "even":
         return np.arange(groups + 1) * rows // max(groups, 1)
     cuts = np.sort(draw.rng.integers(0, rows, groups + 1, endpoint=True))
@@ -22,7 +22,7 @@ def offsets_of(draw, rows, groups, kind):
         cuts[0], cuts[-1] = 0, rows
     if kind == "outside" and groups > 1:
         cuts[0], cuts[-1] = -7, rows + 900
-    if kind == "falling" and groups > 1:  # no group has what another has: the fall is to rows that none has
+    if kind == "falling" and groups > 1:  # groups are disjoint: the offsets fall at rows that no group has
         cuts = np.array([rows, *np.full(groups, rows // 2)])
     return cuts
 

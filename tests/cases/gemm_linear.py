@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of linear."""
+"""Gradients of a linear layer."""
 
 import numpy as np
 

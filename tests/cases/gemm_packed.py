@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices whose elements share bytes: 4-bit integers, and bits."""
+"""GEMM with packed elements: 4-bit integers, and bits."""
 
 import functools
 
@@ -15,7 +15,7 @@ SIDES = 48
 
 
 def packed(values, bits):
-    """Along the last axis, the first element the lowest; what a row lacks of its last byte is 0."""
+    """Packs along the last axis, the first element in the lowest bits; a row's last byte is padded with 0."""
     count = 8 // bits
     values = np.pad(values & ((1 << bits) - 1), (*((0, 0),) * (values.ndim - 1), (0, -values.shape[-1] % count)))
     parts = values.reshape(*values.shape[:-1], values.shape[-1] // count, count)
@@ -30,7 +30,7 @@ def unpacked(array, bits, dtype=""):
 
 
 def matrix(draw, rows, columns, bits, gap):
-    """Rows of bytes, `gap` apart."""
+    """Rows of packed bytes, `gap` bytes apart."""
     values = packed(draw.rng.integers(0, 1 << bits, (rows, columns)), bits)
     return Array("u8", values.shape, values, (values.shape[1] + gap, 1))
 
@@ -134,7 +134,7 @@ NIBBLES, BITS = "gemm_dense_{T} of nibbles", "gemm_dense_bin"
 def batch_of(draw, m, n, k, batch, bits, *, layout=0, numbers=(2.0**-4, 0.5), gap=0, apart=3, shared=(), step=None):
     """Matrices of bytes, `apart` elements between them or `step` from one to the next.
 
-    Those named in `shared` are one for the whole batch.
+    Matrices named in `shared` serve the whole batch.
     """
     shapes = {"a": (m, k), "b": (n, k) if layout else (k, n), "d": (m, n)}
     arrays = {}
@@ -157,7 +157,7 @@ def batch_of(draw, m, n, k, batch, bits, *, layout=0, numbers=(2.0**-4, 0.5), ga
 
 
 def batch_reference(p, bits):
-    """Of nibbles the problem has their dtype for its function."""
+    """A nibble problem has the nibbles' dtype as its function."""
     dtype = p.function
     a, b = (unpacked(p.arrays[name], bits, dtype) for name in "ab")
     b = np.swapaxes(b, 1, 2) if p.scalars["layout"] else b

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices that lie anywhere: addresses are those of matrices in one array, in any order."""
+"""GEMM on arrays of pointers: addresses of matrices in one array, in any order."""
 
 import functools
 
@@ -14,7 +14,7 @@ LANES = {"f64": 2, "f32": 4, "f16": 8, "bf16": 8}  # elements of 16 bytes
 
 
 def addresses(count):
-    """The harness knows them."""
+    """Addresses, which the harness replaces."""
     return Array("i64", (count,))
 
 
@@ -24,7 +24,7 @@ def pitch_of(draw, columns, gap, aligned):
 
 
 def matrices(draw, batch, rows, columns, gap, aligned, order):
-    """A pitch of whole chunks where they are aligned; order: -1 for the last first, 0 for one matrix that all are."""
+    """Aligned matrices have a pitch of whole 16-byte vectors; order: -1 for the last first, 0 for one shared matrix."""
     pitch = pitch_of(draw, columns, gap, aligned)
     step = order * max(rows, 1) * max(pitch, 1)
     return matrix(draw, rows, columns, pitch - columns, batch=(batch, step))
@@ -62,7 +62,7 @@ def inside(rng, most, batch):
 
 
 def beyond(rng, most, batch):
-    """Some below 0, some above the most."""
+    """Some below 0, some above `most`."""
     far = rng.choice([-3, 2000], (batch, 3))
     return np.where(rng.random((batch, 3)) < 0.5, inside(rng, most, batch), far)
 
@@ -132,7 +132,7 @@ def bad():
 
 
 def grouped(draw, *extents, aligned=0, **options):
-    """gemm_grouped.grouped(), but for b."""
+    """gemm_grouped.grouped(), except for b."""
     layout, gap = options.get("layout", 0), options.get("gap", 0)
     _, n, k, groups = extents or (options[name] for name in ("m", "n", "k", "groups"))
     size = (k, n) if layout == 0 else (n, k)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of 8-bit factors with scales of matrices, of rows and columns, or of blocks."""
+"""GEMM of 8-bit operands with scales per matrix, per row and column, or per block."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from .gemm import LAYOUTS, bad_calls, drawn, matrix, round_to
 from .model import Bad, Case, Expected, Idle, Problem
 
 BLOCK = 128
-MATRICES, ROWS_AND_COLUMNS, BLOCKS = range(3)  # as C numbers them
+MATRICES, ROWS_AND_COLUMNS, BLOCKS = range(3)  # the C ABI's values
 
 
 def scale_shapes(m, n, k, scaling):
@@ -43,7 +43,7 @@ def scaled(
 
 
 def dequantised(p):
-    """A and B, as float64, with their scales."""
+    """A and B as float64, times their scales."""
     s, arrays = p.scalars, p.arrays
     a = arrays["a"].values.T if LAYOUTS[s["layout"]][0] == "c" else arrays["a"].values
     b = arrays["b"].values.T if LAYOUTS[s["layout"]][1] == "c" else arrays["b"].values

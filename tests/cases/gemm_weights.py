@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products with weights that are stored for less than a matrix takes: sparse, and of four bits."""
+"""GEMM with compressed weights: 2:4 sparse, and 4-bit."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from tools.oracle.numerics import round_to
 
 from .model import Array, Bad, Case, Expected, Idle, Problem
 
-# --- two of four ---
+# --- 2:4 sparsity ---
 
 
 def sparse(draw, n, m, k, kind="normal"):
@@ -21,7 +21,7 @@ def sparse(draw, n, m, k, kind="normal"):
 
 
 def spread(values, words):
-    """Dense weights; the second value of a group stands where both would."""
+    """Dense weights; of two values with one index the second wins."""
     m, half = values.shape
     groups = np.stack([words & 255, words >> 8], -1).reshape(m, -1)
     dense = np.zeros((m, half // 2, 4))
@@ -110,7 +110,7 @@ def inflate_case():
     )  # fmt: skip
 
 
-# --- four bits ---
+# --- 4 bits ---
 
 
 def words_of(nibbles):
@@ -126,7 +126,7 @@ def nibbles_of(words):
 
 
 def marlin_order():
-    """Places in 16 x 64 weights of the 1024 elements of a run, by the layout's definition."""
+    """Indices in 16 x 64 weights of the 1024 elements of a tile, by the layout's definition."""
     order = []
     for i in range(32):
         for j in range(4):
@@ -145,7 +145,7 @@ def marlin_pack(q):
 
 
 def marlin_scales(stored, groupsize):
-    """Of each column, in its order, from the stored ones."""
+    """The scales of each column, in its order, from the stored ones."""
     columns = [i + 8 * j for i in range(8) for j in range(8)]
     if groupsize == -1:
         columns = [2 * i + j for i in range(4) for j in (0, 1, 8, 9, 16, 17, 24, 25)]
@@ -165,7 +165,7 @@ def marlin(draw, m, n, k, groupsize=128):
 
 
 def marlin_weights(p):
-    """Unpacked from what the op gets, element by element."""
+    """Unpacked element by element from the operand of the op."""
     words, stored = p.arrays["b"].values, p.arrays["scales"].values
     k, n = p.scalars["K"], p.scalars["N"]
     rows, columns = marlin_order().T

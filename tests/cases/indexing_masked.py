@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a mask or the elements themselves choose: masked_fill, masked_select, masked_scatter, nonzero; and one_hot."""
+"""Selection by a mask or by the elements themselves: masked_fill, masked_select, masked_scatter, nonzero; and one_hot.
+"""
 
 import math
 
@@ -15,7 +16,7 @@ I32_MAX = 2**31 - 1
 
 
 def mask_of(draw, shape, share=0.5, strides=None):
-    """0, or any other byte."""
+    """0 or any other byte."""
     some = draw.rng.integers(1, 256, shape)
     return draw.array(np.where(draw.rng.random(shape) < share, some, 0), "u8", strides)
 
@@ -28,7 +29,7 @@ def mask(draw, param, shape, kind, strides):
 
 
 def fill_bits(draw):
-    """The pattern of some value, below bits that do not count."""
+    """The bits of some value, below bits that are ignored."""
     low = int(draw.values((1,), "special").bits().astype(np.uint64)[0])
     bits = 8 * itemsize(draw.dtype)
     whole = (0x5A5A5A5A5A5A5A5A >> bits << bits if bits < 64 else 0) | low & (2**bits - 1)
@@ -36,7 +37,7 @@ def fill_bits(draw):
 
 
 def half_of_bits(k):
-    """The pattern of one half of some value of 16 bytes."""
+    """The bits of one half of a 16-byte value."""
     return lambda draw: int(np.frombuffer(draw.values((1,), "special").bits().tobytes(), np.int64)[k])
 
 

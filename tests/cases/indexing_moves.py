@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves by indices along an axis: gather, index_select, take, gather_rows, scatter, put."""
+"""Gathers and scatters along an axis: gather, index_select, take, gather_rows, scatter, put."""
 
 import math
 
@@ -11,9 +11,8 @@ I32_MAX = 2**31 - 1
 
 
 def some_indices(draw, shape, extent, spread="mixed", dtype=""):
-    """spread: "inside"; "mixed": one in five outside; "outside"; "one": all the same; "zipf": the k-th about
-    1 / k^1.2 times as often as the first; "rising" and "falling" in row-major order.
-    """
+    """spread: "inside"; "mixed": one in five outside; "outside"; "one": all the same; "zipf": the k-th about 1 / k^1.2
+    times as often as the first; "rising" and "falling" in row-major order."""
     dtype = dtype or draw.index
     inside = draw.rng.integers(0, max(extent, 1), shape)
     if spread == "one":
@@ -38,7 +37,7 @@ def some_indices(draw, shape, extent, spread="mixed", dtype=""):
 
 
 def index_array(draw, values, strides=None):
-    """Cells that share memory have one index."""
+    """Elements that share memory have one index."""
     return draw.array(values, draw.index, strides)
 
 
@@ -51,7 +50,7 @@ def inside(index, extent):
 
 
 def places_of(index, axis, extent):
-    """Coordinates of every place, and those of its target where the index is inside."""
+    """Coordinates of every element, and of its target where the index is in range."""
     own = list(np.indices(index.shape))
     own[axis] = np.where(inside(index, extent), index, 0).astype(np.int64)
     return tuple(own)
@@ -71,7 +70,7 @@ def gather(draw, shape, axis, extent, spread="mixed", kind="normal", src=None, i
 
 
 def gathered(old, src, index, axis, extent):
-    """What is not inside stays."""
+    """Elements whose index is out of range keep their old value."""
     if not extent or not index.size:
         return old
     return np.where(inside(index, extent), src[places_of(index, axis, extent)], old)
@@ -139,7 +138,7 @@ def rows_reference(problem):
 
 
 def alike(updates, targets):
-    """The same value for all updates of one target, the last one's: without a workspace any of them stays."""
+    """All updates of one target get the last one's value: without a workspace any of them may win."""
     flat, last = updates.reshape(-1), {}
     for place, target in enumerate(targets):
         last[target] = place
@@ -149,7 +148,7 @@ def alike(updates, targets):
 def scatter(
     draw, shape, axis, extent, spread="mixed", kind="normal", updates=None, index=None, out=None, last=False, null=()
 ):
-    """`last`: updates of one target differ, and the last one must stay."""
+    """`last`: updates of one target differ, and the last one must win."""
     own = replaced(shape, axis, extent)
     strides = [strides_for(s, **k or {}) for s, k in ((shape, updates), (shape, index), (own, out))]
     by = index_array(draw, some_indices(draw, shape, extent, spread), strides[1])
@@ -171,7 +170,7 @@ def scattered(old, updates, index, axis, extent):
     value, kept = old.copy(), inside(index, extent)
     if kept.any():
         where = [c[kept] for c in places_of(index, axis, extent)]
-        order = np.argsort(np.indices(index.shape)[axis][kept], kind="stable")  # of one target the last along the axis
+        order = np.argsort(np.indices(index.shape)[axis][kept], kind="stable")  # the last update along the axis wins
         value[tuple(c[order] for c in where)] = updates[kept][order]
     return value
 
@@ -196,7 +195,7 @@ def put_reference(problem):
 # --- problems ---------------------------------------------------------------------------------------------------------
 
 TURNED = {"order": (2, 0, 1)}
-PLACES = {  # shape, axis, extent along it of the operand that the index is of, options
+PLACES = {  # shape, axis, extent along it of the indexed operand, options
     "one": ((1,), 0, 1, {"spread": "inside"}),
     "row": ((1003,), 0, 37, {}),
     "long_row": ((20001,), 0, 251, {}),
@@ -219,7 +218,7 @@ PLACES = {  # shape, axis, extent along it of the operand that the index is of, 
 
 
 def layouts(placed, plain, index):
-    """Problems whose operands lie otherwise. The names of the operand that the index is of, of the other and of it."""
+    """Problems with other layouts; arguments are the names of the indexed operand, of the other and of the index."""
     shape, axis, extent = (6, 5, 8), 1, 7
     made = {
         "turned_placed": {placed: TURNED}, "turned_plain": {plain: TURNED},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scatter_reduce: sums, products, means and extremes of elements that go where an index says."""
+"""scatter_reduce: sums, products, means and extremes of elements that are scattered by index."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def identity(reduce, dtype):
 
 
 def ruled(make, reduce, include_self, kind=""):
-    """A problem of scatter_add by another rule: of factors whose products are ordinary, or of `kind`."""
+    """A problem of scatter_add with another reduction: of operands whose products stay in range, or of `kind`."""
 
     def made(draw):
         problem = make(draw)
@@ -35,7 +35,7 @@ def ruled(make, reduce, include_self, kind=""):
             for array in (updates, out):
                 drawn = operand(draw, array.shape, kind or "factors").values
                 array.values = draw.array(drawn, "", array.strides).values
-        if reduce in (AMAX, AMIN) and is_float(draw.dtype):  # of two zeros any may stay
+        if reduce in (AMAX, AMIN) and is_float(draw.dtype):  # of equal zeros either may remain
             for array in (updates, out):
                 array.values = array.values + 0.0
         problem.scalars |= {"reduce": reduce, "include_self": include_self}
@@ -45,7 +45,7 @@ def ruled(make, reduce, include_self, kind=""):
 
 
 def cells_of(problem, axis_name="scatter_dim", extent_name="out_dim_size"):
-    """Places of the kept updates, and the cells that they go to."""
+    """Coordinates of the updates in range, and of the elements that they go to."""
     index, axis = problem.arrays["index"].values, problem.scalars[axis_name]
     at = np.nonzero((index >= 0) & (index < problem.scalars[extent_name]))
     return at, tuple(index[at].astype(np.int64) if d == axis else at[d] for d in range(index.ndim))
@@ -80,7 +80,7 @@ def reference(problem):
 
 
 def problems():
-    """Those of scatter_add, each by one of the rules, and some by all of them."""
+    """The problems of scatter_add, each with one of the reductions, and some with all of them."""
     table, base = {}, scattered(ROW)
     rules = [(reduce, own) for own in (1, 0) for reduce in range(5)]
     for k, (name, make) in enumerate(base.items()):
@@ -132,7 +132,7 @@ def same(a, b):
 
 
 def others(factors, own):
-    """Of each factor the product of the others, where `own` is the whole product as it was stored."""
+    """For each operand the product of the others, where `own` is the whole product as stored."""
     zero = factors == 0
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found = np.where(zero, own, own / np.where(zero, 1, factors))

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elements that are added where an index says: scatter_add, index_add, and the gradients of gather and index_select."""
+"""Scattered sums: scatter_add, index_add, and the gradients of gather and index_select."""
 
 import numpy as np
 
 from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
 from .segment import DISTRIBUTIONS, distribution
 
-# Of a row: axis and extent, the updates' shape, their numel, updates, index and output.
+# By row: axis and extent, the updates' shape, their numel, updates, index and output.
 NAMES = {
     "scatter_reduce{I}_{T}": ("scatter_dim", "out_dim_size", "upd_shape", "upd_numel", "updates", "index", "out"),
     "scatter_add{I}_{T}": ("scatter_dim", "out_dim_size", "upd_shape", "upd_numel", "updates", "index", "out"),
@@ -23,8 +23,8 @@ def at_axis(shape, axis, extent):
 def added(
     draw, row, shape, axis, extent, spread="uniform", kind="normal", updates=None, index=None, out=None, larger=0
 ):
-    """updates, index and out are strides. `larger`: what other extents of the output have beside those of the updates,
-    cells that nothing is added to."""
+    """updates, index and out are strides. `larger`: how much larger the output's other extents are than those of the
+    updates; nothing is added there."""
     axis_name, extent_name, shape_name, numel_name, source, ids, target = NAMES[row]
     is_line = ids == "idx"
     ids_shape = (shape[axis],) if is_line else shape

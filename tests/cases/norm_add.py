@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Norms of a sum, and their gradients."""
+"""Norms of a sum (fused residual addition), and their gradients."""
 
 import numpy as np
 
@@ -40,7 +40,7 @@ def rows_of(shape, mask):
 
 
 def offset_gamma(problem):
-    """gamma + gamma_offset, and the magnitudes of what was added."""
+    """gamma + gamma_offset, and the sum of the magnitudes of both."""
     if "gamma" in problem.null:
         return np.float64(1), np.float64(1)
     gamma, offset = spread(problem, "gamma", 1), np.float64(problem.scalars["gamma_offset"])
@@ -80,7 +80,7 @@ def forward_reference(problem):
 
 
 def backward(draw, shape, mask, *, centered, kind="normal", rows="", null=(), offset=0.0, **strides):
-    """The statistics are numbers of their own, such that a kernel which computes them again is found out."""
+    """The given statistics are not those of the sum, so that a kernel which recomputes them fails."""
     strides = {name: strides.get(name) for name in ("dy", "dsum", "sum", "dx")}
     n, of = row_extent(shape, mask), rows_of(shape, mask)
     arrays = {name: floats(draw, shape, kind, strides[name]) for name in ("dy", "dsum", "sum")}
@@ -113,7 +113,7 @@ def backward_reference(problem):
 
 
 def without_strided_rows(table):
-    """Statistics are row-major."""
+    """Drops problems with strided statistics, which are row-major here."""
     return {name: problem for name, problem in table.items() if not name.startswith("rows_")}
 
 
@@ -203,7 +203,7 @@ def recompute_reference(problem):
         for name, (value, of) in zip(SAVED[centered], saved)
     }
     expected["dx"] = Expected(dx, n, np.nan_to_num(terms + np.abs(extra), posinf=0, nan=0))
-    # Each term of a sum over rows has the error of its row's statistics, sums of n.
+    # Each summand of a sum over rows has the error of its row's statistics, which are sums over n.
     for name, e in columns.items():
         if name in GRADIENTS[centered]:
             expected[name] = Expected(e.value, e.count + n, e.terms)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Batch norm with running statistics, its use, and its gradient."""
+"""Batch norm in training with running statistics, in inference, and its gradient."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def scalars_of(shape, last):
 
 
 def stored(shape, last):
-    """Extents of the arrays."""
+    """The shape of the arrays in memory."""
     n, c, s = shape
     return (n, s, c) if last else (n, c, s)
 
@@ -39,7 +39,7 @@ def of_channels(problem, name, default=None):
 
 
 def affine(problem, x, mean, rstd, size, lost):
-    """(y, the magnitudes of its terms)"""
+    """Returns (y, its magnitude)."""
     gamma, beta = of_channels(problem, "gamma", 1), of_channels(problem, "beta", 0)
     with np.errstate(all="ignore"):
         scaled = (x - mean) * rstd
@@ -106,7 +106,7 @@ def inference_reference(problem):
 
 
 def backward(draw, shape, last, kind="normal", null=()):
-    """The statistics are numbers of their own, such that a kernel which computes them again is found out."""
+    """The given statistics are not those of x, so that a kernel which recomputes them fails."""
     wide, (_, c, _) = COMPUTE[draw.dtype], shape
     saved = (0 if 0 in shape else c,)
     arrays = {name: floats(draw, stored(shape, last), kind) for name in ("dy", "x")}
@@ -180,7 +180,7 @@ def cases():
     table = problems(training, (*PARAMETERS, *TRAINED[3:]))
     table |= {
         "no_eps": lambda d: training(d, (3, 4, 35), 0, eps=0.0),
-        "one_element": lambda d: training(d, (1, 5, 1), 0),  # of which there is no unbiased variance
+        "one_element": lambda d: training(d, (1, 5, 1), 0),  # it has no unbiased variance
     }
     yield Case(
         row="batch_norm_training_{T}", problems=table, reference=training_reference,

@@ -22,7 +22,7 @@ def count_of(shape, groups, kind):
 
 
 class Grouped:
-    """The view of an operand as groups: [groups..., within...], and which axes are within."""
+    """Views an operand as groups, [groups..., within...]; `axes` are those within a group."""
 
     def __init__(self, problem):
         scalars = problem.scalars
@@ -82,7 +82,7 @@ def forward_reference(problem):
 
 
 def backward(draw, shape, groups, kind, values="normal", null=(), is_wide=False):
-    """The statistics are numbers of their own, such that a kernel which computes them again is found out."""
+    """The given statistics are not those of x, so that a kernel which recomputes them fails."""
     saved, wide = (count_of(shape, groups, kind),), COMPUTE[draw.dtype] if is_wide else ""
     arrays = {
         "dy": floats(draw, shape, values), "x": floats(draw, shape, values), "gamma": draw.floats((shape[1],)),
@@ -133,7 +133,7 @@ def recompute_reference(problem):
         name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
         for name, (v, t, shape) in found.items()
     }
-    # Each term of a channel's sum has the error of its group's statistics.
+    # Each summand of a channel's sum has the error of its group's statistics.
     for name, e in columns.items():
         expected[name] = Expected(e.value, e.count + view.terms, e.terms)
     return {name: e for name, e in expected.items() if name not in problem.null}
@@ -218,7 +218,7 @@ def cases():
     bad = bad_calls(FORWARD, ("x", "y", "saved_mean", "saved_rstd"))
     backwards = gradient_problems(backward)
     bad_backwards = bad_calls(BACKWARD, ("dy", "x", "saved_mean", "saved_rstd", "dx"))
-    for name in ("batch_norm", "group_norm"):  # of one code
+    for name in ("batch_norm", "group_norm"):  # they share one code
         is_brief = name == "group_norm"
         for row, reference, outputs, made, refused, stands in (
             (f"{name}_{{T}}", forward_reference, FORWARD[3:], table, bad, ()),
@@ -232,7 +232,7 @@ def cases():
 
 
 def wide_cases():
-    """Of statistics that are not rounded and an eps in f64."""
+    """Rows whose statistics are not rounded and whose eps is f64."""
     table = problems(functools.partial(forward, is_wide=True, eps=0.1), ("gamma", "beta", "saved_mean", "saved_rstd"))
     table["no_eps"] = lambda d: forward(d, (3, 4, 35), 4, OF_BATCH, eps=0.0, is_wide=True)
     yield Case(

@@ -16,13 +16,13 @@ def scalars_of(shape, groups):
 
 
 def stored(shape):
-    """Extents of the arrays."""
+    """The shape of the arrays in memory: [N, S, C]."""
     n, c, s = shape
     return n, s, c
 
 
 class Grouped:
-    """The view of an operand as [N, S, groups, channels of a group]."""
+    """Views an operand as [N, S, groups, channels of a group]."""
 
     axes = (1, 3)
 
@@ -72,7 +72,7 @@ def forward_reference(problem):
 
 
 def backward(draw, shape, groups, values="normal", null=()):
-    """The statistics are numbers of their own, such that a kernel which computes them again is found out."""
+    """The given statistics are not those of x, so that a kernel which recomputes them fails."""
     wide, (n, c, _) = COMPUTE[draw.dtype], shape
     saved = (0 if 0 in shape else n * groups,)
     arrays = {name: floats(draw, stored(shape), values) for name in ("dy", "x")}
@@ -98,7 +98,7 @@ def backward_reference(problem):
     return {name: e for name, e in expected.items() if name not in problem.null}
 
 
-# [N, C, S], and numbers of groups.
+# [N, C, S], and numbers of groups
 SHAPES = {
     "plain": ((3, 4, 6), (1, 2, 4)), "one": ((1, 1, 1), (1,)), "line": ((1, 1, 37), (1,)),
     "items": ((29, 2, 1), (1, 2)),

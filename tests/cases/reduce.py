@@ -10,16 +10,16 @@ from tools.oracle.numerics import LARGEST, LIMITS, is_float, round_to
 from .model import Bad, Case, Idle, Problem, strides_for
 from .reductions import reduced
 
-JUNK = 10**6  # an entry that is not used
+JUNK = 10**6  # an entry that is ignored
 
 
 def values(draw, shape, kind, strides):
-    """Operands of one reduction. kind, beside those of a Draw: "factors": a product of thousands of them is ordinary;
-    "spiked": one number in eight is NaN or infinite, in some rows none, in others of one sort only; "far": far from 0,
-    compared to their differences; "sparse": one number in a hundred is not 0, and zeros have either sign; "ties": few
-    values, each often; "lowest": nothing is less; "extreme": squares overflow or vanish; "holes": a 0 a row
-    or so; "alternating": large numbers of one sign and the other in turn; "brink": near the ends of the range, so that
-    partial sums and products leave it where means and products do not; "brink_factors": those of products."""
+    """Operands of one reduction. kind, beside those of a Draw: "factors": a product of thousands of them stays in
+    range; "spiked": one number in eight is NaN or infinite, in some rows none, in others of one sort only; "far": far
+    from 0, compared to their differences; "sparse": one number in a hundred is not 0, and zeros have either sign;
+    "ties": few values, each often; "lowest": the lowest finite value; "extreme": squares overflow or vanish; "holes":
+    about one 0 per row; "alternating": large numbers of alternating sign; "brink": near the ends of the range, so that
+    partial sums and products leave it where means and products do not; "brink_factors": the same for products."""
     rng, real = draw.rng, is_float(draw.dtype)
     if not real:
         low, high = LIMITS[draw.dtype]
@@ -63,14 +63,14 @@ def values(draw, shape, kind, strides):
 
 
 def alternating(draw, shape):
-    """Large numbers, whose squares have sums, of one sign and the other in turn along each axis."""
+    """Large numbers of alternating sign along each axis, whose squares have finite sums."""
     size = (3e4 if draw.dtype == "f16" else 1e15) * (1 + draw.rng.random(shape) / 2)
     return round_to(size * (1 - 2 * (np.indices(shape).sum(0) % 2)), draw.dtype)
 
 
 def brink(draw, shape, function):
-    """Of sums and means: of one sign in half of the rows, of both in the others. Of products: large and small numbers
-    in turn along each axis. Other functions get ordinary numbers."""
+    """Sums and means: one sign in half of the rows, both in the others. Products: large and small numbers alternate
+    along each axis. Other functions: ordinary numbers."""
     rng, at = draw.rng, np.indices(shape).sum(0) if shape else np.zeros(shape)
     if function in ("sum", "mean"):
         one_sign = rng.random((*shape[:1], *[1] * (len(shape) - 1))) < 0.5

@@ -11,7 +11,8 @@ from .reductions import count_of, reduced
 
 
 def over(draw, shape, axes, kind="normal", x=None, y=None, null=(), outputs=None, **scalars):
-    """x and y are options of strides_for, y of all outputs; `outputs` name -> dtype, a slot or that of x."""
+    """x and y are options of strides_for, y for all outputs; `outputs` maps a name to its dtype, a slot or x's by
+    default."""
     out = tuple(1 if a in axes else e for a, e in enumerate(shape))
     sx, sy = strides_for(shape, **x or {}), strides_for(out, **y or {})
     unused = tuple(JUNK if a in axes else s for a, s in enumerate(sy))
@@ -28,7 +29,7 @@ def axes_of(problem):
 
 
 def forward(name=""):
-    """Of `name`, or of the row's function."""
+    """The reference of `name`, or of the row's function."""
 
     def reference(problem):
         x = problem.arrays["x"]
@@ -39,7 +40,7 @@ def forward(name=""):
 
 
 def moments(problem):
-    """Of the variance and the mean, those that are wanted. The running mean is as exact as the sum over the count."""
+    """The variance and the mean that are wanted. The running mean is as exact as the sum over the count."""
     x, axes = problem.arrays["x"].values, axes_of(problem)
     with np.errstate(all="ignore"):
         found = {

@@ -17,7 +17,7 @@ SAVING = ("max_min", "norm_p", "prod", "norm2", "logsumexp", "var", "std")
 def backward(
     draw, name, shape, axes, kind="normal", x=None, dx=None, dy=None, null=(), correction=1, p=3.0, named=True
 ):
-    """x, dx and dy are options of strides_for; dy's are those of y, too. Moments have one axis if it is `named`."""
+    """x, dx and dy are options of strides_for; y has dy's. Moments have one axis if it is `named`."""
     shape = tuple(shape)
     out = tuple(1 if a in axes else e for a, e in enumerate(shape))
     still = tuple(0 if a in axes else s for a, s in enumerate(strides_for(out, **dy or {})))
@@ -59,7 +59,7 @@ def times_others(dy, x, axes):
 
 
 def of_power(dy, x, y, axes, p):
-    """The gradient of the p-norm, and what the power's own errors are in proportion to."""
+    """The gradient of the p-norm, and the size that the power's own errors are proportional to."""
     if p == 0:
         return np.zeros_like(x), 0.0
     if np.isinf(p):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rotary position embedding, by positions and by tables, and its gradients."""
+"""Rotary position embedding (RoPE), by positions and by tables, and its gradients."""
 
 import numpy as np
 
@@ -25,7 +25,7 @@ FAR = (0, 1, 2, 2**12 + 1, 2**24 + 1, 2**31, 2**40, 2**40 - 3, -7, -(2**33) - 5,
 
 
 def rotated(values, cos, sin, is_split, is_inverse):
-    """Values turned, and the magnitude of what was added."""
+    """Rotated values, and the magnitude of the summands."""
     pairs = cos.shape[-1]
     first, second = (
         (values[..., :pairs], values[..., pairs : 2 * pairs])
@@ -107,7 +107,7 @@ def rope_problems(names, strided):
 
 
 def broadcast(draw, shape, names):
-    """All heads read one."""
+    """Strides that broadcast one operand to all heads."""
     problem = rope(draw, shape, names, strided=True)
     steps = (shape[2] * shape[3], 0, shape[3])
     problem.arrays[names[0]] = draw.floats(shape, "normal", (*steps, 1))
@@ -162,7 +162,7 @@ def rope_positions(draw, shape, rotary, names, kind="normal", base=10000.0, null
 
 
 def rope_starts(draw, shape, rotary, names, kind="normal", base=10000.0):
-    """What begins near the end of the positions goes on at the other one."""
+    """Positions that pass the end of their range wrap around to its other end."""
     arrays = {names[0]: draw.floats(shape, kind), "starts": draw.array(draw.rng.choice(FAR, shape[:1]), "i64"),
               names[1]: draw.output(shape)}  # fmt: skip
     return Problem(dict(zip(EXTENTS, shape)) | {"rotary_dim": rotary, "base": base}, arrays)
@@ -219,7 +219,7 @@ def rope_positions_cases(form, make):
 
 # --- by tables -------------------------------------------------------------------------------------------------------
 
-# bh or t_outer, places or heads, d, stride_b
+# bh or t_outer, positions or heads, d, stride_b
 TABLED = {
     "one": (1, 1, 2, 0),
     "small": (3, 5, 8, 0),
@@ -255,7 +255,7 @@ def rope_apply(draw, sizes, thd, names, kind="normal", tables="f32"):
 
 
 def table_values(problem, thd):
-    """Tables, and the shape of data, as [row, place, pair] and [row, place, feature]."""
+    """Tables, and the shape of data, as [row, position, pair] and [row, position, feature]."""
     first, second, d, _ = problem.scalars.values()
     shape = (first, second, d) if thd else (first, second // d, d)
     cos, sin = (problem.arrays[name].values.astype(np.longdouble) for name in ("cos_tab", "sin_tab"))

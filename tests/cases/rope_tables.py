@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of the tables of rotary position embeddings."""
+"""Gradients of the cos and sin tables of rotary position embeddings."""
 
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem
 
 WORDS = ("outer", "places", "inner", "d")
-SHAPES = {  # outer, places, inner, d
+SHAPES = {  # outer, positions, inner, d
     "one": (1, 1, 1, 2),
     "small": (3, 5, 2, 8),
     "shared": (7, 5, 1, 22),

@@ -11,13 +11,13 @@ from tools.oracle.numerics import round_to
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
 from .reduce import alternating
 
-SAVES = ("cumprod", "log_cumsum_exp")  # whose gradients read y
+SAVES = ("cumprod", "log_cumsum_exp")  # their gradients read y
 
 # --- references: scans over axis 0, forward ---------------------------------------------------------------------------
 
 
 def running_extreme(x, sign):
-    """The largest of sign * x so far, and its place: the first of equals, the first NaN."""
+    """The largest of sign * x so far, and its index: the first of equals, the first NaN."""
     value, place = np.array(x), np.zeros(x.shape, np.int64)
     for k in range(1, len(x)):
         new, old = x[k], value[k - 1]
@@ -28,7 +28,7 @@ def running_extreme(x, sign):
 
 
 def along(axis, reverse, *arrays):
-    """The arrays with the axis in front, in the order of the scan; a scalar array has none."""
+    """The arrays with the axis in front, in the order of the scan; a scalar array has no axis."""
     wide = [a if np.issubdtype(np.asarray(a).dtype, np.integer) else np.asarray(a, np.float64) for a in arrays]
     moved = [np.moveaxis(a, axis, 0) for a in wide]
     return [a[::-1] if reverse else a for a in moved]
@@ -39,7 +39,8 @@ def back(axis, reverse, array):
 
 
 def expected(problem, value, count, terms, of_exp):
-    """Back in the order of the array. Sums and products of f32 are kept in f64: in these units errors are less."""
+    """Moved back to the order of the array. Sums and products of f32 accumulate in f64, so their errors are smaller by
+    2^-29."""
     if problem.arrays["x"].dtype == "f32" and problem.function in ("cumsum", "cumprod", "cummax", "cummin"):
         terms = terms * 2.0**-29
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
@@ -48,7 +49,7 @@ def expected(problem, value, count, terms, of_exp):
 
 
 def of_integers(problem):
-    """Modulo 2^width."""
+    """Integer scans modulo 2^width."""
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
     x = np.moveaxis(problem.arrays["x"].values.astype(np.int64), axis, 0)
     ufunc = {"cumsum": np.add, "cumprod": np.multiply, "cummax": np.maximum, "cummin": np.minimum}[problem.function]
@@ -59,7 +60,7 @@ def of_integers(problem):
 
 
 def shifted(array, axis, reverse, first):
-    """Each element a place later in the order of the scan."""
+    """Each element moved by one index in the order of the scan."""
     moved = np.moveaxis(np.asarray(array), axis, 0)
     ends = np.full_like(moved[:1], first)
     moved = np.concatenate([moved[1:], ends] if reverse else [ends, moved[:-1]])
@@ -67,7 +68,7 @@ def shifted(array, axis, reverse, first):
 
 
 def exclusive_reference(problem):
-    """What was there a place before."""
+    """The inclusive result of the previous index."""
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
     whole = forward_reference(problem)["y"]
     start = {"cumsum": 0.0, "cumprod": 1.0, "cummin": np.inf}.get(problem.function, -np.inf)
@@ -83,8 +84,8 @@ def exclusive_integers_reference(problem):
 
 
 def exclusive_gradient_reference(problem):
-    """That of the inclusive scan, of which the exclusive one gives all results but that of all terms, which then has no
-    dy, and may be anything."""
+    """The gradient of the inclusive scan with dy and y shifted by one index. The total of all elements is no result of
+    the exclusive scan, so its dy is 0."""
     axis, reverse = problem.scalars["scan_axis"], problem.scalars["reverse"]
     arrays = {name: problem.arrays[name] for name in ("dy", "x", "y") if name in problem.arrays}
     moved = {
@@ -131,7 +132,8 @@ def forward_reference(problem):
 
 
 def product_tails(dy, x, y):
-    """Sum over i >= j of dy[i] prod x[k], k <= i but for j: dx over y[j - 1]; and the sum of the magnitudes."""
+    """Sum over i >= j of dy[i] prod x[k], k <= i, k != j, which is dx divided by y[j - 1]; and the sum of the
+    magnitudes."""
     value, size = np.zeros(x.shape, np.longdouble), np.zeros(x.shape, np.longdouble)
     tail, tail_size = (np.zeros(x.shape[1:], np.longdouble) for _ in range(2))
     for j in reversed(range(len(x))):
@@ -151,7 +153,7 @@ def backward_reference(problem):
     with np.errstate(all="ignore"):
         if problem.function == "cumprod":
             value, size = product_tails(dy, x, *y)
-            left = 3 * left  # a product and a sum for each place, and the product that the term is
+            left = 3 * left  # a product and a sum for each index, and the product that the summand is
         elif problem.function == "log_cumsum_exp":
             value, size = np.zeros(x.shape), np.zeros(x.shape)
             for j in range(len(x)):
@@ -179,9 +181,11 @@ def scalars_of(shape, axis, reverse):
 
 
 def terms(draw, shape, kind, strides):
-    """kind: of draw.floats; "ties", of few values; "zeros", one in ten; "infinite", also NaN; "least", also -infinity;
-    "alternating", large ones of one sign and the other in turn.
-    Products of many terms stay in the range of 16 bits, and partial products in that of f64: they are near 1."""
+    """kind is one of draw.floats; or "ties": few values; "zeros": one in ten; "infinite": also NaN; "least": also
+    -infinity; "alternating": large values of alternating sign.
+    Products of many operands stay in the range of 16 bits, and partial products in that of f64: the operands are near
+    1.
+    """
     if draw.dtype in ("i32", "i64"):
         return integer_terms(draw, shape, kind, strides)
     product = draw.function == "cumprod"
@@ -225,7 +229,7 @@ def with_indices(draw, shape, axis, reverse=False, kind="normal", x=None, y=None
 
 
 def cumsum_backward(draw, shape, axis, reverse=False, kind="normal", x=None, dx=None):
-    """The layout of x is that of dy."""
+    """x has the layout of dy."""
     dy, dx = strides_for(shape, **x or {}), strides_for(shape, **dx or {})
     kind = kind if kind in ("special", "positive") else "normal"
     arrays = {"dy": draw.floats(shape, kind, dy), "dx": draw.output(shape, dx)}
@@ -234,7 +238,7 @@ def cumsum_backward(draw, shape, axis, reverse=False, kind="normal", x=None, dx=
 
 
 def backward(draw, shape, axis, reverse=False, kind="normal", dy=None, x=None, y=None, dx=None, results=None):
-    """results: the reference of the scan whose results are saved; the inclusive one's where there is none."""
+    """results: the reference of the scan whose results are saved; by default the inclusive one's."""
     layouts = {"dy": dy, "x": x, "y": y, "dx": dx}
     strides = {name: strides_for(shape, **layout or {}) for name, layout in layouts.items()}
     saves = draw.function in SAVES
@@ -302,11 +306,11 @@ ROWS = {
     "long": ((2, 9001), 1, {}), "rows_12001": ((2, 12001), 1, {}), "large": ((37, 1003), 1, {}),
     "tall": ((2100, 33), 0, {}),
 }  # fmt: skip
-UNSAFE = ("special", "infinite", "infinite_columns")  # infinities and NaN, which products of sums cannot be held to
+UNSAFE = ("special", "infinite", "infinite_columns")  # infinities and NaN, for which products of sums have no reference
 
 
 def problems(make, shapes):
-    def renamed(options):  # what is y of the op itself is dx of its gradient
+    def renamed(options):  # y of the op is dx of its gradient
         if make not in (backward, exclusive_backward, cumsum_backward):
             return options
         return {"dx" if name == "y" else name: value for name, value in options.items()}
@@ -322,7 +326,7 @@ def brief(shapes):
 
 
 def bad_calls(names, arrays):
-    """Of a problem of the shape CUBE along axis 1; strides are those of `names`."""
+    """Bad calls of a problem of the shape CUBE along axis 1; the strides are those of `names`."""
     bad = [
         Bad("negative", 2, r"numel is -2", {"numel": -2}, can=2),
         Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
@@ -416,7 +420,7 @@ CASES = (
     ),
 )  # fmt: skip
 
-# function -> row of the gradient of its exclusive scan, and what makes a problem of that
+# function -> row of the gradient of its exclusive scan, and the maker of its problems
 EXCLUSIVE = {
     "cumsum": ("scan_exclusive_cumsum_backward_{T}", cumsum_backward),
     **dict.fromkeys(SAVES, ("scan_exclusive_{F}_backward_{T} saved", exclusive_backward)),

@@ -13,7 +13,7 @@ I32_MAX = 2**31 - 1
 
 
 def distribution(draw, name, n, segments):
-    """n ids, in any order. The distribution is one of DISTRIBUTIONS."""
+    """n ids, in any order, with one of DISTRIBUTIONS."""
     rng = draw.rng
     if name == "uniform":
         return rng.integers(0, max(segments, 1), n)
@@ -31,7 +31,7 @@ def distribution(draw, name, n, segments):
     if name == "ends":  # the first and last segment, and none between
         return np.where(rng.random(n) < 0.5, 0, max(segments - 1, 0))
     invalid = [-1, segments, segments + 1, -(2**31), I32_MAX]
-    if draw.index == "i64":  # whose low halves would be valid
+    if draw.index == "i64":  # their low halves would be valid
         invalid += [2**32, 2**32 + segments // 2, -(2**32), 2**63 - 1, -(2**63)]
     if name == "invalid":
         return rng.choice(np.array(invalid, np.int64), n)
@@ -46,8 +46,9 @@ DISTRIBUTIONS = ("uniform", "hot", "giant", "tiny", "zipf", "rising", "falling",
 
 
 def operand(draw, shape, kind="normal"):
-    """kind, beside those of a Draw: "factors": a product of thousands of them is ordinary; "holes": these, and some
-    zeros; "spiked": these, and some infinities and NaN; "ties": few values, each often; "lowest": nothing is less."""
+    """kind, beside those of a Draw: "factors": a product of thousands of them stays in range; "holes": these, and some
+    zeros; "spiked": these, and some infinities and NaN; "ties": few values, each often; "lowest": the lowest finite
+    value."""
     if not is_float(draw.dtype):
         own = {"factors": "normal", "holes": "small", "ties": "small", "spiked": "special", "lowest": "small"}
         return draw.integers(shape, own.get(kind, kind))
@@ -153,7 +154,7 @@ def mean_backward_reference(problem):
 
 
 def of_input(draw, n, d, segments, ids="uniform", kind="ties", ordered=True, null=(), saves=False):
-    """The gradient of a fold that reads its input, and where it `saves`, its output."""
+    """The gradient of a reduction that reads its input, and where it `saves`, its output."""
     problem = backward(draw, n, d, segments, ids, ordered=ordered, null=null)
     arrays = {"d_output": problem.arrays["d_output"], "input": operand(draw, (n, d), kind)}
     if saves:
@@ -178,7 +179,7 @@ def extreme_backward_reference(fold, problem):
 
 
 def prod_backward_reference(problem):
-    """From the saved product; where that is 0, the other elements' product is theirs alone."""
+    """dx from the saved product; where that is 0, only the zero element has a gradient, the product of the others."""
     x, dy, y = (problem.arrays[name].values for name in ("input", "d_output", "output"))
     kept, ids = kept_of(problem)
     zeros, others = np.zeros(dy.shape), np.ones(dy.shape)
@@ -229,7 +230,7 @@ def problems(make, *, ordered, kinds=FLOATS, **given):
 
 
 def empties(ordered, unsorted):
-    """Rows or segments missing: outputs are zeros, or there are none."""
+    """Missing rows or segments: outputs are zeros, or there are none."""
     make = {"no_rows": lambda d: segment_sum(d, 0, 5, 9, null=("input", "segment_ids"), ordered=ordered)}
     if unsorted:
         make["no_segments"] = lambda d: segment_sum(d, 7, 5, 0, null=("output",), ordered=False)
@@ -299,7 +300,7 @@ def cases():
             yield forward_case(fold, ordered=True)
         yield backward_case("sum", backward_reference, "exact", backward, BACKWARD, ordered=ordered)
         mean = backward_case("mean", mean_backward_reference, "total", backward, BACKWARD, ordered=ordered)
-        if not ordered:  # segments that a GPU's cache does not hold, and so takes by strips of columns
+        if not ordered:  # segments that exceed a GPU's L2 cache, which are reduced in column tiles
             mean.problems["beyond_cache"] = lambda d: backward(d, 41001, 128, 41000, ordered=False)
         yield mean
         for fold in ("max", "min"):

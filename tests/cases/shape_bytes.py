@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""contiguize and write_slice, by the width of elements; with a start on the device, and of nibbles."""
+"""contiguize and write_slice by element width; with a start on the device, and for nibbles."""
 
 import math
 
@@ -29,7 +29,7 @@ def dtype_of(dtype):
 
 
 def places(shape, strides, offset):
-    """Of the elements of a view, in row-major order."""
+    """The offsets of the elements of a view, in row-major order."""
     result = np.full(shape, offset, np.int64)
     for axis, (extent, stride) in enumerate(zip(shape, strides)):
         result += (np.arange(extent) * stride).reshape([-1 if d == axis else 1 for d in range(len(shape))])

@@ -14,7 +14,7 @@ AXIS = "concat_dim"
 
 
 def problem_of(draw, name, whole, list_name, shape, axis, extents, layouts, kind="normal", null=()):
-    """`whole` is read by the gradient, the entries of the list by the join."""
+    """`whole` is the input of the gradient; the list is the input of concat."""
     is_join = name == "concat"
     parts = [tuple(extent if d == axis else e for d, e in enumerate(shape)) for extent in extents]
     layout = strides_for(shape, **layouts.get("whole", {}))
@@ -47,7 +47,7 @@ def reference_backward(problem):
 
 
 MIXED = [1 + k * 7 % 5 for k in range(150)]
-JOINS = {  # shape, axis, extents, layouts of the whole, of all parts, or of one
+JOINS = {  # shape, axis, extents, layouts of the whole, of all entries, or of one
     "one": ((2,), 0, (2,), {}),
     "plain": ((3, 6, 7), 1, (2, 3, 1), {}),
     "with_empty": ((3, 6, 7), 1, (0, 2, 0, 4, 0), {}),
@@ -79,7 +79,7 @@ def makers(*names):
 
 
 def bad_calls(whole, list_name, output):
-    """Of the plain problem; strides of its parts are three for each."""
+    """Bad calls of the plain problem; each entry has three strides."""
     strides, entry = f"stride_{list_name}", f"{list_name}[1]"
     far = (14, 7, 1, 21, 7, 1, 2**61, 7, 1)
     bad = [

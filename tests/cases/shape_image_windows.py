@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""im2col and col2im: windows of images as columns, and their adjoint."""
+"""im2col and its adjoint col2im: windows of images as columns."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ def counts_of(spatial, kernel, dilation, padding, steps):
 
 
 def columns(x, kernel, dilation, padding, steps, blank=0):
-    """A slice of the padded images for each place of the kernel; `blank` is what lies around them."""
+    """A slice of the padded images for each kernel position; `blank` fills the padding."""
     counts = counts_of(x.shape[2:], kernel, dilation, padding, steps)
     wide = np.pad(x, [(0, 0), (0, 0), *[(p, p) for p in padding]], constant_values=blank)
     slices = [
@@ -106,7 +106,7 @@ def problems(make):
 
 
 def bad(count, whole, image, matrix):
-    """Of the plain problem; strides of columns are three."""
+    """Bad calls of the plain problem; columns have three strides."""
     first, last = f"stride_{image}", f"stride_{matrix}"
     written = f"stride_{'dx' if image == 'dx' else 'y'}"
     still = {written: (105, 35, 7, 0) if image == "dx" else (0, 24, 1)}

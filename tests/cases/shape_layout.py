@@ -11,7 +11,7 @@ MOVE_BRIEF = ("plain", "large", "special")
 
 
 def of_each_width(slots):
-    """Moves have kernels by width: the dtypes that are tried with everything."""
+    """Copy kernels are chosen by element width: the dtypes that are tried with everything."""
     return slots["T"] in ("f32", "bf16", "f64", "u8")
 
 
@@ -98,7 +98,7 @@ SUMS = {  # shape, repeats, layouts
 
 
 def bad_calls(count, shape, other, arrays, strides):
-    """Of a problem of rank 3 whose plain extents are in `shape` (the counted one) and `other`."""
+    """Bad calls of a problem of rank 3 whose plain extents are in `shape` (the counted one) and `other`."""
     other_name, other_bad, other_text = other
     bad = [
         Bad("negative", 2, rf"{count} is -2", {count: -2}, can=2),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""flip, roll and permute, by both of their names."""
+"""flip, roll and permute, each under both of its names."""
 
 import math
 
@@ -10,7 +10,7 @@ from .shape_layout import MOVE_BRIEF, TURNED, bad_calls, of_each_width
 
 
 def move(draw, count, names, shape, entries, x=None, y=None, kind="normal"):
-    """names: of the host arrays, the shape's and that of `entries`."""
+    """names: the host arrays of the shape and of `entries`."""
     out = tuple(shape[d] for d in entries) if names[1] == "dims" else tuple(shape)
     x, y = strides_for(shape, **x or {}), strides_for(out, **y or {})
     host = {names[0]: tuple(shape), names[1]: tuple(entries), "stride_x": x, "stride_y": y}

@@ -28,7 +28,7 @@ def pad(draw, shape, low, high, x=None, y=None, kind="normal", value=None):
 
 
 def halves_of(draw, kind):
-    """The bits of the parts of a random value, or of one with special parts."""
+    """The bits of the components of a random value, or of one with special components."""
     bits = draw.values((1,), "normal" if kind == "normal" else "special").bits()
     return dict(zip(("value", "value_high"), np.frombuffer(bits.tobytes(), np.uint64).tolist()))
 
@@ -55,7 +55,7 @@ def reference(mode):
                 return {"y": Expected(x)}
             y[np.ix_(*inside)] = x[np.ix_(*(p[i] for p, i in zip(places, inside)))]
             return {"y": Expected(y)}
-        # as np.pad takes them, from far enough on either side
+        # np.pad extends the operand far enough on either side, and the result is a window of it
         for axis, p in enumerate(places):
             before, behind = max(0, -p[0]), max(0, p[-1] + 1 - x.shape[axis])
             widths = [(before, behind) if d == axis else (0, 0) for d in range(x.ndim)]
@@ -81,13 +81,13 @@ def mode_backward(draw, shape, low, high, dy=None, dx=None, kind="normal", null=
 
 
 def summed(dy, source, shape):
-    """What each element of dy adds to the element of `shape` whose flat number `source` has."""
+    """The sum of the elements of dy for each element of `shape`, whose flat index is `source`."""
     dy, source, size = dy.ravel(), source.ravel(), math.prod(shape)
     with np.errstate(invalid="ignore", over="ignore"):
         total, terms = (np.bincount(source, values, size) for values in (dy, np.abs(dy)))
     count = np.bincount(source, minlength=size)
     single = count[source] == 1
-    total[source[single]] = dy[single]  # a zero's sign with it
+    total[source[single]] = dy[single]  # a single summand keeps the sign of zero
     return Expected(total.reshape(shape), count.reshape(shape), terms.reshape(shape))
 
 

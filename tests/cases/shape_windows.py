@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""unfold and repeat_interleave with their gradients: moves along one axis that change its extent."""
+"""unfold and repeat_interleave with their gradients: copies along one axis that change its extent."""
 
 import math
 
@@ -11,7 +11,7 @@ from .shape_pad import summed
 
 
 def unfolded(x, axis, size, step):
-    """As torch.Tensor.unfold: the windows along the axis, their elements behind all axes."""
+    """torch.Tensor.unfold: the windows along the axis, with their elements on a new last axis."""
     all_of_them = np.lib.stride_tricks.sliding_window_view(x, size, axis)
     return all_of_them[tuple(slice(None, None, step) if d == axis else slice(None) for d in range(x.ndim))]
 
@@ -21,7 +21,7 @@ def interleaved(x, axis, repeats):
 
 
 class Move:
-    """An op y = move(x, axis, *numbers), by the names of its parameters, and its gradient."""
+    """An op y = move(x, axis, *numbers) with the names of its parameters, and its gradient."""
 
     def __init__(self, move, *names):
         self.move, self.names = move, names
@@ -50,7 +50,8 @@ class Move:
         return {"dx": summed(problem.arrays["dy"].values, source, shape)}
 
     def bad(self, count, arrays, plain, numbers):
-        """Of the problem whose x has the shape `plain`; `numbers` are the bad ones: name -> value and text."""
+        """Bad calls of the problem whose x has the shape `plain`; `numbers` maps a parameter to bad values and their
+        texts."""
         axis, (first, last) = self.names[0], (f"stride_{a}" for a in arrays)
         bad = [
             Bad("negative", 2, rf"{count} is -2", {count: -2}, can=2),

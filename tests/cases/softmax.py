@@ -23,7 +23,8 @@ def back(problem, *arrays):
 
 
 def softmax(x):
-    """Values, their logarithms, and how far each logit is from the largest: exponentials have its rounding."""
+    """Values, their logarithms, and the distance of each logit from the largest, which scales the exponential's
+    rounding."""
     with np.errstate(all="ignore"):
         distance = x - x.max(0, keepdims=True)
         e = np.exp(distance)
@@ -63,7 +64,7 @@ def softmax_backward_reference(log):
 
 
 def noisy(problem):
-    """Logits with noise, in what a temperature of 1 / inv_tau makes of them."""
+    """Logits plus noise, scaled by the inverse temperature."""
     x, u = along(problem, "x", "u_rand")
     least = 1e-30 if problem.arrays["x"].dtype == "f64" else float(np.float32(1e-20))
     with np.errstate(all="ignore"):
@@ -77,14 +78,14 @@ def gumbel_reference(problem):
         (value,) = back(problem, (np.arange(len(v)).reshape(-1, *[1] * (v.ndim - 1)) == best).astype(np.float64))
         return {"y": Expected(value)}
     y, _, size = softmax(v)
-    # The noise's two logarithms have an error of a few units each, and as exponents give it to the result.
+    # The noise's two logarithms have an error of a few units each, which as exponents they pass on to the result.
     scaled = y * (8 + size + 4 * np.abs(np.where(np.isfinite(v), v, 0)).max(0, keepdims=True))
     value, count, terms, scaled = back(problem, y, np.float64(len(v)), np.nan_to_num(y), np.nan_to_num(scaled))
     return {"y": Expected(value, count, terms, scaled)}
 
 
 def sparsemax_reference(problem):
-    """By sorting, as the paper has it."""
+    """Sparsemax by sorting, as in the paper (Martins and Astudillo 2016)."""
     (x,) = along(problem, "x")
     with np.errstate(all="ignore"):
         z = x - x.max(0, keepdims=True)
@@ -120,7 +121,7 @@ def scalars_of(shape, axis, **strides):
 
 
 def logits(draw, shape, kind, strides):
-    """kind: of draw.floats; "infinite": -inf in places, and rows of nothing else; "lost": +inf and NaN in places."""
+    """kind is one of draw.floats; or "infinite": some -inf, and rows of nothing else; "lost": some +inf and NaN."""
     x = draw.floats(shape, kind if kind in ("special", "positive") else "normal", strides)
     values, chosen = x.values, draw.rng.random(shape)
     if kind == "infinite":
@@ -154,7 +155,7 @@ def gumbel(hard, inv_tau=1.0):
         arrays = {"x": problem.arrays["x"], "u_rand": draw.array(round_to(u, "f32"), "f32"), "y": problem.arrays["y"]}
         scalars = problem.scalars | {"inv_tau": inv_tau, "hard": hard}
         result = Problem(scalars, arrays, problem.host)
-        if hard:  # the largest must stand out, whatever the noise's rounding
+        if hard:  # the largest must stand out, whatever the rounding of the noise
             v = noisy(result)
             first = np.argmax(v, 0)
             values = np.array(np.moveaxis(arrays["x"].values, axis, 0))
@@ -236,7 +237,7 @@ def problems(make, shapes, gradient=False):
 
 
 def bad_calls(strides, repeated, arrays):
-    """Of a problem of the shape CUBE along axis 1."""
+    """Bad calls of a problem of the shape CUBE along axis 1."""
     bad = [
         Bad("negative", 2, r"numel is -2", {"numel": -2}, can=2),
         Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
@@ -287,7 +288,7 @@ def case(row, make, reference, output, tolerance, shapes, bad, gradient=False):
 
 def gumbel_cases(wide=False):
     """`wide`: the row whose temperature is f64."""
-    cold = 10 / 3 if wide else 2.5  # no float
+    cold = 10 / 3 if wide else 2.5  # not exact in f32
     shapes = {n: s for n, s in (SHAPES | LONG).items() if n not in ("huge", "longest")}
     make = problems(gumbel(0), shapes)
     make |= {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax of masked logits, of 16-bit logits in f32, entmax15, and their gradients."""
+"""Softmax of masked logits, of 16-bit logits with f32 results, entmax15, and their gradients."""
 
 import math
 
@@ -76,7 +76,7 @@ def forward(draw, shape, axis, kind="normal", *, scale=0.5, causal=0, offset=0, 
 
 
 def masked_logits(problem):
-    """(scale x + bias where it is kept, else -inf; the magnitudes of what was added)"""
+    """Returns (scale x + bias where the mask admits it, else -inf; the magnitudes of the summands)."""
     scalars, given = problem.scalars, problem.arrays
     x = given["x"].values.astype(np.float64)
     scale = np.float64(scalars["scale"] if given["x"].dtype == "f64" else np.float32(scalars["scale"]))
@@ -122,7 +122,7 @@ def backward(log):
 
 
 def backward_reference(log):
-    """That of softmax, without what is masked."""
+    """The gradient of softmax, with 0 where it is masked."""
     inner = softmax_backward_reference(log)
 
     def reference(problem):
@@ -182,7 +182,7 @@ def masked_bad():
     )
 
 
-# Of scalars that repeat what the host arrays say, which these ops do not have.
+# These scalars repeat values of the host arrays, which these ops do not have.
 UNREPEATED = ("other_extent", "extent_0")
 
 
@@ -207,7 +207,7 @@ IDLE_HERE = tuple(
 
 
 def entmax_reference(problem):
-    """By sorting, as the paper has it."""
+    """Entmax by sorting, as in the paper (Peters et al. 2019)."""
     (x,) = along(problem, "x")
     with np.errstate(all="ignore"):
         z = (x - x.max(0, keepdims=True)) / 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gumbel softmax of a seed and an offset, and its gradient."""
+"""Gumbel softmax with noise from a seed and an offset (Philox), and its gradient."""
 
 import math
 
@@ -40,7 +40,7 @@ def made(*, gradient=False, hard=0, inv_tau=1.0, seed=SEED, offset=0):
         if gradient:
             dy = draw.floats(shape, "normal", strides["dy"])
             return Problem(scalars, {"dy": dy, **arrays, "dx": draw.output(shape, strides["dx"])}, host)
-        if hard:  # the largest must stand out, whatever the noise's rounding
+        if hard:  # the largest must stand out, whatever the rounding of the noise
             first = np.argmax(noisy(result), 0)
             values = np.array(np.moveaxis(arrays["x"].values, axis, 0))
             raised = np.take_along_axis(values, first[None], 0) + 4
@@ -52,7 +52,7 @@ def made(*, gradient=False, hard=0, inv_tau=1.0, seed=SEED, offset=0):
 
 
 def noisy(problem):
-    """Logits with noise, in what a temperature of 1 / inv_tau makes of them, and the axis first."""
+    """Logits plus noise, scaled by the inverse temperature, with the axis in front."""
     scalars, x = problem.scalars, problem.arrays["x"]
     count = math.prod(x.shape)
     u = uniform(scalars["seed"], scalars["offset"], count, COMPUTE[x.dtype]).reshape(x.shape)
@@ -73,7 +73,7 @@ def forward(problem):
 
 
 def of_logits(v):
-    """(softmax, what the errors of the noise's two logarithms are in proportion to)"""
+    """Returns (softmax, the size that the errors of the noise's two logarithms are proportional to)."""
     y, _, size = softmax(v)
     return y, y * (8 + size + 4 * np.abs(np.where(np.isfinite(v), v, 0)).max(0, keepdims=True))
 

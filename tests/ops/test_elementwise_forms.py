@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Casts, affine, fill, gated activations and PReLU on the library, and what holds of all elementwise plans."""
+"""Casts, affine, fill, gated activations and PReLU on the library, and guarantees of all elementwise plans."""
 
 import math
 
@@ -23,7 +23,7 @@ PACKED = {bk.s4: (-8, 7), bk.u4: (0, 15)}
 
 
 def samples(dtype):
-    """Values of a dtype, as Python numbers: the ends of the range, ties, what overflows elsewhere."""
+    """Values of a dtype, as Python numbers: the ends of the range, ties, and values that overflow elsewhere."""
     if dtype is bk.bool_:
         return [0, 1] * 6
     if dtype in PACKED:
@@ -38,7 +38,7 @@ def samples(dtype):
     return kept
 
 
-# By whether the source and the target have two elements a byte.
+# by whether the source and the target have two elements a byte
 CASTS = {
     (False, False): casts.cast, (True, False): casts.unpack, (False, True): casts.pack, (True, True): casts.repack,
 }  # fmt: skip
@@ -245,7 +245,7 @@ def test_empty_problems(name, fields, views):
 
 @pytest.mark.parametrize("name", ["Binary", "PRelu"])
 def test_sums_of_nothing_are_0(name):
-    """A gradient with cells is written even where the operands have none."""
+    """A gradient with elements is written even where the operands have none."""
     empty, grad = bk.TensorRef(0, EMPTY, bk.f32), room(bk.f32, shape=(1, 4) if name == "Binary" else (4,))
     if name == "Binary":
         plan = select("BinaryBackward", Binary.ADD, EMPTY, element=bk.f32)
@@ -257,7 +257,7 @@ def test_sums_of_nothing_are_0(name):
 
 
 def test_long_sums_with_and_without_workspace(rng):
-    """Sums are deterministic with and without a workspace, which only makes them faster; a backend may want none."""
+    """Sums are deterministic with and without a workspace, which only makes them faster; a backend may need none."""
     shape = (4096, 8)
     a, dy = (place(rng.standard_normal(shape), bk.f32) for _ in range(2))
     b = place(rng.standard_normal((1, 8)), bk.f32)

@@ -16,7 +16,7 @@ BY_ROW = {
     "embedding_dense_backward{I}_{T}": embedding_dense.rows_backward,
     "embedding_sparse_backward{I}_{T}": embedding_dense.sparse(embedding_dense.rows_backward),
 }
-BY_BAG = {  # of sums and means
+BY_BAG = {  # sums and means
     "embedding_bag_last_offset{I}{O}_{T}": embedding.with_last_offset(embedding.bag),
     "embedding_bag_last_offset_backward{I}{O}_{T}": embedding.with_last_offset(embedding.bag_backward),
     "embedding_bag_weighted{I}{O}_{T}": embedding_weighted.forward,

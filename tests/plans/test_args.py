@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Args are made of the rows of the op table, and descriptors that have no fields of their own of those that they derive
-from: they are classes like those that somebody wrote.
-"""
+"""Args are generated from the rows of the op table, and descriptors without fields of their own from the descriptors
+that they derive from: they behave like hand-written classes."""
 
 import copy
 import dataclasses
@@ -45,7 +44,7 @@ def test_args_are_frozen_and_slotted(name):
 
 @pytest.mark.parametrize("name", PLANS)
 def test_what_has_no_default_is_needed_or_said_to_be_given(name):
-    """And what has one may be None in C, unless the plan says that it is optional."""
+    """An operand with a default may be NULL in C, unless the plan says that it is optional."""
     plan = example_plan(name)
     for field in dataclasses.fields(plan.args_type):
         params = [param for form in plan._forms if (param := form.parameter(field.name) or form.lists.get(field.name))]

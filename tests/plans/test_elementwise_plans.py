@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise plans on the library: every plan, kind and dtype, dense, strided and broadcast, against the oracle."""
+"""Elementwise plans on the library: every plan, function and dtype, dense, strided and broadcast, against the oracle.
+"""
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def functions(*names):
 
 
 def of_floats():
-    """The functions of floats among the kinds that UnaryPlan takes; one without an entry fails when it is tested."""
+    """The float functions that UnaryPlan takes; one without an entry fails when it is tested."""
     names = [kind.name.lower() for kind in Unary if kind not in bk.UnaryPlan.elsewhere]
     return [name for name in names if name not in UNARY or UNARY[name].forward]
 
@@ -110,7 +111,7 @@ def test_logical_not():
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", parameterized())
 def test_unary_param(rng, name, dtype):
-    """f64 parameters are exact: 0.1 is not the f32 beside it."""
+    """f64 parameters are exact: 0.1 is not rounded to f32."""
     f, kind = UNARY[name], Unary[name.upper()]
     for numbers in choices(f):
         x, dy = odd(rng, SHAPE, *intervals(f)[0]), odd(rng, SHAPE, -2, 2)
@@ -130,7 +131,7 @@ BROADCASTS = (((3, 4), (3, 4)), ((1, 4), (3, 1)), ((3, 4), (1, 4)), ((1, 1), (3,
 
 
 def pair(rng, name, first, second):
-    """Operands whose quotients are no integers."""
+    """Operands whose quotients are not integers."""
     low = 0.5 if BINARY[name].base else -2
     b = odd(rng, second, -2, 2)
     return odd(rng, first, low, 2, 64), np.where(np.abs(b) < 0.2, b + 0.5, b)
@@ -168,7 +169,7 @@ def test_nextafter_and_ldexp(rng):
 
 
 def check_gradients(plan, inputs, names, shapes, whole, dtype):
-    """All of the gradients, then each alone; summed where the operand was broadcast."""
+    """All gradients at once, then each alone; a gradient is summed where its operand was broadcast."""
     wanted = [None, *names] if len(names) > 1 else names
     for layout in ("dense", "gaps"):
         for chosen in wanted:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Weights of four bits in the layouts of Marlin and AWQ, against the definitions of these and against the products."""
+"""4-bit weights in the layouts of Marlin and AWQ, against the definitions of these layouts and against GEMM."""
 
 import importlib
 import importlib.util
@@ -9,7 +9,7 @@ import pytest
 
 import baracuda as bk
 
-KINDS = ["numpy", *(kind for kind in ("torch", "jax") if importlib.util.find_spec(kind))]  # of those that are here
+KINDS = ["numpy", *(kind for kind in ("torch", "jax") if importlib.util.find_spec(kind))]  # those installed
 
 
 def of_kind(kind, array):
@@ -19,7 +19,7 @@ def of_kind(kind, array):
 
 
 def marlin_words(codes):
-    """By the definition of spec: eight rows and columns of a word, one after another."""
+    """Packs by the definition in the header: eight rows and columns of a word, one after another."""
     k, n = codes.shape
     words = np.zeros((k // 16, 2 * n), np.uint32)
     for strip in range(k // 16):
@@ -95,7 +95,7 @@ def test_awq(rng, kind, k, group_size):
 
 
 def test_products(rng, library):
-    """What is packed here is what the products read."""
+    """GEMM reads what is packed here."""
     m, n, k = 3, 64, 256
     codes = rng.integers(0, 16, (k, n))
     scales = rng.uniform(0.5, 2, (2, n)).astype(np.float16)

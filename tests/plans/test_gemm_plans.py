@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of products of matrices: every layout and epilogue computes what it says, from operands that lie by rows."""
+"""GEMM plans: every layout and epilogue computes what it says, from row-major operands."""
 
 import itertools
 
@@ -23,7 +23,7 @@ def activated(epilogue, z):
 
 
 def matrix(values, dtype, gap=0):
-    """By rows, `gap` elements apart."""
+    """A row-major matrix whose rows are `gap` elements apart."""
     wide = np.concatenate([values, np.full((*values.shape[:-1], gap), 3)], -1)
     memory = bk.upload(np.ascontiguousarray(wide).ravel(), dtype)
     strides = bk.contiguous_stride(wide.shape)
@@ -87,7 +87,7 @@ def test_batches(rng, library, element):
         plan.run(None, None, bk.DenseGemmArgs(matrix(first, element, 2), matrix(stored(b, layout), element, 1), d))
         np.testing.assert_allclose(values_of(d), a @ b, rtol=TOLERANCE[element], atol=TOLERANCE[element])
         assert plan.sku.layout == {"RRR": bk.LayoutSku.RRR, "RCR": bk.LayoutSku.RCR}.get(layout.name)
-    one = matrix(b[:1], element)  # of the whole batch
+    one = matrix(b[:1], element)  # shared by the whole batch
     plan = bk.DenseGemmPlan.select(
         None, bk.DenseGemmDescriptor(M, N, K, 3, bk.DenseLayout.RRR, element=element), library=library
     )
@@ -111,7 +111,7 @@ def test_batches(rng, library, element):
 
 
 def test_pitches_and_strides():
-    """Of one row the pitch says nothing, and is that of a dense matrix."""
+    """The pitch of a single row is ignored and passed as that of a dense matrix."""
     a, b, d = raw((2, 3, 5), strides=(40, 9, 1)), raw((2, 5, 4), address=2 << 20), raw((2, 3, 4), address=3 << 20)
     plan = example_plan("DenseGemm")
     _, given = launch(plan, a, b, d)
@@ -201,7 +201,7 @@ def test_products_with_scales(rng, library, element):
 
 
 def bytes_of(values, bits):
-    """Packed along the last axis."""
+    """Packs values along the last axis."""
     parts = (values & ((1 << bits) - 1)).reshape(values.shape[0], -1, 8 // bits)
     return bk.upload((parts << (np.arange(8 // bits) * bits)).sum(-1).astype(np.uint8))
 
@@ -240,14 +240,14 @@ def test_products_of_bits(rng, library):
 
 
 def test_stored_weights(rng, library):
-    """Of equal values, whatever the layout: what the layouts are tests/cases/gemm_weights.py has."""
+    """Equal weights give equal results in every layout, which tests/cases/gemm_weights.py defines."""
     x = bk.upload(odd(rng, (20, 128), -2, 2, 8), bk.f16)
     total = values_of(x).sum(1, keepdims=True)
     plan = bk.GemmSparse24Plan.select(None, bk.GemmSparse24Descriptor(20, 5, 128, element=bk.f16), library=library)
     y = bk.empty((20, 5), bk.f16)
     kept = bk.upload(np.ones((5, 64)), bk.f16)
     assert (plan.sku.layout, plan.sku.epilogue) == (bk.LayoutSku.RCR, bk.EpilogueKind.IDENTITY)
-    args = bk.GemmSparse24Args(kept, bk.upload(np.full((5, 16), 0x4444), bk.u16), x, y)  # the first two of each four
+    args = bk.GemmSparse24Args(kept, bk.upload(np.full((5, 16), 0x4444), bk.u16), x, y)  # the first two of every four
     plan.run(None, bk.workspace(plan, args), args)
     of_two = values_of(x).reshape(20, 32, 4)[..., :2].sum((1, 2))[:, None]
     np.testing.assert_allclose(values_of(y), np.broadcast_to(of_two, (20, 5)), atol=0.05)
@@ -270,7 +270,7 @@ def test_stored_weights(rng, library):
 
 
 class Asked(FakeLibrary):
-    """Whose cuBLASLt computes what is asked for by the backends named."""
+    """A fake whose cuBLASLt serves the named backends alone."""
 
     def __init__(self, *backends, **options):
         super().__init__(**options)
@@ -285,7 +285,7 @@ class Asked(FakeLibrary):
 
 
 def test_backend_of_sparse_weights():
-    """That of the dense product, which they become in a workspace, alone for more rows than few."""
+    """2:4 sparse weights have the backend of the dense GEMM on the inflated weights, except for skinny problems."""
     of, kinds = bk.GemmSparse24Descriptor(512, 256, 512, element=bk.bf16), bk.BackendKind
 
     def backend(library, **options):
@@ -315,7 +315,8 @@ BACKENDS = {
 
 @pytest.mark.parametrize("plan_type", BACKENDS, ids=lambda plan_type: plan_type.__name__)
 def test_backends(plan_type):
-    """Whose kernels compute a product says the library; a preference is passed on, and what cannot be is an error."""
+    """The library says whose kernels compute a problem; a preference is passed on, and one that cannot be met is an
+    error."""
     of, kinds = BACKENDS[plan_type], bk.BackendKind
 
     def plan(library, backend=None, most=1 << 40):
@@ -327,7 +328,7 @@ def test_backends(plan_type):
     assert plan(Asked(2, 3, backend="cpu")).sku.backend is kinds.BESPOKE
     assert plan(Asked(2), kinds.CUBLAS).sku.backend is kinds.CUBLAS
     assert plan(Asked(2, 3), kinds.BESPOKE).sku.backend is kinds.BESPOKE
-    if plan_type in (bk.GemmPlan, bk.GatedGemmPlan):  # whose sums would pass through the workspace
+    if plan_type in (bk.GemmPlan, bk.GatedGemmPlan):  # their partial sums would need the workspace
         assert plan(Asked(2, 3), most=10).sku.backend is kinds.BESPOKE
     with pytest.raises(bk.UnsupportedError, match="the text"):
         plan(Asked(), kinds.CUBLAS)
@@ -346,7 +347,7 @@ def test_backends(plan_type):
 
 @pytest.mark.parametrize("element", [bk.f32, bk.f32_strict, bk.f64, bk.bf16], ids=str)
 def test_every_step(rng, library, element):
-    """Scales, biases, C, the saved z and the residual, of matrices with gaps."""
+    """Scales, biases, C, the saved z and the residual, on matrices with gaps."""
     dtype = bk.f32 if element is bk.f32_strict else element
     of_scale = bk.f64 if element is bk.f64 else bk.f32
     a, b, c, r = (odd(rng, shape, -2, 2, 8) for shape in ((M, K), (K, N), (M, N), (M, N)))
@@ -388,7 +389,7 @@ def test_gated(rng, library, element):
 
 
 def test_dense_products_of_other_kinds(rng, library):
-    """Sums of integers as they are, and f32 by tensor cores; a residual where the dense op has none."""
+    """Integer sums in i32, f32 by 3xTF32, and a residual where the dense op has none."""
     a, b = rng.integers(-128, 128, (2, M, K)), rng.integers(-128, 128, (2, K, N))
     of = (M, N, K, 2, bk.DenseLayout.RCR)
     plan = bk.DenseSumsGemmPlan.select(None, bk.DenseSumsGemmDescriptor(*of, element=bk.s8), library=library)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of products of matrices that lie anywhere: lists of the addresses of matrices that were made one by one."""
+"""Plans of pointer-array GEMM: lists of addresses of separately allocated matrices."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def listed(matrices):
 
 
 def made(rng, shapes, element):
-    """Eighths, which every dtype has, on the host and on the device."""
+    """Multiples of 1/8, exact in every dtype, on the host and on the device."""
     arrays = [rng.integers(-8, 9, shape) / 8 for shape in shapes]
     return arrays, [place(array, element) for array in arrays]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans that check indices: what `check` says after a run."""
+"""Plans that check indices: the result of `check` after a run."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_the_first_that_is_out_of_range():
     assert isinstance(error, (bk.BaracudaError, IndexError))
     assert isinstance(error, IndexError)
     assert (error.operand, error.position, error.value) == ("segment_ids", (3,), 7)
-    np.testing.assert_array_equal(output[:, 0], [1, 2, 0, 0])  # the op has run, and left out what it always leaves out
+    np.testing.assert_array_equal(output[:, 0], [1, 2, 0, 0])  # the op has run, and has skipped what it always skips
 
 
 def test_the_first_that_is_out_of_order():
@@ -51,7 +51,7 @@ def test_the_first_that_is_out_of_order():
 
 
 def test_each_operand_and_what_stands_for_none():
-    """Of a bag offsets are sorted and may be the end, and the padding's index is no fault."""
+    """Offsets of a bag are sorted and may equal the end, and the padding index is no fault."""
     mode = bk.EmbeddingBagMode.SUM
     for indices, offsets, fault in (
         ([0, 4, -1, 2], [0, 1, 4], None),
@@ -129,7 +129,7 @@ def test_an_op_without_indices_needs_nothing():
 
 @pytest.mark.parametrize(("element", "dtype"), [(bk.f32, np.float32), (bk.c64, np.complex128)])
 def test_a_window_that_starts_on_the_device(element, dtype):
-    """What would lie outside is dropped, and the start named: of 2 rows in 4 it is 0 to 2."""
+    """Rows outside of the destination are dropped and the start is reported: 2 rows in 4 may start at 0 to 2."""
     of = bk.WriteSliceFromDescriptor((4, 6), (2, 2), ((0, 2), (2, 4)), 0, element=element)
     plan = bk.WriteSliceFromPlan.select(None, of, CHECKS)
     for start, written in ((0, 4), (2, 4), (3, 2), (-1, 2)):

@@ -142,7 +142,7 @@ def test_memory_goes_with_the_last_view(library):
 
 
 class FakeRuntime:
-    """cuda.bindings.runtime as far as memory.py uses it, on host memory."""
+    """Stands for cuda.bindings.runtime in memory.py, on host memory."""
 
     class cudaMemcpyKind:
         cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost = 1, 2
@@ -203,7 +203,7 @@ def test_cuda_failures_name_the_call(monkeypatch):
 
 
 def test_arrays_of_others_as_targets(library):
-    """`clear` and `upload(out=)` take what `tensor` views."""
+    """`clear` and `upload(out=)` take any array that `tensor` views."""
     if library.backend == "cpu":
         array = np.ones((3, 4), np.float32)
         bk.clear(array)

@@ -306,7 +306,7 @@ def test_repeated_runs_are_checked_once(monkeypatch):
     assert len(checked) == 1
     plan.run(2**40, None, args)
     plan.run(int(str(2**40)), None, args)
-    plan.run(None, None, bag_args())  # like the first ones
+    plan.run(None, None, bag_args())  # equal to the first args
     assert len(checked) == 1
     plan.run(None, (9 << 20, 8), args)
     assert len(checked) == 2
@@ -363,7 +363,7 @@ def test_bound_launch_keeps_its_operands(rng):
 
 
 def test_a_run_leaves_no_cycle(rng):
-    """Memory goes back when the last name goes, not when the collector comes by."""
+    """Memory is released with the last reference, not by the garbage collector."""
     plan, a, b, y = lerp_plan((16,)), *(bk.zeros((16,)) for _ in range(3))
     args = bk.BinaryParamArgs(a, b, y)
     plan.run(None, None, args)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of plans stand alone: nothing that the package tried and caught comes with them."""
+"""Errors of plans have no context: exceptions that the package caught do not come with them."""
 
 import dataclasses
 
@@ -31,7 +31,7 @@ class Failures:
 
 
 def bad_views(operand, view):
-    """Views that an operand cannot be, or can be only now and then."""
+    """Views that an operand may never be, or only under some conditions."""
     size = view.dtype.itemsize
     return [
         None, raw(view.shape, bk.b1), raw((*view.shape, 2), view.dtype), raw(view.shape, view.dtype, 0),
@@ -86,7 +86,7 @@ def test_selection(name):
 
 
 def test_an_operand_that_was_checked_before_fails_alike():
-    """The first run of an Args object takes another way than the second."""
+    """The first run of an Args object takes another code path than the second; both report the same error."""
     plan, args = example_plan("Binary"), example_args("Binary")
     texts = []
     plan.library.status = 5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs on operands that are new each time: what was checked once is not looked at again, what may differ is."""
+"""Runs with new operands each time: checks are cached by what cannot change, and repeated for what can."""
 
 import importlib.util
 import weakref
@@ -66,7 +66,7 @@ def test_one_view_for_two_operands(rng, add):
 
 
 def test_what_an_address_can_do_wrong(rng, add):
-    """After a run on operands of the same sort, which were right."""
+    """An earlier run with operands of the same layout and dtype does not hide a bad address."""
     good = [array(rng) for _ in range(3)]
     block = np.zeros(40, np.float32)
     shifted = block.view(np.uint8)[1:49].view(np.float32).reshape(SHAPE)

@@ -24,7 +24,8 @@ ROW, LINEAR, LDEXP = "binary_{F}_backward_{T}", "binary_{F}_backward_{T} linear"
 
 
 def expected_gradients(problem, partials):
-    """Expected of each gradient that is wanted, of class "pointwise"; summed over the axes where its strides are 0.
+    """The expected value of each gradient that is wanted, of class "pointwise"; summed over the axes where its strides
+    are 0.
 
     partials  name -> oracle.pairs.Partial
     """

@@ -45,7 +45,8 @@ CUBE = (3, 5, 7)  # shape of the strided "plain" problem, which the bad calls va
 
 
 def make_array(draw, param, shape, kind, strides, fill):
-    """Of a pointer of the table. `fill(draw, param, shape, kind, strides)` may make it; None leaves it to draw."""
+    """An array of a pointer parameter. `fill(draw, param, shape, kind, strides)` may make it; None leaves it to draw.
+    """
     dtype = param.dtype_of(draw.slots)
     made = fill(draw, param, shape, kind, strides) if fill else None
     if made is None and param.direction.startswith("out"):
@@ -69,7 +70,7 @@ def flat_maker(row, fill=None, **scalars):
 
 
 def strided_maker(row, fill=None, **scalars):
-    """make(draw, shape, kind, null, **scalars, **layouts) of a row whose arrays all have the one shape."""
+    """make(draw, shape, kind, null, **scalars, **layouts) of a row whose arrays all have one shape."""
     operands = tuple(p.name for p in ROWS[row].pointers)
 
     def make(draw, shape, kind="normal", null=(), **given):
@@ -168,7 +169,7 @@ def gradient_problems(make, gradients):
 
 
 def gradients(problem, values, op, dtype=""):
-    """Expected of each gradient that is wanted; along axes where its strides are 0 it is the sum.
+    """The expected value of each gradient that is wanted; along axes where its strides are 0 it is summed.
 
     values  name -> array of the problem's shape, before any sum, float64 or longdouble
     op      key of oracle.ULPS
@@ -194,7 +195,7 @@ def gradients(problem, values, op, dtype=""):
 
 
 def flat_bad(arrays, optional=()):
-    """`optional` ones may be NULL."""
+    """`optional` arrays may be NULL."""
     bad = [Bad("negative", 2, r"numel is -1", {"numel": -1}, can=2)]
     bad.append(Bad("bytes_overflow", 2, rf"numel is {2**63 - 1}", {"numel": 2**63 - 1}, can=2))
     bad += [Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in arrays if a not in optional]
@@ -209,7 +210,8 @@ def one_output(outputs):
 
 
 def strided_bad(arrays, outputs, gradients=(), optional=()):
-    """Of a problem of shape (3, 5, 7). `gradients` are outputs, too, but may stand still, which sums them."""
+    """Bad calls of a problem of shape (3, 5, 7). `gradients` are outputs, too, but may have stride 0, which sums them.
+    """
     bad = [
         *flat_bad(arrays, optional),
         Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),
@@ -256,7 +258,7 @@ def strided_bad(arrays, outputs, gradients=(), optional=()):
 
 
 def strided_idle(names):
-    """Row-major strides of an empty array may be 0 along an axis that is not."""
+    """Row-major strides of an empty array may be 0 along an axis that is not empty."""
     empty = {"shape": (3, 0, 7)}
     still = {f"stride_{n}": (0, 7, 1) for n in names}
     return (Idle("numel_0", {"numel": 0}, empty), Idle("numel_0_still", {"numel": 0}, empty | still))

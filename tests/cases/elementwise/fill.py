@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""fill: a value as it is, or the bits of one."""
+"""fill with a value, or with the bits of one."""
 
 import dataclasses
 
@@ -10,8 +10,8 @@ from tools.oracle.numerics import decode, encode, is_float
 from ..model import Case, Expected, Idle
 from .common import SIZES, flat_bad, flat_maker, strided_bad, strided_idle, strided_maker
 
-BYTES_OR_BITS = ("f16", "bf16", "bool", "fp8e4m3", "fp8e5m2")  # passed as bits
-# Of the special values; NaN where there is one.
+BYTES_OR_BITS = ("f16", "bf16", "bool", "fp8e4m3", "fp8e5m2")  # values are passed as bits
+# special values; NaN where there is one
 EXTREMES = {"largest": np.nanmax, "least": np.nanmin, "nan": lambda values: values[np.argmax(np.isnan(values))]}
 
 
@@ -70,7 +70,7 @@ def is_full(slots):
     return slots["T"] in ("f32", "bf16", "u8")
 
 
-# by can_implement, which gets numel and rank alone
+# can_implement gets numel and rank only
 SEEN = ("negative", "bytes_overflow", "rank_negative", "rank_9", "empty_rank_9")
 
 CASES = (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gated units: y = a f(b), a the first and b the second half of x along an axis, and their gradients.
+"""Gated units: y = a f(b), where a is the first and b the second half of x along an axis, and their gradients.
 
-An array of both halves has an axis for them in front here, of the stride `half offset`: so they may lie anywhere.
+An array of both halves has an axis for them in front here, of the stride `half offset`, so that they may lie anywhere.
 """
 
 import math
@@ -15,8 +15,8 @@ from tools.oracle.reals import Wide as X
 from ..model import Bad, Case, Expected, Idle, Problem, strides_for
 from .common import CUBE, operands
 
-MODERATE = 2.0**40  # products of three of them do not overflow in f32
-SUBNORMAL = 1.0  # a subnormal product of two is rounded before a factor of at most 1 meets it, by half a unit
+MODERATE = 2.0**40  # products of three such numbers do not overflow in f32
+SUBNORMAL = 1.0  # a subnormal product of two is rounded by half a unit, before it is multiplied by at most 1
 FORWARD, BACKWARD = "gated_{F}_{T}", "gated_{F}_backward_{T}"
 
 
@@ -41,8 +41,8 @@ def halves(draw, shape, kind, strides):
 
 
 def tame(first, *others):
-    """An infinity of one factor and what vanishes of another, or in the function of another, do not meet: infinity or
-    NaN comes of it by the order of the products."""
+    """Removes infinities of one operand where another operand, or the function of one, vanishes: whether 0 times
+    infinity occurs depends on the order of the products."""
     infinite = np.isinf(first)
     return [np.where(infinite & (np.abs(o) < 1e-20) & (o != 0) | infinite & (o < -10), 1.5, o) for o in others]
 
@@ -86,7 +86,7 @@ def backward(draw, shape, split, kind="normal", x=None, y=None, dx=None):
 
 
 def precision(problem):
-    """A product that is rounded once is not rounded before, to 64 bits, if it is one of f64."""
+    """The dtype of the reference: reglu's single product is rounded once, so not first to longdouble's 64 bits."""
     return np.float64 if problem.function == "reglu" else X
 
 
@@ -150,7 +150,7 @@ def problems(make, views):
 
 
 def bad_calls(row, halved):
-    """Of a problem of shape (3, 5, 7) split along axis 1; `halved` are the arrays of two halves."""
+    """Bad calls of a problem of shape (3, 5, 7) split along axis 1; `halved` are the arrays of two halves."""
     arrays, outputs, _ = operands(row)
     bad = [
         Bad("negative", 2, r"output_numel is -2", {"output_numel": -2}, can=2),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the cases of all losses share."""
+"""Helpers of the cases of all losses."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ MODES = {"none": NONE, "mean": MEAN, "sum": SUM}
 
 
 def reduced(value, magnitude, mode, *, each=1):
-    """The terms, their mean or their sum; each of them is a sum of `each` parts."""
+    """The losses of the elements, their mean or their sum; each of them is a sum of `each` summands."""
     if mode == NONE:
         return Expected(value, each, magnitude)
     count = len(value)
@@ -20,7 +20,7 @@ def reduced(value, magnitude, mode, *, each=1):
 
 
 def upstream(problem, terms):
-    """What a gradient is multiplied by, for each term."""
+    """The factor dy of a gradient, for each element."""
     mode, dy = problem.scalars["reduction_mode"], problem.arrays["dy"].values
     if mode == NONE:
         return dy
@@ -35,7 +35,7 @@ def scale_of(mode, terms):
 
 
 def negative(extents):
-    """Each extent negative, also where others are 0, and modes that there are not."""
+    """Each extent negative, also where others are 0, and modes that do not exist."""
     for name in extents:
         yield Bad(f"negative_{name}", 2, rf"{name} is -4, must be >= 0", {name: -4}, can=2)
     for mode in (-1, 3):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses with a term for each element, and their gradients."""
+"""Losses of each element, and their gradients."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ def operand(draw, loss, name, n, kind, integer="i64"):
 
 def made(draw, name, n, mode, kinds=None, parameter=0, backward=False, null=(), wide=False,
          integer="i64"):  # fmt: skip
-    """`kinds` of the operands that are not ordinary, by name; `wide` parameters are no float's."""
+    """`kinds` of the operands that are not ordinary, by name; `wide` parameters are not exact in f32."""
     loss, kinds = LOSSES[name], kinds or {}
     scalars = {"numel": n, "reduction_mode": mode}
     if backward:
@@ -149,7 +149,7 @@ def wide_problems(name, *, gradient, integer="i64"):
 
 
 def wide_cases(name, form="param", integer="i64"):
-    """The rows whose parameter is f64; with targets of another integer."""
+    """The rows whose parameter is f64; with targets of another integer dtype."""
     for case, gradient in zip(cases(name), (False, True)):
         yield dataclasses.replace(
             case, row=f"loss_{name}_{form}{'_backward' * gradient}_{{T}}",

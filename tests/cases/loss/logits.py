@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses with a term for each element whose rows are their own: weighted binary cross entropy, the focal loss, and the
-Kullback-Leibler divergence with a batch or logarithms for targets."""
+"""Losses of each element whose rows are their own: weighted binary cross entropy, the focal loss, and the
+Kullback-Leibler divergence with batch mean or log targets."""
 
 import numpy as np
 
@@ -20,7 +20,7 @@ def shares(draw, n):
 
 
 def finished(draw, scalars, arrays, n, mode, backward, gradient, reads, null=()):
-    """The problem with its results, or with what the gradient takes."""
+    """The problem with its results, or with the gradient's operands."""
     results = n if mode == NONE else 1
     if not backward:
         return Problem(scalars, arrays | {"out": draw.output((results,))}, null=null)
@@ -78,7 +78,7 @@ def of_divergence(problem):
 
 
 def over(problem):
-    """What the mean divides by."""
+    """The divisor of the mean."""
     return problem.scalars.get("batch", problem.scalars["numel"])
 
 

@@ -54,7 +54,7 @@ ELEMENTS = {
 
 
 def elements(draw, n, mode, inputs, numbers, output, kind="normal", null=(), **changed):
-    """`inputs`: what each operand is, by C's name."""
+    """`inputs`: the kind of each operand, by the C ABI's name."""
     scalars = {"numel": n, "reduction_mode": mode} | numbers | changed
     arrays = {
         name: weights(draw, scalars["weight_extent"]) if name == "weight" else ELEMENTS[what](draw, n, kind)
@@ -100,7 +100,7 @@ def shares(draw, shape):
 
 
 def rows(draw, count, columns, mode, names, numbers, outputs, gap=0, kind="normal", null=(), **changed):
-    """names: (the extent of a row, C's distances of rows, what each operand is)."""
+    """names: (the extent of a row, the row pitches, the kind of each operand)."""
     extent, pitches, inputs = names
     strides = (columns + gap, 1)
     scalars = {"n_rows": count, extent: columns, "reduction_mode": mode} | dict.fromkeys(pitches, columns + gap)

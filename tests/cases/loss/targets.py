@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gradients of losses for their targets and variances."""
+"""Gradients of losses with respect to their targets and variances."""
 
 import numpy as np
 

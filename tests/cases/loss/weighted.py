@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Losses over the classes of [N, C, d...]: cross entropy of an index, with an ignored one, label smoothing and a
-penalty of the normalizer, or of probabilities, and nll; with weights of the classes."""
+"""Losses over the classes of [N, C, d...] with class weights: cross entropy of an index, with an ignored one, label
+smoothing and z-loss, or of probabilities, and nll."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ COLUMNS = (1, 2, 5, 8, 33, 64, 100, 129, 1000, 3001)
 
 
 def targets(draw, rows, columns, inner, ignored, share=0.2):
-    """A `share` of them does not count."""
+    """A `share` of them is ignored."""
     shape = (rows, inner)
     labels = draw.rng.integers(0, max(columns, 1), shape)
     invalid = np.array([-1, columns, ignored, 2**31 - 1, *([2**32, -(2**63)] if draw.index == "i64" else [])])
@@ -37,13 +37,13 @@ def class_weights(draw, columns):
 
 
 def rows_of(values):
-    """The classes of each place of (items, classes, places)."""
+    """The classes at each position of (items, classes, positions), as rows."""
     items, classes, inner = values.shape
     return np.moveaxis(values, 1, 2).reshape(items * inner, classes)
 
 
 def items_of(rows, problem):
-    """The reverse of rows_of."""
+    """The inverse of rows_of."""
     items, classes, inner = (problem.scalars[name] for name in ("n_rows", "class_extent", "inner_extent"))
     return np.moveaxis(np.broadcast_to(rows, (items * inner, classes)).reshape(items, inner, classes), 2, 1)
 
@@ -164,7 +164,7 @@ def problems(*, gradient, value=True):
 
 
 def of_places(add):
-    """[N, C, d...]: items of fewer and of more places than the runs that sums are made of."""
+    """[N, C, d...] with fewer and with more positions than a partial sum covers."""
     for label, mode in MODES.items():
         add(f"places_{label}", 4, 9, mode, inner=21)
     add("places_few", 700, 3, MEAN, inner=2)
@@ -251,7 +251,7 @@ def nll_problems(*, gradient):
 
 
 def mixed(draw, rows, columns, mode, *, inner=1, smoothing=0.0, weighted=True, backward=False, kind="normal", null=()):
-    """Shares of the classes that sum to anything, some of them 0."""
+    """Target probabilities that sum to anything, some of them 0."""
     scalars = {
         "n_rows": rows, "class_extent": columns, "inner_extent": inner, "reduction_mode": mode,
         "label_smoothing": smoothing,
@@ -271,7 +271,7 @@ def mixed(draw, rows, columns, mode, *, inner=1, smoothing=0.0, weighted=True, b
 
 
 def of_mixed(problem):
-    """(logits, shares with their weights, what a share is multiplied by)"""
+    """Returns (logits, probabilities with their weights, the factor of a probability)."""
     e, weights = problem.scalars["label_smoothing"], weights_of(problem)
     q = rows_of(problem.arrays["target"].values) * (1 - e) + e / max(problem.scalars["class_extent"], 1)
     return rows_of(problem.arrays["input"].values), q * weights, (1 - e) * weights
