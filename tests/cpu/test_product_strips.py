@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products without a workspace, of which each thread takes a strip of rows: the results of one thread, bit by bit."""
+"""GEMM without a workspace, in which each thread takes a slab of rows: the results are those of one thread, bit by bit."""
 
 import pytest
 
@@ -9,7 +9,8 @@ from cases.gemm import LAYOUTS, batched
 from harness import OPS, launch
 from harness.outcomes import check_outcome
 
-# Strips that pack into rows of D still to come, and those too small for that; of whole blocks, and of one row more.
+# Slabs that pack into rows of D that are still unwritten, and ones too small for that; of whole blocks, and of one row
+# more.
 EXTENTS = [(512, 170, 200), (385, 97, 33), (391, 192, 260)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pointwise ops whose operands have short lines in memory, of which the CPU computes several at a time."""
+"""Pointwise ops whose operands have a short innermost axis, several rows of which the CPU computes at a time."""
 
 import numpy as np
 import pytest
@@ -15,12 +15,12 @@ def numbers(*shape, dtype):
 
 
 def sliced(*shape, dtype):
-    """The beginning of an array one larger along every axis."""
+    """The beginning of an array that is larger by one along every axis."""
     return numbers(*(extent + 1 for extent in shape), dtype=dtype)[tuple(slice(extent) for extent in shape)]
 
 
 def operands(length, dtype):
-    """Arrays that broadcast to (3, lines, length), by name; the lines are more than one buffer takes."""
+    """Arrays that broadcast to (3, rows, length), by name; there are more rows than one buffer takes."""
     lines = 4000 // length + 3
     return {
         "dense": numbers(3, lines, length, dtype=dtype),
@@ -49,7 +49,7 @@ def test_sums_of_views(length, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("length", LENGTHS)
 def test_sums_into_views(length, dtype):
-    """Only the output's elements are written; it may be an input."""
+    """Only the output's elements are written; it may alias an input."""
     found = operands(length, dtype)
     a, b, lines = found["dense"], found["row of each"], found["dense"].shape[1]
     whole = np.full((3, lines + 1, length + 1), 7, dtype)

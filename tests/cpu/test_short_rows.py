@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short dense rows have a lane of a vector each on the CPU: results are those of few such rows, which have none."""
+"""The CPU computes many short dense rows in parallel SIMD lanes: results equal those of few rows, which use no lanes."""
 
 import numpy as np
 import pytest
 
 import baracuda as bk
 
-FEW = 8  # rows that have no lanes
+FEW = 8  # so few rows use no lanes
 LENGTHS = (1, 2, 3, 4, 7, 8, 15, 16, 17, 24, 31, 32)
 
 
@@ -32,7 +32,7 @@ def test_softmax(name, length, dtype):
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
 def test_rows_in_wider_memory(name):
-    """Only the rows' elements are read and written; several lines of rows."""
+    """Only the rows' elements are read and written, for rows with gaps between them."""
     function, rng = getattr(bk, name), np.random.default_rng(0)
     wide = rng.standard_normal((3, 50, 20)).astype(np.float32)
     x, out = wide[:, :, 2:14], np.full((3, 50, 15), 7, np.float32)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products that are large enough for cuBLASLt (native/gemm/cublaslt/matmul_cublaslt.cuh), with it or without."""
+"""GEMM that is large enough for cuBLASLt (native/gemm/cublaslt/matmul_cublaslt.cuh), with it or without."""
 
 import pytest
 from gpu_tools import right_on_two_streams
@@ -43,7 +43,7 @@ def large(op, values, gaps):
 )
 @pytest.mark.parametrize("op", [op for op in NAMES if op in OPS])
 def test_product(library, op, values, gaps, workspace):
-    """Right, and the same bits on another stream; products with odd gaps are not for cuBLASLt."""
+    """Results are right and bitwise equal on another stream; GEMM with odd gaps is not for cuBLASLt."""
     case, problem = large(op, values, gaps)
     right_on_two_streams(library, op, problem, case, workspace)
 
@@ -54,7 +54,7 @@ TF32_FORMS = {"alone": OPTIONAL, "bias": without("bias"), "every_step": ()}
 @pytest.mark.parametrize("layout", range(4), ids=LAYOUTS)
 @pytest.mark.parametrize("form", TF32_FORMS)
 def test_rounded_factors(library, form, layout):
-    """Products of TF32, whose factors are rounded first; rows begin at multiples of 16 bytes, and end between them."""
+    """TF32 GEMM, whose operands are rounded first; rows begin at multiples of 16 bytes, and end between them."""
     op = "gemm_epilogue_tf32"
     draw, single = Draw(OPS[op][1], f"{op} {form}"), ("a", "b", "c", "r", "z", "d")
     problem = epilogue(draw, 2050, 2118, 70, layout=layout, gap=2, null=TF32_FORMS[form], shared=single)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Skinny GEMM whose columns are so many that blocks take whole lines of B (native/gemm/skinny/matmul_skinny.cuh)."""
+"""Skinny GEMM with so many columns that blocks read whole rows of B (native/gemm/skinny/matmul_skinny.cuh)."""
 
 import pytest
 from gpu_tools import right_on_two_streams

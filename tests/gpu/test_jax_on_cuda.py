@@ -11,7 +11,7 @@ import baracuda.jax as bj
 from baracuda._functions.spec import specs
 from harness.samples import sample
 
-assert "jax" in FRAMEWORKS  # which has made the device and 64 bits known to it
+assert "jax" in FRAMEWORKS  # FRAMEWORKS has registered the device and 64-bit dtypes with JAX
 
 
 def listed(results):
@@ -20,7 +20,7 @@ def listed(results):
 
 @pytest.mark.parametrize("name", specs())
 def test_every_function(name):
-    """What it computes on the host, and under jit the same bits."""
+    """A function computes on the device what it computes on the host, and the same bits under jit."""
     arguments, numbers = sample(name).arguments(name)
     places = [k for k, argument in enumerate(arguments) if isinstance(argument, np.ndarray)]
 
@@ -44,7 +44,7 @@ def test_every_function(name):
 
 
 def test_a_program_of_both(rng):
-    """Calls of the library between operations of XLA, in order, and their gradients."""
+    """Calls of the library run in order among operations of XLA, and have gradients."""
     x, w = rng.standard_normal((64, 32)), rng.standard_normal((32, 16))
 
     def ours(x, w):

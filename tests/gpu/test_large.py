@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""More than 2^31 elements: every row once, checked at the ends, around the powers of two, and between.
+"""Every row with more than 2^31 elements once: checked at the ends, around the powers of two, and between.
 
 Arrays repeat a short random pattern, so the expected values are known without a second array of that size.
 """
@@ -55,7 +55,7 @@ ROWS, COLUMNS, PITCH = 32801, 65537, 65540
 
 
 def test_lerp_strided(library):
-    """a with gaps, b one row for all, y dense."""
+    """a has gaps, b is one row for all, y is dense."""
     n = ROWS * COLUMNS
     a, b, y = Large("f16", ROWS * PITCH, pattern(4)), Large("f16", COLUMNS, pattern(5)), Large("f16", n)
     strides = {"stride_a": (PITCH, 1), "stride_b": (0, 1), "stride_y": (COLUMNS, 1)}
@@ -67,12 +67,12 @@ def test_lerp_strided(library):
 
 
 def test_lerp_strided_reaching_far(library):
-    """Few elements, whose offsets need more than 32 bits, forwards and backwards."""
+    """Few elements at offsets that need more than 32 bits, forwards and backwards."""
     shape, far = (5, 1003), 2**29 + 7
     span = 4 * far + 1003
     a, b, y = Large("f16", span, pattern(6)), Large("f16", 5 * 1003, pattern(7)), Large("f16", 5 * 1003)
     strides = {"stride_a": (far, 1), "stride_b": (-1003, 1), "stride_y": (1003, 1)}
-    last_row = b.cell(4 * 1003)  # the first that the op sees
+    last_row = b.cell(4 * 1003)  # the first element of the view
     values = {"numel": 5 * 1003, "rank": 2, "shape": shape, **strides, "a": a, "b": last_row, "y": y, "p": WEIGHT}
     call(library, "binary_lerp_f16_strided", values)
     row, column = np.divmod(np.arange(5 * 1003), 1003)
@@ -158,7 +158,7 @@ def test_alibi(library):
 
 @pytest.mark.parametrize("with_workspace", [False, True])
 def test_alibi_backward(library, with_workspace):
-    """dy repeats the key axis: one row of random values for all queries, so its sums are known exactly."""
+    """dy repeats one row of random values for all queries, so that its sums are known exactly."""
     n = B * H * Q * K
     dy, da, dslope = Large("bf16", n, pattern(13, K) + 1), Large("bf16", n), Large("bf16", H)
     workspace = large_workspace(library, "alibi_backward_bf16", SCORES) if with_workspace else None
@@ -252,7 +252,7 @@ def test_embedding_bag_backward(library, with_workspace):
 
 @pytest.mark.parametrize("backward", [False, True])
 def test_last_positions_of_an_int32(library, backward):
-    """A bag that ends at index 2^31 - 1, where a step of several indices leaves 32 bits."""
+    """A bag that ends at index 2^31 - 1, where a step of several indices overflows 32 bits."""
     total, length, rows, width = 2**31 - 1, 13, 101, 5
     indices = Large("i32", total, np.arange(rows))
     kept = indices.values_at(np.arange(total - length, total)).astype(int)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of more than 2^31 elements, and of fewer out of as many: each element is where the op's definition says.
+"""Copies of more than 2^31 elements, and of fewer out of as many: each element is where the op's definition says.
 
 Arrays repeat a short random pattern, so the expected values are known without a second array of that size.
 """
@@ -23,7 +23,7 @@ def dense(shape):
 
 
 def moved(library, op, values, x, x_shape, y_shape, source, names=("x", "y"), strided=True):
-    """Runs the op from x into a new array; source(coordinates) -> coordinates in x, and where the result is 0."""
+    """Runs the op from x into a new array; source(coordinates) -> coordinates in x, and a mask of results that are 0."""
     y = Large(x.dtype, math.prod(y_shape))
     assert max(x.numel, y.numel) > 2**31
     strides = {f"stride_{names[0]}": dense(x_shape), f"stride_{names[1]}": dense(y_shape)} if strided else {}
@@ -119,7 +119,8 @@ def test_im2col(library, padding):
 
 @pytest.mark.parametrize("op", ["gather", "index_select"])
 def test_moves_by_indices(library, op):
-    """The last rows as often as all others: offsets beyond 2^31 elements. gather's index stands still along a row."""
+    """The last rows are chosen half of the time, at offsets beyond 2^31 elements. gather's index is broadcast along a
+    row."""
     x, shape, _ = whole(38)
     out = (1003, COLUMNS)
     rng = np.random.default_rng(39)
@@ -137,7 +138,7 @@ def test_moves_by_indices(library, op):
 
 
 def test_scatter(library):
-    """Rows to the places of a permutation, most of them in front, the last ones behind 2^31 elements."""
+    """Rows are scattered by a permutation, most of them to the front, the last ones behind 2^31 elements."""
     updates = (1003, COLUMNS)
     x, y = Large("bf16", math.prod(updates), pattern(40)), Large("bf16", ROWS * COLUMNS, byte=0)
     places = np.random.default_rng(41).permutation(ROWS)[: updates[0]]
@@ -156,7 +157,7 @@ def test_scatter(library):
 
 
 def test_concat_and_split(library):
-    """Along the last axis, of parts of unequal width; then apart again."""
+    """Entries of unequal width are concatenated along the last axis, then split again."""
     widths = (COLUMNS // 3, 5, COLUMNS - COLUMNS // 3 - 5)
     parts = [Large("bf16", ROWS * width, pattern(42 + k)) for k, width in enumerate(widths)]
     y = Large("bf16", ROWS * COLUMNS)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reductions, scans, softmax, norms and losses of more than 2^31 elements.
 
-Results of a row, or of a column, depend on no other one: those of a few rows or columns are a small problem, whose
-reference is that of the case table. Operands repeat a short random pattern, so that its values are known.
+The result of a row, or of a column, depends on no other: a few rows or columns are a small problem, which the case
+table's reference checks. Operands repeat a short random pattern, so that their values are known.
 """
 
 import dataclasses
@@ -18,21 +18,21 @@ from cases import CASES, Array, Expected, Problem
 from harness import OPS
 
 ROWS, COLUMNS = 32801, 65537
-MARKED = 2**31  # the rows around this element are looked at
+MARKED = 2**31  # the rows around this element are checked
 PERIOD, SLICE = 100_003, 50_000
-WIDE = 16  # columns that are looked at, at each end
+WIDE = 16  # columns that are checked, at each end
 OF_ROWS, OF_COLUMNS = "rows", "columns"
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """Rows and columns of the large problem that are a small one."""
+    """Rows and columns of the large problem that form a small one."""
 
     rows: np.ndarray
     columns: np.ndarray
 
     def cells(self, kind: str) -> np.ndarray:
-        """Where an operand with an element a cell, a row, a column or one alone has them."""
+        """Indices into an operand with an element per cell, row or column, or a single one."""
         whole = self.rows[:, None] * COLUMNS + self.columns
         return {"cell": whole, "row": self.rows, "column": self.columns, "one": np.zeros(1, np.int64)}[kind]
 
@@ -52,9 +52,9 @@ class Rows:
     """An op of bf16.
 
     numbers   (rows, columns) -> scalars and host arrays
-    inputs    name -> (what it has an element for, a seed, which values)
+    inputs    name -> (what it has an element for, a seed, the distribution of values)
     outputs   name -> (what it has an element for, what its elements depend on: rows or columns)
-    shape_of  what has another shape than its elements in a problem of the cases: "cell", "row", "column" -> shape
+    shape_of  operands of the case whose shape is not that of their elements: "cell", "row", "column" -> shape
     """
 
     numbers: Callable[[int, int], tuple[dict, dict]]
@@ -84,7 +84,7 @@ def of_norm(kind, rows, columns):
 
 
 def of_axis(prefix, axis, *operands, **more):
-    """Numbers of an op along one axis, with the extent and the strides at it."""
+    """Scalars of an op along one axis, with the extent and the strides at it."""
 
     def numbers(rows, columns):
         shape, dense = (rows, columns), (columns, 1)
@@ -152,13 +152,13 @@ PROBLEMS = {
 
 
 def part(expected, at):
-    """Of some cells of a small problem's output."""
+    """Some elements of a small problem's expected output."""
     fields = (expected.value, expected.count, expected.terms, expected.divided)
     return Expected(*[np.broadcast_to(field, expected.value.shape).ravel()[at] for field in fields])
 
 
 def check(name, array, tolerance, expected, places):
-    """Neighbours in memory at once; of many runs of them the first, the last, and those around the middle."""
+    """Compares contiguous runs at once; of many runs the first, the last, and those around the middle."""
     flat_places, cells = places.ravel(), np.arange(places.size)
     runs = np.split(cells, np.flatnonzero(np.diff(flat_places) != 1) + 1)
     near = min(MARKED // COLUMNS, len(runs) - 1)
@@ -203,7 +203,7 @@ def check_sample(op, made, large, dtypes, direction, sample):
 
 
 def whole_of(terms, count):
-    """The sum of `count` terms, which repeat those given."""
+    """The sum of `count` elements, which repeat those given."""
     times, rest = divmod(count, len(terms))
     return terms.sum() * times + terms[:rest].sum()
 

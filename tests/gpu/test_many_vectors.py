@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dense problems so large that each thread takes several vectors, with and without elements after the last one."""
+"""Dense problems so large that each thread takes several vectors, with and without a tail."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from cases import CASES, Draw
 from harness import OPS, launch, width
 from harness.outcomes import check_outcome
 
-# Vectors from which a launch does so (core/pointwise/pointwise_cuda.cuh), a whole number of blocks and a part of one.
+# The least vectors for which a launch does so (core/pointwise/pointwise_cuda.cuh): whole blocks and a part of one.
 VECTORS = 2**17 + 6 * 128 + 77
 
 UNARY = ("unary_neg_f32", "unary_gelu_bf16", "unary_tanh_f16", "unary_sqrt_f64", "unary_neg_i8", "unary_powf_bf16")

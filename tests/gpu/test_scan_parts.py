@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans of few long rows without a workspace, in parts whose sums wait in the output (core/scan/scan_splits.cuh)."""
+"""Scans of few long rows without a workspace, split into parts whose partial sums are stored in the output
+(core/scan/scan_splits.cuh)."""
 
 import pytest
 
@@ -21,7 +22,8 @@ def check(library, op, make, shape, axis, **options):
 
 
 def shapes(rows, rest):
-    """Tiles are of 4,096 terms, of 16-bit ones 8,192; of 128 lines, or 256. 16 tiles are the first that are cut."""
+    """Tiles have 4,096 elements, in 16 bits 8,192; of strided rows 128, or 256. Rows of 16 tiles are the first to be
+    split."""
     yield (rows, 20 * 8192 + rest), 1
     yield (20 * 256 + rest, rows), 0
 
@@ -67,14 +69,14 @@ def test_gradients(library, op):
 
 @pytest.mark.parametrize("length", [16 * 4096, 80 * 4096 + 7])
 def test_lengths(library, length):
-    """The first that is cut; and 7 terms more than whole parts are not a part."""
+    """The shortest row that is split; 7 elements after whole parts make no part of their own."""
     check(library, "scan_cumsum_f32", forward, (1, length), 1)
 
 
 @pytest.mark.parametrize("rows", [1, 5])
 @pytest.mark.parametrize("op", ["scan_cumsum_f32", "scan_cumsum_bf16", "scan_log_cumsum_exp_f32"])
 def test_in_place(library, op, rows):
-    """In place the parts have one block: the bits are those of many."""
+    """In place a row is scanned by one block: the bits are those of many."""
     _, slots = OPS[op]
     for shape, axis in shapes(rows, 9):
         problem = forward(Draw(slots, f"in place {op} {shape}"), shape, axis)

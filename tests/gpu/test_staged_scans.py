@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scans of few long rows, whose tiles wait in shared memory (core/scan/scan_staged.cuh), the last of them a part."""
+"""Scans of few long rows, whose tiles are staged in shared memory (core/scan/scan_staged.cuh), with a partial last
+tile."""
 
 import pytest
 
@@ -8,7 +9,7 @@ from cases.scan import forward
 from harness import OPS, launch, width
 from harness.outcomes import check_outcome
 
-TILES, VECTORS = 264, (10, 8)  # fewer tiles have another kernel; vectors of 16 bytes of a thread, by axis
+TILES, VECTORS = 264, (10, 8)  # with fewer tiles another kernel runs; 16-byte vectors per thread, by axis
 BOTH = {"x": {"flip": (0, 1)}, "y": {"flip": (0, 1)}}
 GAPS = {"x": {"gap": 1}, "y": {"gap": 2}}
 PADDED = {"x": {"pad": 16}, "y": {"pad": 32}}

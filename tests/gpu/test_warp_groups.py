@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GEMM by warpgroups (native/gemm/sm90/matmul_sm90a.cu), on the chips that have them: every layout, epilogue steps,
-gates, batches, grouped rows and K, bytes. The problems are large and aligned; no side has whole tiles."""
+"""Warpgroup GEMM (native/gemm/sm90/matmul_sm90a.cu), on the chips that have it: every layout, epilogue steps, gates,
+batches, grouped rows and grouped K, 8-bit operands. The problems are large and aligned; M, N and K are not whole tiles.
+"""
 
 import dataclasses
 
@@ -17,11 +18,11 @@ from cases.gemm_scaled import scaled
 from harness import OPS, cuda_check
 
 UNSUPPORTED = 3
-OWN, GROUPS = 1, 4  # of the parameter backend: the choice among own kernels, and those of warp groups, whatever it is
-EXTENTS = {  # in tiles of 128 x 256 and 128 x 128, within and beyond the terms of a stage; no side is of whole tiles
+OWN, GROUPS = 1, 4  # values of the parameter backend: this library's own kernels, and warpgroup kernels only
+EXTENTS = {  # tiles are 128 x 256 and 128 x 128; K is within and beyond a stage; no extent is a multiple of a tile's
     "wide": (1064, 4136, 136), "narrow": (1000, 1208, 72), "many_terms": (520, 2056, 1096), "tall": (8200, 72, 64),
 }  # fmt: skip
-SINGLE = ("a", "b", "c", "r", "z", "d")  # matrices of a batch of one, whose distances are 0
+SINGLE = ("a", "b", "c", "r", "z", "d")  # matrices of a batch of one, whose batch strides are 0
 
 
 def with_epilogue(layout, *, null=(), activation=0, batch=1, gap=8):
@@ -38,7 +39,7 @@ def with_epilogue(layout, *, null=(), activation=0, batch=1, gap=8):
 
 
 def moved(p, batch):
-    """Matrices of a batch at distances of multiples of 16 elements."""
+    """Matrices of a batch whose batch strides are multiples of 16 elements."""
     for name in SINGLE:
         array = p.arrays[name]
         if array.strides[0]:
@@ -59,7 +60,7 @@ def with_gate(layout, null=WITHOUT_Z):
 
 
 def of_groups(layout):
-    """Gradients of groups of rows, between rows of no group that are not numbers."""
+    """Gradients of grouped rows, between NaN rows of no group."""
 
     def make(draw, extents):
         p = grouped(draw, *extents, 11, layout=layout, gap=8, kind="inside", backward=True)
@@ -141,7 +142,7 @@ def test_fp8(library, op, extents):
     "op", [op for op in OPS if op.startswith(("gemm_dense_i8", "gemm_dense_u8", "gemm_dense_fp8"))]
 )
 def test_turned(library, op, layout):
-    """With a workspace, for factors that do not lie along k."""
+    """A workspace serves to transpose operands that are not K-major."""
     draw = Draw(OPS[op][1], f"{op} {layout}")
     problem = batched(
         draw, 1000, 1208, 200, 2, layout=layout, dense=True, sums=op.endswith("i32"), gap=8, apart=32,
@@ -170,7 +171,7 @@ def cut(op):
 
 
 def run_by_groups(library, op, problem, case=None):
-    """By the kernels of warp groups alone, which other chips do not have."""
+    """Runs on the warpgroup kernels alone, which other chips do not have."""
     problem.scalars["backend"] = GROUPS
     attribute = runtime.cudaDeviceAttr.cudaDevAttrComputeCapabilityMajor
     if cuda_check(runtime.cudaDeviceGetAttribute(attribute, cuda_check(runtime.cudaGetDevice()))) == 9:
@@ -217,7 +218,7 @@ def test_scaled(library, op, scaling, beta, extents):
 @pytest.mark.parametrize("scaling", [0, 1], ids=["matrices", "rows"])
 @pytest.mark.parametrize("op", [op for op in SCALED if "e4m3" in op])
 def test_scaled_by_choice(library, op, scaling, workspace, has_bias):
-    """Of these cuBLASLt takes all but those of f32 with a bias."""
+    """cuBLASLt serves all of these except for f32 results with a bias."""
     problem, case = large_scaled(op, scaling, -1.5, (1040, 1200, 528))
     if not has_bias:
         problem = dataclasses.replace(problem, null=("bias",))

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise plans on the library: every plan, function and dtype, dense, strided and broadcast, against the oracle.
-"""
+"""Elementwise plans on the library: every plan, function and dtype, dense, strided and broadcast, against the oracle."""
 
 import numpy as np
 import pytest
