@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m baracuda bench`: which peers count, and what is printed. Times are nobody's business here."""
+"""`python -m baracuda bench`: which peers count, and the printed table. Times are not tested."""
 
 import importlib.util
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Indexing: functions against NumPy, the last of several updates, counts beyond the room, plans."""
+"""Indexing: functions against NumPy, the last of several updates, counts beyond the capacity, plans."""
 
 import dataclasses
 
@@ -168,7 +168,7 @@ SCATTERS = [op for op in OPS if op.startswith(("scatter_f", "scatter_i64idx_", "
 
 @pytest.mark.parametrize("op", SCATTERS)
 def test_the_last_update_of_a_target_stays(library, op):
-    """With a workspace, wherever the axis lies; in the order of the axis, on the CPU without one too."""
+    """The last update stays with a workspace, along any axis; on the CPU without one too."""
     row, slots = OPS[op]
     if "put" in op:
         problems = {"flat": lambda d: put(d, 5003, 97, last=True)}

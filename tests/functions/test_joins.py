@@ -83,7 +83,7 @@ def test_as_strided(rng):
 
 @pytest.mark.parametrize("index", [np.int32, np.int64])
 def test_repeats_of_each_element(rng, index):
-    """As jax.numpy.repeat with a total length: the last element fills what is left."""
+    """Repeats follow jax.numpy.repeat with a total length: the last element fills what is left."""
     for shape, axis in itertools.product([(5, 3), (1, 4), (4, 6)], (0, 1, -1)):
         x = drawn(rng, shape, np.float32)
         for low in (0, 1):
@@ -104,7 +104,7 @@ def test_repeats_of_each_element(rng, index):
 
 
 def test_views(rng):
-    """Of TensorRefs results are TensorRefs."""
+    """The results of TensorRefs are TensorRefs."""
     x, y = (drawn(rng, (3, 4), np.float32) for _ in range(2))
     up = [bk.upload(a, bk.f32) for a in (x, y)]
     rows = [bk.upload(a[0], bk.f32) for a in (x, y)]
@@ -118,7 +118,7 @@ def test_views(rng):
 
 
 def test_calls_alike(rng):
-    """A call whose arrays lie as those of an earlier one did is about its own arrays, and is checked like that one."""
+    """A cached call uses its own arrays, not those of the earlier call, and is checked like that one."""
     for join, numpys in ((bk.concatenate, np.concatenate), (bk.stack, np.stack)):
         for axis in (0, 1, 0, 1):
             arrays = [drawn(rng, (3, 4), np.float32) for _ in range(3)]
@@ -164,7 +164,7 @@ def test_what_does_not_fit():
 
 
 def test_plans_of_any_number():
-    """Parts without elements too; of a split those that are wanted."""
+    """Entries may have no elements; a split may skip outputs."""
     parts = [np.full((3, extent), k, np.float32) for k, extent in enumerate((2, 0, 1, 4))]
     of = {"output_shape": (3, 7), "concat_dim": 1, "extents": (2, 0, 1, 4), "element": bk.f32}
     y = bk.empty((3, 7))

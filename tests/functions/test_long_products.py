@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of matrices with long sums, in every layout: errors grow with the logarithm of k, not with k.
+"""GEMM with large K in every layout: errors grow with the logarithm of K, not with K.
 
-Equal terms are the worst case: the rounding errors of a running sum have one sign, so that a sum of a million of
-them, one after another, is thousands of units off.
+Equal summands are the worst case: the rounding errors of a running sum have one sign, so that a sum of a million of
+them, one after another, is off by thousands of units.
 """
 
 import itertools
@@ -48,7 +48,7 @@ def test_random_terms(rng, m, n, k):
 
 @pytest.mark.parametrize("features", [1, 2, 8, 20])
 def test_gradient_of_weights(features):
-    """Of many rows and few features, which few results have."""
+    """Many rows and few features make large K and few results."""
     rows = 300_001
     dy, x = np.full((rows, 3), 0.1, np.float32), np.full((rows, features), 0.3, np.float32)
     _, dw, dbias = bk.linear_backward(dy, x, np.ones((3, features), np.float32))
@@ -59,7 +59,7 @@ def test_gradient_of_weights(features):
 
 
 def test_ones_are_counted():
-    """The smallest sum that f32 cannot count to, one by one."""
+    """A running f32 sum of ones stops at 2^24."""
     k = 2**24 + 2**21
     a, b = np.ones((1, 1), np.float32), np.ones((1, 1), np.float32)
     a, b = np.broadcast_to(a, (1, k)).copy(), np.broadcast_to(b, (k, 2)).copy()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second opinion: results and gradients of moves and of work by indices are those of PyTorch's own functions."""
+"""Results and gradients of copies and of indexing equal those of PyTorch's own functions."""
 
 import itertools
 
@@ -20,7 +20,7 @@ def drawn(*shape, seed=1):
 
 
 def agree(mine, theirs, *arrays):
-    """Results, and the gradients of all arrays by a random gradient of the result."""
+    """Compares results, and the gradients of all arrays for a random gradient of the result."""
     results, gradients = [], []
     for function in (mine, theirs):
         leaves = [array.clone().requires_grad_() for array in arrays]
@@ -112,7 +112,7 @@ def test_segments(reduce):
     ids, lengths = torch.tensor([0, 0, 2, 2, 2, 3]), torch.tensor([2, 0, 3, 1])
     mine = getattr(bt, f"segment_{reduce}")
     agree(
-        lambda x: mine(x, ids, 4)[lengths > 0],  # of an empty one each has its own answer
+        lambda x: mine(x, ids, 4)[lengths > 0],  # the libraries differ for empty segments
         lambda x: torch.segment_reduce(x, reduce, lengths=lengths)[lengths > 0], drawn(6, 3),
     )  # fmt: skip
 

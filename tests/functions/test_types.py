@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What type checkers say of programs that use the package: mypy --strict, and pyright as basedpyright packs it."""
+"""Type checkers accept programs that use the package correctly: mypy --strict, and pyright as basedpyright packs it."""
 
 import pathlib
 import re
@@ -75,7 +75,7 @@ EXAMPLES["plans"] = next(code for code in blocks("python", PLANS) if "BinaryBack
 
 
 def checked(checker, folder, programs):
-    """Of each program the lines in which something is wrong, and the codes of mypy's errors."""
+    """For each program the lines with errors, and the codes of mypy's errors."""
     paths = [folder / f"{name}.py" for name in programs]
     for path, text in zip(paths, programs.values()):
         path.write_text(text)

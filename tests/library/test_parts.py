@@ -25,7 +25,8 @@ ABOUT = {name for name, _ in gen_abi.prototypes_of(gen_abi.PROLOGUE.read_text())
 
 @pytest.fixture(scope="module")
 def outputs(tmp_path_factory):
-    """A build directory with two parts, one f32 unit and the unit with all its dtypes, and what make said of each."""
+    """A build directory with two partial libraries, one f32 unit and the unit with all its dtypes, and make's output
+    for each."""
     build = tmp_path_factory.mktemp("build")
     flags = [f"BUILD={build}", "CXXFLAGS=-O0"]
     return build, make(ROOT, "cpu", "FAMILIES=image", "DTYPES=f32", *flags), make(ROOT, "cpu", "FAMILIES=image", *flags)
@@ -111,7 +112,7 @@ def test_what_is_chosen(families, dtypes, chosen):
 
 
 def test_rows_without_the_dtypes_have_their_first():
-    """As sanitized and threaded libraries have it: each row and function has an op."""
+    """Sanitized and threaded libraries have an op of each row and function."""
     dtypes = ["bf16", "f32", "i64", "u8"]
     some, each = (gen_abi.select(ROWS, [], [*dtypes, *more]) for more in ([], ["others"]))
     of_some = {row.name for _, row, _ in some}
@@ -125,7 +126,7 @@ def test_rows_without_the_dtypes_have_their_first():
 
 
 def test_every_table_is_a_choice():
-    """Also those whose rows are compiled with those of another table."""
+    """Tables whose rows are compiled with those of another table can be chosen, too."""
     tables = {(row.family, row.table) for row in ROWS}
     assert ("gemm", "gemm_dense") in tables
     for family, table in sorted(tables):
@@ -147,7 +148,7 @@ def test_no_such_part(tmp_path, choice, error):
     assert not list(tmp_path.glob("build/part/*/cpu/*.so"))
 
 
-# --- What make says ---------------------------------------------------------------------------------------------------
+# --- Output of make -------------------------------------------------------------------------------------------------
 
 
 def test_a_line_for_each_unit(outputs):
@@ -179,9 +180,8 @@ def test_commands_where_they_are_asked_for(tmp_path):
 
 
 def test_seconds_are_those_of_the_compiler(tmp_path):
-    """CPU seconds of the command and its children, however long it waits; none for what ccache had. A miss may have
-    found what ccache keeps of the sources.
-    """
+    """CPU seconds of the command and its children, without waiting; none for a ccache hit. A miss may have found
+    ccache's preprocessed sources."""
     busy = "import time\nend = time.process_time() + 0.6\nwhile time.process_time() < end: pass\ntime.sleep(1)"
     command = [ROOT / "tools" / "compile.sh", "a.unit", tmp_path / "x.o"]
     missed = 'echo local_storage_read_hit > "$CCACHE_STATSLOG"'
@@ -192,7 +192,7 @@ def test_seconds_are_those_of_the_compiler(tmp_path):
 
 
 def test_a_long_list_of_families_has_a_short_directory():
-    """Of the beginning of the names and a hash: another list has another one."""
+    """The directory's name has the beginning of the names and a hash: another list has another one."""
     families = [f"elementwise.{name}" for name in ("affine", "cast", "fill", "gated", "lerp", "prelu", "where")]
     families += ["attention.attention", "embedding.bags", "segment.segment", "segment.segment_backward"]
     places = set()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The door to NVIDIA's libraries (native/core/vendor/vendor.h) over stubs of them and of CUDA; what Python preloads."""
+"""Loading of NVIDIA's libraries (native/core/vendor/vendor.h), tested on stubs of them and of CUDA; Python's
+preloading."""
 
 import os
 import pathlib
@@ -21,7 +22,7 @@ CXX = ["-std=c++17", "-O1", "-Wno-pedantic", "-Wno-unknown-pragmas", "-Wno-psabi
 def build_program(
     folder: pathlib.Path, *includes: pathlib.Path, source: str, program: str = "doors.cpp", more: tuple[str, ...] = ()
 ) -> pathlib.Path:
-    """Of tests/library/vendor, with a source of native/core/vendor and `more` of native."""
+    """A program of tests/library/vendor, with a source of native/core/vendor and `more` of native."""
     main, program = SOURCES / program, folder / pathlib.Path(source).stem
     include = [f"-I{path}" for path in (*includes, ROOT / "native", ROOT / "include")]
     compile_strictly(
@@ -111,12 +112,12 @@ def counts(lines: list[str], library: str = "cublasLt") -> tuple[int, int]:
 
 
 def test_handle_for_each_stream(doors):
-    """Two streams, the per-thread stream of two threads, and one more where two are in use at once."""
+    """Two streams, the per-thread stream of two threads, and one more where two are in use at once, have a handle each."""
     assert counts(doors("streams", "13")) == (5, 5)
 
 
 def test_handle_for_each_context(doors):
-    """At exit those of the context that is then current are destroyed."""
+    """At exit the handles of the then current context are destroyed."""
     assert counts(doors("contexts", "13")) == (2, 1)
 
 
@@ -147,7 +148,7 @@ def test_handle_that_gets_no_stream(doors):
 
 
 def test_threads(doors):
-    """A handle has one user at a time, and no more are made than threads use at once."""
+    """A handle has one user at a time, and there are no more handles than threads that use them at once."""
     made, destroyed = counts(doors("threads", "13"))
     assert 3 <= made == destroyed <= 3 * 8
 
@@ -168,7 +169,7 @@ def test_fork_amid_threads(doors):
 
 
 def test_exit(doors):
-    """Of two libraries, each handle of the current context is destroyed, before either library's destructors run."""
+    """The current context's handles of both libraries are destroyed before either library's destructors run."""
     lines = doors("exits", "13")
     assert counts(lines) == (2, 1)
     assert counts(lines, "cusolverDn") == (1, 1)
@@ -221,11 +222,11 @@ def products(tmp_path_factory):
 
 
 def test_products(products):
-    """Layouts, pitches, batches, bias, alpha, beta and C; the workspace begins where cuBLASLt wants it."""
+    """Layouts, pitches, batches, bias, alpha, beta and C reach cuBLASLt; the workspace has the alignment that it wants."""
     lines = products("layouts", "13")
     asked = [line for line in lines if line.startswith("heuristic")]
     done = [line for line in lines if line.startswith("matmul")]
-    assert len(asked) == len(done) == 32  # no two of them are one problem
+    assert len(asked) == len(done) == 32  # all problems differ
     assert {line.rpartition(" alignment ")[0] for line in asked} == {
         "heuristic workspace 0 reductions 0",
         f"heuristic workspace {32 << 20} reductions 2",
@@ -242,7 +243,7 @@ def test_choice_is_kept(products):
 
 
 def test_product_that_cublaslt_refuses(products):
-    """Neither an error nor asked for again."""
+    """A refusal is neither an error nor repeated."""
     assert [line.split()[0] for line in products("refused", "13")] == ["heuristic"]
     assert [line.split()[0] for line in products("failing", "13")] == ["heuristic", "matmul"]
 
@@ -257,7 +258,7 @@ def test_cublaslt_that_comes_later(products):
 
 
 def test_captured_product(products):
-    """Before the first handle it is not cuBLASLt's, after it, it is."""
+    """A captured GEMM runs without cuBLASLt before the first handle exists, and with it afterwards."""
     assert [line.split()[0] for line in products("capture", "13")] == ["heuristic", "matmul", "matmul"]
 
 
@@ -273,7 +274,7 @@ ABOUT = {"name": "cuBLASLt", "sonames": ["libno_such.so.13", "libno_such.so.12"]
 
 @pytest.fixture
 def needy(library):
-    """A library that may open one of NVIDIA's, which is nowhere."""
+    """A library that may open one of NVIDIA's, which is not installed."""
     return bk.Library(library.ffi, library.lib, "needy.so", library.build_info | {"vendors": {"cublasLt": ABOUT}})
 
 
@@ -298,7 +299,7 @@ def test_preload_without_pathfinder(needy, monkeypatch):
 
 
 def test_the_first_product_loads_what_serves_it(needy, monkeypatch):
-    """Once in a process, also where there is none; no other op does."""
+    """It loads the library once in a process, also where there is none; no other op does."""
     loaded = []
     monkeypatch.setattr(_vendor, "_tried", set())
     monkeypatch.setattr(_vendor, "preload", lambda library, key: loaded.append(key))
