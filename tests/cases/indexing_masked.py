@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selection by a mask or by the elements themselves: masked_fill, masked_select, masked_scatter, nonzero; and one_hot."""
+"""Selection by a mask or by the elements: masked_fill, masked_select, masked_scatter, nonzero; and one_hot."""
 
 import math
 

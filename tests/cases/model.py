@@ -179,7 +179,7 @@ class Case:
         return self.large if self.is_full(slots) else self.plain
 
     def bad_of(self, op: str, slots: dict[str, str]) -> tuple[Bad, ...]:
-        """The bad calls that an instance is tried with; each instance that is not full takes a different share of them."""
+        """The bad calls that an instance is tried with; instances that are not full each take a different share."""
         row = ROWS[self.row]
         needed = {p.name for p in row.needed(slots.get("F", ""))}
         unread = {p.name for p in row.pointers if p.is_required} - needed

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Row lengths around the two limits between which the CPU library copies rows block by block, with and without a tail."""
+"""Copies of rows around the two limits between which the CPU library copies them block by block."""
 
 import pytest
 

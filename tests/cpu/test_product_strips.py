@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GEMM without a workspace, in which each thread takes a slab of rows: the results are those of one thread, bit by bit."""
+"""GEMM without a workspace, in which each thread takes a slab of rows: the results equal those of one thread."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The CPU computes many short dense rows in parallel SIMD lanes: results equal those of few rows, which use no lanes."""
+"""The CPU computes many short dense rows in parallel SIMD lanes: results equal those of few rows, which are not."""
 
 import numpy as np
 import pytest

@@ -17,7 +17,7 @@ EXTENTS = [(24, 17, 40), (1, 40, 96), (3, 20, 70), (7, 33, 200), (30, 2, 64), (5
 @pytest.mark.parametrize("extents", EXTENTS, ids=str)
 @pytest.mark.parametrize("layout", range(4), ids=LAYOUTS)
 def test_tiny_products(library, layout, extents):
-    """All operands of the first row and column are small; those of the last are, except for a zero and a normal number."""
+    """The first row and column are small; the last ones are, too, except for a zero and a normal number."""
     row, slots = OPS[OP]
     problem = batched(
         Draw(slots, "tiny"), *extents, 1, layout=layout, steps=(0, 0, 0, 0), dense=True, numbers=(1.0, 0.0)

@@ -186,7 +186,7 @@ BOUNDED = {"concat_backward", "tile_backward", *[n for n in specs() if n.startsw
 
 
 def batch_of(name, arguments, numbers):
-    """Indices of tensors that share a batch axis: those with the first one's extent there, if the function accepts them."""
+    """Indices of tensors that share a batch axis: those with the first one's extent, if the function accepts them."""
     tensors = [k for k, a in enumerate(arguments) if isinstance(a, torch.Tensor) and a.dim()]
     extent = arguments[tensors[0]].shape[0]
     alike = [k for k in tensors if arguments[k].shape[0] == extent]

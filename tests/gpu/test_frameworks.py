@@ -60,7 +60,7 @@ def test_strides_and_out(framework, rng):
 
 @WRITABLE
 def test_graphs(framework, rng):
-    """A graph is captured and replayed on the arrays' new values; memory that the call freed is written by nobody else."""
+    """A graph is captured and replayed on new values of the arrays; nobody else writes the memory that it uses."""
     a = rng.standard_normal((512, 64)).astype(np.float32)
     x, y = framework.array(a), framework.array(a)
     again = bk.graph(lambda: bk.mul(bk.add(bk.neg(x), y), 2.5))

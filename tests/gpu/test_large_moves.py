@@ -23,7 +23,7 @@ def dense(shape):
 
 
 def moved(library, op, values, x, x_shape, y_shape, source, names=("x", "y"), strided=True):
-    """Runs the op from x into a new array; source(coordinates) -> coordinates in x, and a mask of results that are 0."""
+    """Runs the op from x into a new array; source(coordinates) -> coordinates in x, and a mask of zero results."""
     y = Large(x.dtype, math.prod(y_shape))
     assert max(x.numel, y.numel) > 2**31
     strides = {f"stride_{names[0]}": dense(x_shape), f"stride_{names[1]}": dense(y_shape)} if strided else {}

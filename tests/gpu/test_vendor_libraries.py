@@ -63,7 +63,7 @@ def test_version(library, key):
 
 @pytest.mark.parametrize("key", [key for key in KEYS if FUNCTIONS[key][2]])
 def test_handle_beside_a_capture(library, key):
-    """A handle that is created in the relaxed mode and set to a captured stream leaves another thread's capture alone."""
+    """A handle made in the relaxed mode and set to a captured stream leaves another thread's capture alone."""
     if not (found := opened(library, key)):
         return
     _, _, create, set_stream = FUNCTIONS[key]

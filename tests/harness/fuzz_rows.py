@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random problems of norms and reductions, whose table has a mask or an axis, and the memory that their operands span."""
+"""Random problems of norms and reductions, whose table has a mask or an axis, and the memory of their operands."""
 
 import math
 import re

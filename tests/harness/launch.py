@@ -94,7 +94,7 @@ def last_error(library) -> str:
 
 
 def is_seen(op: str, text: str) -> bool:
-    """Whether a failure is about numbers that `_can_implement` takes: the text begins with one, and names nothing else."""
+    """Whether a failure is about numbers that `_can_implement` takes: the text begins with one, and names no other."""
     row, _ = OPS[op]
     lists = {p.name for p in row.lists}  # `_can_implement` does not look at their entries
     seen = {p.name for p in row.check_params if not p.is_pointer and p.name not in lists}

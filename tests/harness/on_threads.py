@@ -13,7 +13,7 @@ THREADS = (1, 2, 3)
 
 
 def check_on_threads(library, set_threads, op, make, *arguments, **options):
-    """Asserts right results, bitwise equal for any number of threads. make(draw, *arguments, **options) is the problem."""
+    """Asserts right and equal results for any number of threads. make(draw, *arguments, **options) is the problem."""
     row, slots = OPS[op]
     case = CASES[row.name]
     problem = make(Draw(slots, f"{op} {arguments}"), *arguments, **options)

@@ -112,7 +112,7 @@ def counts(lines: list[str], library: str = "cublasLt") -> tuple[int, int]:
 
 
 def test_handle_for_each_stream(doors):
-    """Two streams, the per-thread stream of two threads, and one more where two are in use at once, have a handle each."""
+    """Two streams, two threads' per-thread streams, and one more where two are in use at once, have a handle each."""
     assert counts(doors("streams", "13")) == (5, 5)
 
 
@@ -222,7 +222,7 @@ def products(tmp_path_factory):
 
 
 def test_products(products):
-    """Layouts, pitches, batches, bias, alpha, beta and C reach cuBLASLt; the workspace has the alignment that it wants."""
+    """Layouts, pitches, batches, bias, alpha, beta and C reach cuBLASLt; the workspace is aligned as it requires."""
     lines = products("layouts", "13")
     asked = [line for line in lines if line.startswith("heuristic")]
     done = [line for line in lines if line.startswith("matmul")]

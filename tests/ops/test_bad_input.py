@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""C ABI: bad arguments give a status and a text that names the argument, and nothing is written; empty problems give 0."""
+"""Bad arguments give a status and a text that names the argument, and write nothing; empty problems give 0."""
 
 import dataclasses
 import re
@@ -162,7 +162,7 @@ def test_workspace_size_of_a_bad_problem_is_zero(library, op):
 
 @each_row(OPS)
 def test_any_workspace_is_welcome(library, op):
-    """A pointer without bytes counts as no workspace, and excess bytes are fine; a success keeps the last error text."""
+    """A pointer without bytes counts as no workspace; excess bytes are fine; a success keeps the last error text."""
     row, slots = OPS[op]
     case = CASES[row.name]
     leave_marker(library)
@@ -191,7 +191,7 @@ def test_texts_belong_to_their_thread(library):
 
 
 def test_every_argument_of_every_row_is_tried():
-    """Cases try each required pointer as NULL, each pointer misaligned, each host array as NULL, each extent negative."""
+    """Cases try each required pointer as NULL, each pointer misaligned, each host array as NULL, extents negative."""
     for name, row in ROWS.items():
         bad = CASES[name].bad
         nulls, shifts = {a for b in bad for a in b.null}, {a for b in bad for a in b.shift}

@@ -24,7 +24,7 @@ GATE, LEAST = 2.0**100, 2.0**-149  # of f32, the least
 @pytest.mark.parametrize("activation", NAMES, ids=NAMES.values())
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])
 def test_gates_lift_activations(library, dtype, activation):
-    """With K = 1 the sums are the arguments and the gates themselves, so that an activation must be as exact as f32 is."""
+    """With K = 1 the sums are the arguments and the gates themselves, so an activation must be as exact as f32."""
     op = f"gemm_gated_{dtype}"
     z = round_to(ARGUMENTS[activation], dtype)
     draw = Draw(OPS[op][1], op)

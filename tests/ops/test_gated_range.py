@@ -83,7 +83,7 @@ def test_known_arguments(library, name, dtype, strided):
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
 @pytest.mark.parametrize("name", NAMES)
 def test_edges(library, name, dtype):
-    """Values of b in small steps around the points where the gate changes its formula, and where it leaves the range."""
+    """Values of b in small steps around the points where the gate changes its formula, or leaves the range."""
     deep = {"f64": (900, 1022, 1074, 1529.5, 2100)}.get(dtype, (100, 126, 149, 188.5, 285))
     depth = (np.array(deep)[:, None] * np.log(2) * (1 + np.linspace(-0.02, 0.02, 201))).ravel()
     b = -np.sqrt(2 * depth) if name == "geglu" else -depth

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise plans on the library: every plan, function and dtype, dense, strided and broadcast, against the oracle."""
+"""Elementwise plans on the library against the oracle: every plan, function and dtype, dense, strided, broadcast."""
 
 import numpy as np
 import pytest

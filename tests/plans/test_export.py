@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views exported to other packages: DLPack, the array interfaces, NumPy's `__array__`. Memory is shared and kept alive."""
+"""Views exported to other packages by DLPack, the array interfaces and NumPy's `__array__` share and keep memory."""
 
 import gc
 import importlib.util

@@ -50,7 +50,7 @@ def descriptors(name):
 
 
 def views_for(plan, form, strided):
-    """Operands of one form at made-up addresses, dense or with a gap after every element; None where the plan has none."""
+    """Operands of one form at made-up addresses, dense or with gaps between elements; None where there is none."""
     views = dict.fromkeys([operand.name for operand in plan.operands])
     epilogue = getattr(plan.descriptor, "epilogue", None)
     for k, operand in enumerate(plan.operands):

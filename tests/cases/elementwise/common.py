@@ -45,7 +45,7 @@ CUBE = (3, 5, 7)  # shape of the strided "plain" problem, which the bad calls va
 
 
 def make_array(draw, param, shape, kind, strides, fill):
-    """An array of a pointer parameter. `fill(draw, param, shape, kind, strides)` may make it; None leaves it to draw."""
+    """The array of a pointer parameter. `fill(draw, param, shape, kind, strides)` may make it, or return None."""
     dtype = param.dtype_of(draw.slots)
     made = fill(draw, param, shape, kind, strides) if fill else None
     if made is None and param.direction.startswith("out"):
@@ -209,7 +209,7 @@ def one_output(outputs):
 
 
 def strided_bad(arrays, outputs, gradients=(), optional=()):
-    """Bad calls of a problem of shape (3, 5, 7). `gradients` are outputs, too, but may have stride 0, which sums them."""
+    """Bad calls of a problem of shape (3, 5, 7). `gradients` are outputs whose stride may be 0, which sums them."""
     bad = [
         *flat_bad(arrays, optional),
         Bad("rank_negative", 2, r"rank is -1", {"rank": -1}, can=2),

@@ -24,7 +24,7 @@ def stepped(row, skips, way):
 
 
 def paths(log_probs, labels, blank):
-    """(alpha, beta, loss, class of each state) of one sample of (frames, classes). An invalid class has probability 0."""
+    """(alpha, beta, loss, class of each state) of a sample of (frames, classes). An invalid class has probability 0."""
     frames, classes = log_probs.shape
     states = np.full(2 * len(labels) + 1, blank)
     states[1::2] = labels
