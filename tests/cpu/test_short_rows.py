@@ -31,7 +31,7 @@ def test_softmax(name, length, dtype):
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-def test_rows_in_wider_memory(name):
+def test_rows_with_gaps(name):
     """Only the rows' elements are read and written, for rows with gaps between them."""
     function, rng = getattr(bk, name), np.random.default_rng(0)
     wide = rng.standard_normal((3, 50, 20)).astype(np.float32)

@@ -217,7 +217,7 @@ def test_accumulations(name, data):
 
 @EXAMPLES
 @given(st.data())
-def test_moves(data):
+def test_copies(data):
     x = data.draw(arrays(NUMERIC + BOOL, FILLED))
     axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
     same(xp.flip(x, axis=axis), np.flip(x, axis=axis))

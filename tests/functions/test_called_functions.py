@@ -16,7 +16,7 @@ from cases.gemm import ACTIVATIONS
 from cases.reductions import reduced
 from cases.shape_pad import value_in
 from naming import Tries
-from placement import odd
+from plan_tools import odd
 from tools.oracle.numerics import encode
 
 CALLED = {name: spec for name, spec in specs().items() if spec.row.calls}
@@ -288,7 +288,7 @@ def test_any_axes(rng, name):
 
 
 @pytest.mark.parametrize("name", ["argmax", "argmin"])
-def test_places(rng, name):
+def test_indices_of_extremes(rng, name):
     for dtype, layout, keepdims in itertools.product((np.float32, np.int32, np.uint8), LAYOUTS, (False, True)):
         x = LAYOUTS[layout](rng.integers(0, 9, (3, 4, 5)).astype(dtype))
         for axis in (None, 0, 1, 2, -1):
@@ -399,7 +399,7 @@ def test_checks_see_what_is_copied_and_what_is_dropped():
             bk.max(np.float32([1, np.nan]))
 
 
-def test_axes_that_are_none():
+def test_invalid_axes():
     x = np.ones((2, 3), np.float32)
     for wrong, text in ((2, "axis is 2, must be <= 1"), ((0, -2), "which has an axis twice"), ("0", "axis is '0'")):
         for name in ("sum", "layer_norm", "softmax"):
@@ -412,7 +412,7 @@ def test_axes_that_are_none():
         bk.sum_backward(x[0], x, axis=1)
 
 
-def test_what_is_left_out():
+def test_omitted_operands():
     """Statistics that are not requested, absent gamma and beta, and their gradients."""
     x = np.random.default_rng(3).standard_normal((4, 6))
     for name in ("layer_norm", "rms_norm", "batch_norm", "instance_norm"):
@@ -492,7 +492,7 @@ def test_matmul(rng, dtype):
         np.testing.assert_array_equal(out, got)
 
 
-def test_matmul_of_what_does_not_fit():
+def test_matmul_of_mismatched_shapes():
     a, b = np.ones((3, 4)), np.ones((2, 4, 5))
     for first, second, error, text in (
         (a, a, bk.InvalidProblemError, "the sums have 4 and 3 terms"),

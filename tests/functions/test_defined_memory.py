@@ -131,7 +131,7 @@ def test_selections_have_what_there_is():
 
 
 @pytest.mark.parametrize("name", [n for n, s in specs().items() if s.layout == "norm" and len(s.outputs) > 1])
-def test_statistics_of_rows_of_nothing(name):
+def test_statistics_of_empty_rows(name):
     """Means and what derives from them are NaN; lengths and gradients of empty rows are sums: 0."""
     spec = specs()[name]
     rows, row = np.ones((2, 0), np.float32), np.ones(0, np.float32)
@@ -144,7 +144,7 @@ def test_statistics_of_rows_of_nothing(name):
         np.testing.assert_array_equal(result, np.full((2, 1), 0 if is_sum else np.nan), output.name)
 
 
-def test_batch_statistics_of_nothing():
+def test_batch_statistics_of_empty_batches():
     """The running statistics do not change."""
     mean, var = np.arange(4, dtype=np.float32), np.arange(2, 6, dtype=np.float32)
     for shape in ((0, 4), (3, 4, 0)):
@@ -163,7 +163,7 @@ def test_batch_statistics_of_nothing():
 @pytest.mark.parametrize("name", ["norm_p", "nanmax", "nanmin", "var_mean", "std_mean", "argmax_with_value",
                                   "argmin_with_value"])  # fmt: skip
 @pytest.mark.parametrize("keepdims", [False, True])
-def test_reductions_of_nothing_end(name, keepdims):
+def test_empty_reductions_return(name, keepdims):
     """Results without elements, and results of empty rows, are returned without errors."""
     for shape, axis, wanted in (((2, 3, 0), 0, (3, 0)), ((0, 3), 0, (3,)), ((2, 0, 3), 1, (2, 3)), ((2, 0), 0, (0,))):
         options = {"axis": axis, "keepdims": keepdims} | ({"p": 3.0} if name == "norm_p" else {})
@@ -178,7 +178,7 @@ def test_reductions_of_nothing_end(name, keepdims):
 
 
 @pytest.mark.parametrize("name", [name for name in specs() if name.endswith("_to_size_backward")])
-def test_gradients_of_nothing_end(name):
+def test_empty_gradients_return(name):
     spec = specs()[name]
     for shape, size in (((2, 3, 0), (3, 0)), ((2, 3, 0), (1, 1, 0)), ((0, 3), (3,)), ((0, 3), (0, 1))):
         values = {"x": np.ones(shape), "dy": np.ones(size), "y": np.ones(size)}

@@ -145,7 +145,7 @@ def test_gradients_behind_overflow():
     np.testing.assert_array_equal(dx, np.array([1, 0, 0, 0, 0], np.float32))
 
 
-def test_logsumexp_of_nothing():
+def test_logsumexp_of_minus_infinity():
     x = np.array([[-np.inf] * 3, [-np.inf, 0, 0]], np.float32)
     y = np.array([[-np.inf], [np.log(2)]], np.float32)
     dx = bk.logsumexp_backward(np.ones((2, 1), np.float32), x, y, 1, keepdims=True)

@@ -13,7 +13,7 @@ import pytest
 
 import baracuda as bk
 from baracuda._functions import arrays as kinds
-from placement import odd
+from plan_tools import odd
 
 
 class Namespace:
@@ -177,7 +177,7 @@ def test_a_dtype_that_does_not_fit(make, result):
             bk.add(make(np.ones(3, np.float32)), make(np.ones(3)))
 
 
-def test_kinds_meet(rng):
+def test_mixed_libraries(rng):
     """Arrays of two libraries may be operands of one call if they are in memory of one device."""
     a, b = odd(rng, (3, 4), -2, 2), odd(rng, (4,), -2, 2)
     for _, first, result in LIBRARIES:
@@ -253,7 +253,7 @@ def test_views_that_do_not_know_their_device(library):
         np.testing.assert_array_equal(bk.download(result), expected)
 
 
-def test_numbers_lie_beside_arrays_of_a_namespace(library):
+def test_numbers_become_arrays_of_the_operands_library(library):
     """A number that becomes an operand is an array of the operands' library. JAX's have no kind of their own."""
     like = bk.upload(np.arange(3, dtype=np.float32))
     scalar = bk.tensor(kinds._Namespace(Namespace).scalar(2.5, bk.f32, like))

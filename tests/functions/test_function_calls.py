@@ -62,7 +62,7 @@ def test_signature_and_help(name):
     assert name in dir(bk)
 
 
-def test_names_that_are_none():
+def test_unknown_names():
     for name in ("frobnicate", "_call", "specs", "functions_"):
         with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
             getattr(bk, name)

@@ -22,7 +22,7 @@ from expected import (
     stored,
     value,
 )
-from placement import odd
+from plan_tools import odd
 from tools.oracle import GATED, TRUTH
 
 TOLERANCE = {np.dtype("f4"): 3e-6, np.dtype("f8"): 1e-12, np.dtype("f2"): 4e-3}

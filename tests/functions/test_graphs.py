@@ -38,7 +38,7 @@ def test_functions_again(rng, make):
         np.testing.assert_array_equal(np.asarray(result), (x + b) * 2.5)
 
 
-def test_what_functions_do_besides(rng):
+def test_copies_clears_and_workspaces(rng):
     """A graph includes copies to contiguous memory, the clearing of results, and workspaces."""
     indices, offsets = np.array([[0, 9], [1, 9], [1, 9]], np.int32)[:, 0], np.array([0, 2], np.int32)
     dout, dy, a = rng.standard_normal((2, 3)), rng.standard_normal((500, 8)), rng.standard_normal((500, 8))

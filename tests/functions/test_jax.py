@@ -69,7 +69,7 @@ def place(arguments, arrays):
 
 
 def has_gradient(name):
-    # gradients of logits are tested alone, and finite differences of float32 are too coarse
+    # ctc_loss has gradients of logits only; float32, as of grouped_gemm, is too coarse for finite differences
     if name in ("ctc_loss", "ctc_loss_forward", "grouped_gemm"):
         return False
     return (gradient_of(name) is not None or name in VJP_RULES) and "_backward" not in name and "_to_f32" not in name
@@ -117,7 +117,7 @@ def test_gradient_of_gather_from_a_longer_operand(rng, axis):
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_joins(rng, axis):
+def test_concatenate_and_stack(rng, axis):
     """Lists of arrays are tried eagerly, under jit, as a batch, and for gradients."""
     x, y, z = (rng.random((3, 4)) for _ in range(3))
     for dtype in (np.float64, np.float32, jnp.bfloat16, np.int64, np.int8, np.bool_):
@@ -137,7 +137,7 @@ def test_joins(rng, axis):
     check_grads(lambda a: bj.split(a, [1, 1, 3], axis=axis)[2:], [x], order=2, modes=["rev"])
 
 
-def test_joins_refuse(rng):
+def test_concatenate_refuses(rng):
     x, y = rng.random((3, 4)), rng.random((3, 5))
     for call, text in {
         lambda: bj.concatenate([]): r"arrays is \[\], must be a list or tuple of one array or more",

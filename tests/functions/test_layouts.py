@@ -51,7 +51,7 @@ def agree(got, want):
 
 
 @pytest.mark.parametrize("name", [name for name in dir(functions) if name not in PARTS])
-def test_arrays_lie_anywhere(name):
+def test_strided_arrays(name):
     spec, function = specs()[name], getattr(bk, name)
     arguments, options = sample(name).arguments(name)
 

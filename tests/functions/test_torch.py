@@ -362,7 +362,7 @@ def test_nothing_is_registered_before_it_is_asked_for():
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_gradients_of_joins(axis):
+def test_gradients_of_concatenate(axis):
     """Lists of tensors have gradients, also second ones, with entries that need none, and under torch.compile."""
     rng = torch.Generator().manual_seed(3)
     x, y = [torch.rand(3, 4, generator=rng, dtype=torch.float64, requires_grad=True) for _ in range(2)]
@@ -382,7 +382,7 @@ def test_gradients_of_joins(axis):
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
-def test_joins_are_operators():
+def test_concatenate_is_an_operator():
     x, y = torch.rand(3, 4, requires_grad=True), torch.rand(2, 4)
     torch.library.opcheck(torch.ops.baracuda.concatenate.default, ([x, y],), {"axis": 0})
     torch.library.opcheck(torch.ops.baracuda.split.default, (x, [1, 3]), {"axis": 1})
@@ -394,7 +394,7 @@ def test_joins_are_operators():
         bt.split(x, 3, axis=1)
 
 
-def test_joins_of_tensors():
+def test_concatenate_of_tensors():
     x, y = torch.arange(12.0).reshape(3, 4), torch.arange(8.0).reshape(2, 4).T.contiguous().T
     assert torch.equal(bk.concatenate([x, y]), torch.cat([x, y]))
     assert torch.equal(bk.stack([x, x], axis=-1), torch.stack([x, x], -1))

@@ -16,7 +16,7 @@ def _on_the_cpu(library):
         bk.load(backend="cpu")
 
 
-def test_gradients_of_what_indices_leave_out():
+def test_gradients_of_skipped_updates():
     """The last of two updates of an element has the gradient; an index out of range has none."""
     index, updates = torch.tensor([2, 0, 2, 7, -1]), torch.rand(5, dtype=torch.float64)
     dy = torch.tensor([1.0, 2.0, 4.0, 8.0], dtype=torch.float64)

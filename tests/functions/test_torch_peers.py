@@ -60,7 +60,7 @@ MOVES = {
 
 
 @pytest.mark.parametrize("name", MOVES)
-def test_moves(name):
+def test_copies(name):
     mine, theirs = MOVES[name]
     agree(lambda x: mine(bt, x), theirs, drawn(3, 4, 5))
 
@@ -75,7 +75,7 @@ def test_windows_of_images(options):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_moves_by_indices(axis):
+def test_gather_and_scatter(axis):
     x, index = drawn(5, 5), INDEX
     agree(lambda x: bt.gather(x, index, axis=axis), lambda x: torch.gather(x, axis, index), x)
     agree(lambda x: bt.index_select(x, LINE, axis=axis), lambda x: torch.index_select(x, axis, LINE), x)

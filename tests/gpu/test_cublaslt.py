@@ -42,7 +42,7 @@ def large(op, values, gaps):
     ("values", "gaps"), [("normal", (8, 16, 8, 24)), ("normal", (1, 3, 2, 5)), ("special", (0,) * 4)]
 )
 @pytest.mark.parametrize("op", [op for op in NAMES if op in OPS])
-def test_product(library, op, values, gaps, workspace):
+def test_gemm(library, op, values, gaps, workspace):
     """Results are right and bitwise equal on another stream; GEMM with odd gaps is not for cuBLASLt."""
     case, problem = large(op, values, gaps)
     right_on_two_streams(library, op, problem, case, workspace)
@@ -53,7 +53,7 @@ TF32_FORMS = {"alone": OPTIONAL, "bias": without("bias"), "every_step": ()}
 
 @pytest.mark.parametrize("layout", range(4), ids=LAYOUTS)
 @pytest.mark.parametrize("form", TF32_FORMS)
-def test_rounded_factors(library, form, layout):
+def test_rounded_operands(library, form, layout):
     """TF32 GEMM, whose operands are rounded first; rows begin at multiples of 16 bytes, and end between them."""
     op = "gemm_epilogue_tf32"
     draw, single = Draw(OPS[op][1], f"{op} {form}"), ("a", "b", "c", "r", "z", "d")

@@ -96,7 +96,7 @@ def test_memory_is_shared_both_ways(framework, rng):
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_kinds_meet(name, rng):
+def test_mixed_libraries(name, rng):
     """Operands may come from several frameworks and this package; the first decides the result's."""
     a = rng.standard_normal((3, 4)).astype(np.float32)
     first = FRAMEWORKS[name]

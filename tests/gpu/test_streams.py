@@ -22,7 +22,7 @@ from harness import cuda_check
 
 
 @pytest.mark.parametrize(("op", "workspace"), variants())
-def test_returns_while_the_stream_is_held_back(library, op, workspace):
+def test_returns_while_the_stream_is_blocked(library, op, workspace):
     """Calls neither wait, allocate nor copy synchronously, and nothing is written before the stream gets there."""
     case, problem = problem_of(op)
     warm = prepare(library, op, problem, workspace)  # a kernel's first use may load it, which waits for the device

@@ -133,6 +133,6 @@ def test_opcheck(name):
                           test_utils=("test_schema", "test_faketensor"))  # fmt: skip
 
 
-def test_host_and_device_do_not_meet():
+def test_host_and_device_do_not_mix():
     with pytest.raises(bk.InvalidProblemError, match="is in cpu memory"):
         bk.add(torch.ones(3), torch.ones(3, device="cuda"))

@@ -96,7 +96,7 @@ UNNAMED = "no row has {} of exponential.h: a line of its table, or the gradient 
     (FUNCTORS["Log1pBackward"], "",
      ["exponential.h has no Log1pBackward, which [unary_{F}_backward_{T}] of unary_backward.abi needs"]),
 ])  # fmt: skip
-def test_what_is_missing_is_named(tmp_path, old, new, expected):
+def test_missing_parts_are_named(tmp_path, old, new, expected):
     """Each part of CONTRIBUTING's example is left out, or wrong."""
     shutil.copytree(FAMILY, tmp_path / "elementwise")
     changed = [path for path in (tmp_path / "elementwise").rglob("*.*") if old in path.read_text()]

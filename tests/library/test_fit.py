@@ -60,7 +60,7 @@ def test_every_polynomial_is_known():
             assert file in fitted or numbers in known, f"{file}: tools/fit/bounds.py lacks {', '.join(numbers)}"
 
 
-def test_bits_of_a_turn():
+def test_bits_of_one_over_two_pi():
     """1 / (2 pi) in 256 bits."""
     text = (CORE / "trigonometric_cpu.h").read_text()
     words = re.findall(r"0x([0-9a-f]{16})ull", text)

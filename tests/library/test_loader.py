@@ -227,7 +227,7 @@ PROGRAMS = ["baracuda info", "baracuda ops", "baracuda ops --family elementwise"
 
 
 @pytest.mark.parametrize("arguments", PROGRAMS)
-def test_a_reader_that_leaves(library, arguments):
+def test_closed_pipes(library, arguments):
     """`python -m baracuda ops | head -1`: no traceback, whether the pipe is closed early or from the start."""
     environment = child_environment(BARACUDA_LIB=library.path)
     command = [sys.executable, "-m", *arguments.split()]

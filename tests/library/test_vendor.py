@@ -221,7 +221,7 @@ def products(tmp_path_factory):
     return run
 
 
-def test_products(products):
+def test_gemm(products):
     """Layouts, pitches, batches, bias, alpha, beta and C reach cuBLASLt; the workspace is aligned as it requires."""
     lines = products("layouts", "13")
     asked = [line for line in lines if line.startswith("heuristic")]
@@ -238,17 +238,17 @@ def test_products(products):
     assert not [line for line in done if "misaligned" in line]
 
 
-def test_choice_is_kept(products):
+def test_choice_is_cached(products):
     assert [line.split()[0] for line in products("once", "13")] == ["heuristic"] + ["matmul"] * 3
 
 
-def test_product_that_cublaslt_refuses(products):
+def test_gemm_that_cublaslt_refuses(products):
     """A refusal is neither an error nor repeated."""
     assert [line.split()[0] for line in products("refused", "13")] == ["heuristic"]
     assert [line.split()[0] for line in products("failing", "13")] == ["heuristic", "matmul"]
 
 
-def test_products_without_cublaslt(products):
+def test_gemm_without_cublaslt(products):
     assert products("missing") == []
 
 
@@ -257,12 +257,12 @@ def test_cublaslt_that_comes_later(products):
     assert [line.split()[0] for line in lines] == ["heuristic", "matmul"]
 
 
-def test_captured_product(products):
+def test_captured_gemm(products):
     """A captured GEMM runs without cuBLASLt before the first handle exists, and with it afterwards."""
     assert [line.split()[0] for line in products("capture", "13")] == ["heuristic", "matmul", "matmul"]
 
 
-def test_products_on_threads(products):
+def test_gemm_on_threads(products):
     lines = products("threads", "13")
     assert sum(line.startswith("matmul") for line in lines) == 400
 
@@ -298,7 +298,7 @@ def test_preload_without_pathfinder(needy, monkeypatch):
     assert _vendor.preload(needy, "cublasLt") == "libc.so.6"
 
 
-def test_the_first_product_loads_what_serves_it(needy, monkeypatch):
+def test_the_first_gemm_loads_its_library(needy, monkeypatch):
     """It loads the library once in a process, also where there is none; no other op does."""
     loaded = []
     monkeypatch.setattr(_vendor, "_tried", set())

@@ -142,7 +142,7 @@ def test_views_that_interleave_pass(library, op):
 
 
 @each_row(["segment_sum_backward_f32", "repeat_f32", "embedding_bag_f32", "affine_grid_2d_f64"])
-def test_rows_that_are_gathered_have_a_place_of_their_own(library, op):
+def test_gathered_rows_may_not_alias(library, op):
     """Gathered rows may not alias even an input of their size."""
     row, slots = OPS[op]
     problems = CASES[row.name].problems

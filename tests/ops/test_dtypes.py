@@ -247,7 +247,7 @@ def test_overflow_is_infinite(library, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_subnormals_are_kept(library, dtype):
+def test_subnormals_are_preserved(library, dtype):
     tiny = {"f32": 2.0**-149, "f64": 2.0**-1074}[dtype]
     values = np.array([tiny, -tiny, 3 * tiny, 5 * tiny])
     problem = flat(dtype, 4, ("dy",), ("da", "db"), p=0.5)

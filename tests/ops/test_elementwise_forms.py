@@ -10,7 +10,7 @@ import pytest
 import baracuda as bk
 from expected import gated, gated_gradient
 from fakes import SHAPE
-from placement import FLOATS, INTEGERS, close, integers, odd, place, room, run, select, values_of, wrapped
+from plan_tools import FLOATS, INTEGERS, close, integers, odd, place, room, run, select, values_of, wrapped
 from tools.oracle import GATED, casts
 
 Unary, Binary, Ternary, Gated = bk.UnaryKind, bk.BinaryKind, bk.TernaryKind, bk.GatedActivationKind
@@ -142,7 +142,7 @@ def test_fill(dtype):
     assert not got[:, 1::2].any(), "cells between those of the view"
 
 
-def test_fill_with_what_is_no_number():
+def test_fill_with_invalid_values():
     for dtype in FLOATS:
         y = bk.empty((5,), dtype)
         for value in (math.nan, math.inf, -math.inf, -0.0):
@@ -244,7 +244,7 @@ def test_empty_problems(name, fields, views):
 
 
 @pytest.mark.parametrize("name", ["Binary", "PRelu"])
-def test_sums_of_nothing_are_0(name):
+def test_empty_sums_are_0(name):
     """A gradient with elements is written even where the operands have none."""
     empty, grad = bk.TensorRef(0, EMPTY, bk.f32), room(bk.f32, shape=(1, 4) if name == "Binary" else (4,))
     if name == "Binary":

@@ -235,7 +235,7 @@ def test_float_algebra(library, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_division_with_rest(library, dtype):
+def test_division_with_remainder(library, dtype):
     """a is floor_divide(a, b) b + mod(a, b) exactly, and the remainder lies between 0 and b."""
     rng, limit, n = rng_of(dtype, "rest"), 2 ** (DIGITS[dtype] - 1), 5000
     # multiples of one number, so that quotient and remainder have no more digits than a

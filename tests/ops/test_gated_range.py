@@ -106,7 +106,7 @@ def test_ends(library, name, dtype):
 
 @bounded
 @given(st.sampled_from(FLOATS), st.sampled_from(NAMES), seeds, st.booleans())
-def test_extreme_factors(library, dtype, name, seed, strided):
+def test_extreme_operands(library, dtype, name, seed, strided):
     check(library, name, dtype, *extreme(np.random.default_rng(seed), dtype, 500), strided)
 
 

@@ -134,7 +134,7 @@ def test_ends(library, dtype):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_nothing_times_a_power_beyond_the_range(library, dtype):
+def test_zero_times_a_power_beyond_the_range(library, dtype):
     """A gradient dy of 0 gives 0, whatever the finite power."""
     a, b = (v.ravel() for v in np.meshgrid([1e-4, 3e4, 1.5, 0.9], [100.0, -100.0, 3e4, -3e4]))
     a, b, zero = round_to(a, dtype), round_to(b, dtype), np.zeros(16)

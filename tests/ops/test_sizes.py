@@ -108,7 +108,7 @@ def test_strided(library, op):
 
 
 @each_row([op for op in STRIDED if {"numel", "shape"} <= {p.name for p in OPS[op][0].problem}])
-def test_operands_that_stand_still(library, op):
+def test_broadcast_operands(library, op):
     """An index space of 2^62 elements, in which a gradient, or an input, has one element."""
     row, _ = OPS[op]
     extent = 2**31 - 1

@@ -68,7 +68,7 @@ def fields(args):
         ("Gemm", "a b d c? bias? row_bias? row_scale? column_scale? residual? z?"), ("IntGemm", "a b d c? bias?"),
     ],
 )  # fmt: skip
-def test_fields_stand_as_operands_do(name, expected):
+def test_fields_are_in_the_order_of_operands(name, expected):
     assert fields(ARGS[name]) == expected
 
 
@@ -108,13 +108,13 @@ def test_descriptors_are_classes_of_their_module(name):
         ("SegmentSum", segment.SegmentDescriptor), ("PutAdd", "Put"), ("CountReduce", "BoolReduce"),
     ],
 )  # fmt: skip
-def test_descriptors_are_made_of_that_of_the_family_or_of_the_base(name, base):
+def test_descriptors_derive_from_the_family_or_the_base(name, base):
     made, base = getattr(bk, f"{name}Descriptor"), getattr(bk, f"{base}Descriptor") if isinstance(base, str) else base
     assert made.__bases__ == (base,) and dataclasses.fields(made) == dataclasses.fields(base)
     assert made.__dict__.keys() >= {"__init__", "__eq__"} and inspect.getdoc(made)
 
 
-def test_descriptors_that_are_made_say_what_those_that_they_are_made_of_say():
+def test_derived_descriptors_share_documentation():
     assert inspect.getdoc(bk.PermuteBackwardDescriptor) == bk.PermuteDescriptor.__doc__
     assert inspect.getdoc(bk.HuberBackwardDescriptor).startswith("HuberBackwardDescriptor(input_shape")
 
@@ -124,7 +124,7 @@ def test_bases_of_families_have_no_descriptor():
         assert not hasattr(base, "descriptor_type") and not hasattr(base, "args_type")
 
 
-def test_descriptors_that_are_made_are_equal_by_fields_and_type():
+def test_derived_descriptors_are_equal_by_fields_and_type():
     of = {"input_shape": (3,), "reduction": bk.LossReduction.SUM, "element": bk.f32}
     backward = bk.MseBackwardDescriptor(**of)
     assert isinstance(backward, bk.MseDescriptor) and backward != bk.MseDescriptor(**of)

@@ -8,7 +8,7 @@ import baracuda as bk
 from baracuda._optable import rows
 from expected import WITHOUT_ENTRY, choices, gradients, intervals, of_integers, value
 from fakes import SHAPE
-from placement import (
+from plan_tools import (
     FLOATS,
     INTEGERS,
     LAYOUTS,

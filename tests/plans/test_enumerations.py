@@ -57,7 +57,7 @@ def test_members_of_other_enumerations_are_refused(name, field):
 
 
 @named(CHOICES)
-def test_what_is_no_member_is_refused(name, field):
+def test_other_values_are_refused(name, field):
     kind = field.metadata["enumeration"]
     article = "an" if kind.__name__[0] in "AEIO" else "a"
     first = next(iter(kind))
@@ -68,7 +68,7 @@ def test_what_is_no_member_is_refused(name, field):
 
 
 @named(CHOICES)
-def test_numbers_of_members_are_taken(name, field):
+def test_values_of_members_are_taken(name, field):
     kind = field.metadata["enumeration"]
     for member in kind:
         for value in (member, int(member), np.int64(member)):

@@ -98,7 +98,7 @@ def test_what_is_read_only_stays_so():
         view.__dlpack__()
 
 
-def test_what_cannot_be_asked_for():
+def test_unsupported_requests():
     view = host_view(np.arange(3.0))
     with pytest.raises(bk.ExportError, match="is exported without a copy"):
         np.from_dlpack(view, copy=True)

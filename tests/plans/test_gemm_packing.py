@@ -94,7 +94,7 @@ def test_awq(rng, kind, k, group_size):
     np.testing.assert_array_equal(bk.awq_unpack(*signed, group_size=group_size)[2], zeros)
 
 
-def test_products(rng, library):
+def test_gemm(rng, library):
     """GEMM reads what is packed here."""
     m, n, k = 3, 64, 256
     codes = rng.integers(0, 16, (k, n))
@@ -119,7 +119,7 @@ def test_products(rng, library):
     np.testing.assert_allclose(bk.download(out), x.astype(float) @ weights, rtol=2e-3, atol=0.1)
 
 
-def test_what_is_refused():
+def test_refusals():
     codes, scales = np.zeros((128, 64), np.int8), np.ones((1, 64), np.float16)
     with pytest.raises(bk.InvalidProblemError, match="group_size is 64, must be 128 or -1"):
         bk.marlin_pack(codes, scales, group_size=64)

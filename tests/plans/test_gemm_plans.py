@@ -10,7 +10,7 @@ import baracuda as bk
 from baracuda._optable import ops
 from cases.gemm import ACTIVATIONS
 from fakes import FakeLibrary, example_args, example_descriptor, example_plan, launch, raw
-from placement import odd, values_of
+from plan_tools import odd, values_of
 
 M, N, K = 5, 6, 7
 TOLERANCE = {bk.f16: 4e-3, bk.bf16: 3e-2, bk.f32: 2e-3, bk.f32_strict: 1e-5, bk.f64: 1e-12}
@@ -56,7 +56,7 @@ def test_gemm(rng, library, element):
 
 
 @pytest.mark.parametrize("element", [bk.s8, bk.u8], ids=str)
-def test_products_of_integers(rng, library, element):
+def test_integer_gemm(rng, library, element):
     a, b = rng.integers(0, 9, (M, K)), rng.integers(0, 9, (K, N))
     for layout, epilogue, of_bias in itertools.product(bk.LayoutSku, OF_INTEGERS, (bk.f32, bk.i32)):
         bias = rng.integers(-9, 9, N)
@@ -123,7 +123,7 @@ def test_pitches_and_strides():
     assert launch(row, *views)[1]["lda"] == 5
 
 
-def test_what_is_refused():
+def test_refusals():
     plan, args = example_plan("Gemm"), example_args("Gemm")
     columns = raw((3, 5), strides=(1, 3))
     for change, error, text in (
@@ -156,7 +156,7 @@ def test_what_is_refused():
 
 
 @pytest.mark.parametrize("element", [bk.e4m3fn, bk.e5m2], ids=str)
-def test_products_of_fp8(rng, library, element):
+def test_fp8_gemm(rng, library, element):
     a, b, bias = rng.integers(-2, 3, (M, K)), rng.integers(-2, 3, (K, N)), rng.integers(-9, 10, N) / 4
     for layout, epilogue in itertools.product(bk.LayoutSku, OF_INTEGERS):
         descriptor = bk.Fp8GemmDescriptor(M, N, K, layout, epilogue, 0.5, element=element)
@@ -173,7 +173,7 @@ def test_products_of_fp8(rng, library, element):
 
 
 @pytest.mark.parametrize("element", [bk.e4m3fn, bk.e5m2, bk.s8], ids=str)
-def test_products_with_scales(rng, library, element):
+def test_scaled_gemm(rng, library, element):
     m, n, k = 5, 130, 200
     a, b = rng.integers(-2, 3, (m, k)).astype(float), rng.integers(-2, 3, (k, n)).astype(float)
     for layout, scaling, output in itertools.product(bk.DenseLayout, bk.ScalingKind, (bk.f32, bk.bf16)):
@@ -207,7 +207,7 @@ def bytes_of(values, bits):
 
 
 @pytest.mark.parametrize("element", [bk.s4, bk.u4], ids=str)
-def test_products_of_nibbles(rng, library, element):
+def test_nibble_gemm(rng, library, element):
     m, n, k = 3, 6, 8
     low, high = (-8, 7) if element is bk.s4 else (0, 15)
     a, b = rng.integers(low, high, (m, k), endpoint=True), rng.integers(low, high, (k, n), endpoint=True)
@@ -227,7 +227,7 @@ def test_products_of_nibbles(rng, library, element):
         assert np.abs(got - np.clip(np.rint(z), low, high)).max() <= (1 if epilogue in NAMES else 0)
 
 
-def test_products_of_bits(rng, library):
+def test_bit_gemm(rng, library):
     a, b = rng.integers(0, 2, (3, 24)), rng.integers(0, 2, (24, 16))
     for layout in bk.LayoutSku:
         plan = bk.BinGemmPlan.select(None, bk.BinGemmDescriptor(3, 16, 24, layout, element=bk.ElementKind.BIN))
@@ -388,7 +388,7 @@ def test_gated(rng, library, element):
         np.testing.assert_allclose(values_of(z2), 0.5 * a @ b2, rtol=bound, atol=bound)
 
 
-def test_dense_products_of_other_kinds(rng, library):
+def test_dense_gemm_variants(rng, library):
     """Integer sums in i32, f32 by 3xTF32, and a residual where the dense op has none."""
     a, b = rng.integers(-128, 128, (2, M, K)), rng.integers(-128, 128, (2, K, N))
     of = (M, N, K, 2, bk.DenseLayout.RCR)

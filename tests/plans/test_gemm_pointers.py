@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import baracuda as bk
-from placement import close, place, room, run, select
+from plan_tools import close, place, room, run, select
 
 ELEMENTS = pytest.mark.parametrize("element", [bk.f32, bk.bf16, bk.f64])
 K = 24
@@ -39,7 +39,7 @@ def test_each_product_has_its_own_extents(rng, element, is_aligned):
 
 
 @pytest.mark.parametrize("element", [bk.f32, bk.bf16])
-def test_groups_of_rows_have_experts_that_lie_anywhere(rng, element):
+def test_grouped_gemm_of_pointers(rng, element):
     offsets = np.array([0, 4, 4, 9], np.int32)
     (a,), (a_view,) = made(rng, [(9, K)], element)
     b, b_views = made(rng, [(16, K)] * 3, element)

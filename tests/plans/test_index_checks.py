@@ -50,7 +50,7 @@ def test_the_first_that_is_out_of_order():
         plan.check()
 
 
-def test_each_operand_and_what_stands_for_none():
+def test_each_operand_and_its_sentinels():
     """Offsets of a bag are sorted and may equal the end, and the padding index is no fault."""
     mode = bk.EmbeddingBagMode.SUM
     for indices, offsets, fault in (
@@ -94,7 +94,7 @@ def test_what_was_launched_last_counts():
             plan.check()
 
 
-def test_any_place_of_the_workspace():
+def test_any_address_of_the_workspace():
     of = bk.SegmentSumDescriptor(3, 2, 4, element=bk.f32)
     plan = bk.SegmentSumPlan.select(None, of, CHECKS)
     space = bk.empty(plan.workspace_size + 9, bk.u8)
@@ -106,7 +106,7 @@ def test_any_place_of_the_workspace():
             plan.check()
 
 
-def test_what_cannot_be_checked():
+def test_uncheckable_ops():
     of = bk.SegmentSumDescriptor(3, 2, 4, element=bk.f32)
     args = bk.SegmentSumArgs(bk.zeros((3, 2)), bk.zeros(3, bk.i32), bk.empty((4, 2)))
     with pytest.raises(bk.InvalidProblemError, match=r"segment_sum: preference\.check_indices is False"):

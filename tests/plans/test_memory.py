@@ -218,7 +218,7 @@ def test_arrays_of_others_as_targets(library):
 
 
 @pytest.mark.parametrize("junk", [None, 5, "x", [1.0, 2.0], object()])
-def test_what_is_no_target(junk):
+def test_invalid_targets(junk):
     with pytest.raises(bk.InvalidProblemError, match=r"tensor is of type"):
         bk.clear(junk)
     if junk is not None:

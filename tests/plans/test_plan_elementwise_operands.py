@@ -35,7 +35,7 @@ def test_bad_inputs(view, error, text):
 
 
 @pytest.mark.parametrize("name", ["short, broadcast", "exact, padded"])
-def test_reach_counts_not_the_number_of_elements(name):
+def test_reach_counts_not_elements(name):
     x = {
         "short, broadcast": raw(SHAPE, strides=(0, 0), length=1),
         "exact, padded": raw(SHAPE, strides=(8, 1), length=20),

@@ -138,7 +138,7 @@ def test_host_memory_is_no_device_memory():
             plan.run(None, raw((8,), bk.u8, 9 << 20, device=device), bag_args())
 
 
-def test_arguments_that_are_none_at_all():
+def test_arguments_of_wrong_types():
     plan = bk.EmbeddingBagPlan.select(None, bag_descriptor(), library=FakeLibrary())
     for args in (None, {}, backward_args(), object()):
         for call in (plan.can_implement, lambda a: plan.run(None, None, a), lambda a: plan.bind(None, None, a)):
@@ -306,7 +306,7 @@ def test_long_problems_pass_the_library(library, name, fields):
         ("Unary", (bk.UnaryKind.NEG, (2**62, 4)), "below 2\\^63"), ("Fill", (2**63, 1.0), "shape"),
     ],
 )  # fmt: skip
-def test_axes_that_c_has_no_room_for(name, fields, text):
+def test_axes_beyond_the_limits_of_c(name, fields, text):
     with pytest.raises(bk.InvalidProblemError, match=text):
         plan_of(name, *fields)
 

@@ -95,5 +95,5 @@ def test_every_op_is_reached():
 
 
 @pytest.mark.parametrize("pattern", sorted(UNUSED))
-def test_what_is_excused_is_there(pattern):
+def test_exceptions_are_current(pattern):
     assert any(re.fullmatch(pattern, op) for op in ops())

@@ -22,7 +22,7 @@ from fakes import (
 
 
 @pytest.mark.parametrize("element", [bk.f32, bk.f64])
-def test_atomics_are_the_default_of_wide_floats(element):
+def test_atomics_are_the_default_of_f32_and_f64(element):
     plan = backward_plan(FakeLibrary(), element)
     guarantee = plan.precision_guarantee
     assert plan.workspace_size == 0

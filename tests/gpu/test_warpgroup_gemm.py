@@ -119,7 +119,7 @@ BYTES = [op for op in OPS if op.startswith("gemm_") and "_rcr_" in op and ("_s8_
 
 
 @pytest.mark.parametrize(("op", "form", "extents"), CALLS)
-def test_product(library, op, form, extents):
+def test_gemm(library, op, form, extents):
     right_on_two_streams(library, op, FORMS[form][1](Draw(OPS[op][1], f"{op} {form}"), EXTENTS[extents]))
 
 
@@ -141,7 +141,7 @@ def test_fp8(library, op, extents):
 @pytest.mark.parametrize(
     "op", [op for op in OPS if op.startswith(("gemm_dense_i8", "gemm_dense_u8", "gemm_dense_fp8"))]
 )
-def test_turned(library, op, layout):
+def test_transposed_operands(library, op, layout):
     """A workspace serves to transpose operands that are not K-major."""
     draw = Draw(OPS[op][1], f"{op} {layout}")
     problem = batched(
@@ -151,7 +151,7 @@ def test_turned(library, op, layout):
 
 
 @pytest.mark.parametrize("op", [op for op in ("gemm_s8_rrr_sm80", "gemm_fp8_e4m3_rrr_sm89") if op in OPS])
-def test_turned_rows(library, op):
+def test_row_major_b(library, op):
     draw = Draw(OPS[op][1], op)
     problem = product(draw, 1064, 2064, 168, kind_of=Kind("rrr"), gaps=(8, 5, 0, 3), numbers=(2.0**-6, 0.5), bias="")
     right_on_two_streams(library, op, problem, cut(op) if "fp8" in op else None, "full")
@@ -227,7 +227,7 @@ def test_scaled_by_choice(library, op, scaling, workspace, has_bias):
 
 @pytest.mark.parametrize("layout", [0, 2, 3], ids=["rrr", "crr", "ccr"])
 @pytest.mark.parametrize("op", [op for op in SCALED if "f16" in op])
-def test_scaled_turned(library, op, layout):
+def test_scaled_transposed(library, op, layout):
     right_on_two_streams(library, op, *large_scaled(op, 2, -1.5, EXTENTS["narrow"], layout), "full")
 
 

@@ -27,5 +27,5 @@ SIZES += [(200, 4416), (512, 2240), (1100, 2240)]
 
 @pytest.mark.parametrize(("m", "n"), SIZES)
 @pytest.mark.parametrize(("op", "form"), FORMS)
-def test_product(library, op, form, m, n):
+def test_gemm(library, op, form, m, n):
     right_on_two_streams(library, op, FORMS[op, form](Draw(OPS[op][1], f"{op} {form} {m} {n}"), m, n))

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from cases import (
     Draw,
+    indexing_copies,
     indexing_masked,
-    indexing_moves,
     indexing_sums,
     segment,
     shape_concat_many,
-    shape_moves,
     shape_pad,
+    shape_reorder,
     shape_triangle,
     shape_windows,
 )
@@ -31,7 +31,7 @@ SOME = st.integers(1, 5)
 
 @bounded
 @given(st.data(), shapes(st.integers(1, 8)), ELEMENTS, seeds, offsets, st.sampled_from(["flip", "roll", "permute"]))
-def test_moves(library, data, shape, dtype, seed, offset, name):
+def test_copies(library, data, shape, dtype, seed, offset, name):
     rank = len(shape)
     entry = {"flip": st.integers(0, 1), "roll": st.integers(-(2**31), 2**31 - 1)}.get(name)
     entries = data.draw(
@@ -43,7 +43,7 @@ def test_moves(library, data, shape, dtype, seed, offset, name):
         "permute": ("input_numel", ("input_shape", "dims")),
     }[name]
     strides = {"x": data.draw(layouts(rank, broadcast=True)), "y": data.draw(layouts(rank))}
-    problem = shape_moves.move(Draw({"T": dtype}, seed), count, names, shape, entries, **strides)
+    problem = shape_reorder.move(Draw({"T": dtype}, seed), count, names, shape, entries, **strides)
     run(library, f"{name}_{{T}}", {"T": dtype}, problem, offset)
 
 
@@ -125,18 +125,18 @@ def test_windows_of_images(library, data, spatial, dtype, seed, offset):
 
 @bounded
 @given(st.data(), shapes(st.integers(1, 5)), ELEMENTS, INDICES, SPREADS, seeds, offsets)
-def test_moves_by_indices(library, data, shape, dtype, index, spread, seed, offset):
+def test_gather_and_scatter(library, data, shape, dtype, index, spread, seed, offset):
     """gather, index_select and scatter, to and from an axis of another extent."""
     slots, rank = {"T": dtype, "I": index}, len(shape)
     axis, extent = data.draw(st.integers(0, rank - 1)), data.draw(st.integers(1, 40))
     strides = [data.draw(layouts(rank)) for _ in range(3)]
-    problem = indexing_moves.gather(
+    problem = indexing_copies.gather(
         Draw(slots, seed), shape, axis, extent, spread, src=strides[0], index=strides[1], out=strides[2]
     )
     run(library, "gather{I}_{T}", slots, problem, offset)
-    problem = indexing_moves.select(Draw(slots, seed), shape, axis, extent, spread, src=strides[0], out=strides[2])
+    problem = indexing_copies.select(Draw(slots, seed), shape, axis, extent, spread, src=strides[0], out=strides[2])
     run(library, "index_select{I}_{T}", slots, problem, offset)
-    problem = indexing_moves.scatter(
+    problem = indexing_copies.scatter(
         Draw(slots, seed), shape, axis, extent, spread, updates=strides[0], index=strides[1], out=strides[2]
     )
     run(library, "scatter{I}_{T}", slots, problem, offset)

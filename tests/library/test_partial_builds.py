@@ -45,7 +45,7 @@ def part(build, name):
     ("image.f32", {"affine_grid_2d_f32"}, {"families": ["image"], "dtypes": ["f32"]}),
     ("image", {"affine_grid_2d_f32", "affine_grid_2d_f64"}, {"families": ["image"]}),
 ])  # fmt: skip
-def test_a_part_has_its_ops_alone(build, library, name, ops, limits):
+def test_a_partial_library_has_its_ops_only(build, library, name, ops, limits):
     path = part(build, name)
     symbols = ABOUT | {f"baracuda_kernels_{op}_{kind}" for op in ops for kind in ("run", "can_implement")}
     assert check_abi.exported_symbols(path) == symbols
@@ -57,7 +57,7 @@ def test_a_part_has_its_ops_alone(build, library, name, ops, limits):
         assert loaded.function(op) != loaded.ffi.NULL
 
 
-def test_a_part_computes(build):
+def test_a_partial_library_computes(build):
     loaded = bk.load(part(build, "image.f32"))
     theta = np.array([[[2, 0, 1], [0, 4, 0]]], np.float32)
     grid = np.empty((1, 2, 2, 2), np.float32)
@@ -67,7 +67,7 @@ def test_a_part_computes(build):
     assert grid.tolist() == [[[[0, -2], [2, -2]], [[0, 2], [2, 2]]]]
 
 
-def test_what_a_part_lacks_is_unsupported(build):
+def test_missing_ops_are_unsupported(build):
     loaded = bk.load(part(build, "image.f32"))
     limits = r"image\.f32/cpu/\S+\.so, built for families image and dtypes f32 alone, has no symbol"
     with pytest.raises(bk.UnsupportedError, match=f"{limits} baracuda_kernels_affine_grid_2d_f64_run"):
@@ -78,7 +78,7 @@ def test_what_a_part_lacks_is_unsupported(build):
         neg.run(None, None, bk.UnaryArgs(x, x))
 
 
-def test_a_whole_library_is_no_part(library):
+def test_a_full_library_is_not_partial(library):
     assert not {"families", "dtypes"} & set(library.build_info)
 
 
@@ -141,7 +141,7 @@ def test_every_table_is_a_choice():
     ("DTYPES=f31", "DTYPES: 'f31' is no dtype; there are f64 f32"),
     ("FAMILIES=image DTYPES=bf16", "FAMILIES='image' has no op of DTYPES='bf16'"),
 ])  # fmt: skip
-def test_no_such_part(tmp_path, choice, error):
+def test_unknown_choices(tmp_path, choice, error):
     result = attempt(["make", "cpu", "VENV=", f"BUILD={tmp_path / 'build'}", *choice.split()], ROOT)
     assert result.returncode != 0
     assert error in result.stdout

@@ -28,7 +28,7 @@ def bound(k, dtype):
 @pytest.mark.parametrize("k", LENGTHS)
 @pytest.mark.parametrize(("m", "n"), SIZES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_equal_terms(m, n, k, dtype):
+def test_equal_summands(m, n, k, dtype):
     a, b = np.full((m, k), 0.1, dtype), np.full((k, n), 0.3, dtype)
     want = np.longdouble(a[0, 0]) * np.longdouble(b[0, 0]) * k
     for turned in itertools.product((False, True), repeat=2):
@@ -38,7 +38,7 @@ def test_equal_terms(m, n, k, dtype):
 
 @pytest.mark.parametrize("k", LENGTHS)
 @pytest.mark.parametrize(("m", "n"), SIZES)
-def test_random_terms(rng, m, n, k):
+def test_random_summands(rng, m, n, k):
     a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
     want = a.astype(np.float64) @ b.astype(np.float64)
     for turned in itertools.product((False, True), repeat=2):

@@ -64,7 +64,7 @@ def test_numbers_of_numpy_are_numbers_beside_arrays():
     (lambda: bk.LayerNormPlan.select(None, bk.LayerNormDescriptor((3, 4), 2, -1.0, False, False, element=bk.f32)),
      "eps is -1.0"),
 ])  # fmt: skip
-def test_numbers_outside_of_their_domain(call, wanted):
+def test_numbers_outside_their_domain(call, wanted):
     with pytest.raises(bk.InvalidProblemError, match=wanted):
         call()
 

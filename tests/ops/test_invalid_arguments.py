@@ -38,7 +38,7 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_junk(name):
+def test_invalid_arguments(name):
     failures = 0
     with Tries() as tries:
         for junk in JUNK:

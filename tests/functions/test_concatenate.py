@@ -136,7 +136,7 @@ def test_calls_alike(rng):
         assert bk.concatenate(empty).shape == (0, 4)
 
 
-def test_what_does_not_fit():
+def test_mismatched_shapes():
     a, b = np.ones((3, 4), np.float32), np.ones((3, 5), np.float32)
     for call, text in {
         lambda: bk.concatenate([]): r"arrays is \[\], must be a list or tuple of one array or more",
@@ -163,7 +163,7 @@ def test_what_does_not_fit():
             call()
 
 
-def test_plans_of_any_number():
+def test_plans_of_many_operands():
     """Entries may have no elements; a split may skip outputs."""
     parts = [np.full((3, extent), k, np.float32) for k, extent in enumerate((2, 0, 1, 4))]
     of = {"output_shape": (3, 7), "concat_dim": 1, "extents": (2, 0, 1, 4), "element": bk.f32}

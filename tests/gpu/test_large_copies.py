@@ -118,7 +118,7 @@ def test_im2col(library, padding):
 
 
 @pytest.mark.parametrize("op", ["gather", "index_select"])
-def test_moves_by_indices(library, op):
+def test_gather_and_scatter(library, op):
     """The last rows are chosen half of the time, at offsets beyond 2^31 elements. gather's index is broadcast along a
     row."""
     x, shape, _ = whole(38)

@@ -17,7 +17,7 @@ EXTENTS = [(512, 170, 200), (385, 97, 33), (391, 192, 260)]
 @pytest.mark.parametrize("gap", [0, 3], ids=["dense", "gaps"])
 @pytest.mark.parametrize("extents", EXTENTS, ids=str)
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
-def test_strips(library, set_threads, dtype, extents, gap):
+def test_slabs(library, set_threads, dtype, extents, gap):
     op = f"gemm_dense_{dtype}"
     row, slots = OPS[op]
     case = CASES[row.name]

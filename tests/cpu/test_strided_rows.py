@@ -24,7 +24,7 @@ def test_softmax_as_of_dense_rows(name, shape):
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-def test_rows_apart_and_in_place(name):
+def test_strided_lanes_and_in_place(name):
     """Lanes that are strided in one operand or in both, and results that alias their input."""
     x = np.random.default_rng(0).standard_normal((50, 80)).astype(np.float32)
     function = getattr(bk, name)
@@ -41,7 +41,7 @@ def test_rows_apart_and_in_place(name):
 
 
 @pytest.mark.parametrize("is_weighted", [False, True])
-def test_cross_entropy_of_places(is_weighted):
+def test_cross_entropy_of_positions(is_weighted):
     """[N, C, d] equals [N d, C], and so does its gradient."""
     rng = np.random.default_rng(0)
     x, dy = rng.standard_normal((3, 21, 35)).astype(np.float32), rng.standard_normal((3, 35)).astype(np.float32)
