@@ -19,7 +19,7 @@ LAYOUTS = {
 }
 
 
-def place(array, dtype, layout="dense"):
+def tensor(array, dtype, layout="dense"):
     """A tensor of these values in the given layout."""
     cells = LAYOUTS[layout](np.array(array, order="C"))
     base = cells
@@ -32,9 +32,9 @@ def place(array, dtype, layout="dense"):
     return bk.TensorRef(address, cells.shape, memory.dtype, strides, memory.length, offset=offset, **options)
 
 
-def room(dtype, layout="dense", shape=SHAPE):
+def ones(dtype, layout="dense", shape=SHAPE):
     """An output filled with ones."""
-    return place(np.ones(shape), dtype, layout)
+    return tensor(np.ones(shape), dtype, layout)
 
 
 def values_of(view):

@@ -95,42 +95,42 @@ def exact(_e, _f):
 @bound
 def pointwise(e, f):
     """`count` roundings of intermediate results no larger than `magnitude`; 0 where they vanish."""
-    return e.count * (f.u * e.terms + f.tiny * (e.terms > 0))
+    return e.count * (f.u * e.magnitude + f.tiny * (e.magnitude > 0))
 
 
 @bound
 def total(e, f):
     """A sum of `count` elements in the compute type."""
-    return summation(e.count) * f.u * e.terms
+    return summation(e.count) * f.u * e.magnitude
 
 
 @bound
 def total_of_products(e, f):
     """A sum of `count` elements, each of which is rounded once before it is added."""
-    return (summation(e.count) + 1) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
+    return (summation(e.count) + 1) * f.u * e.magnitude + e.count * f.tiny * (e.magnitude > 0)
 
 
 @bound
-def product(e, f):
+def gemm(e, f):
     """A sum of `count` products and a few steps after it: the textbook's bound, linear in the count, since tensor cores
     truncate instead of rounding, always to the same side. Activations increase an error by at most a fifth, and have
     one of their own."""
-    return 1.2 * (e.count + 8) * (f.u * e.terms + f.tiny * (e.terms > 0))
+    return 1.2 * (e.count + 8) * (f.u * e.magnitude + f.tiny * (e.magnitude > 0))
 
 
 @bound
-def cut_product(e, f):
-    """fp8 GEMM by warpgroups or cuBLASLt: on top of `product`, tensor cores align 32 products and the accumulator to
+def truncated(e, f):
+    """fp8 GEMM by warpgroups or cuBLASLt: on top of `gemm`, tensor cores align 32 products and the accumulator to
     the largest of them and truncate each at 2^-13 of it (arXiv 2412.19437, 3.3.2), in the four steps of K = 128, whose
     sums are added in f32. None of these is larger than the whole magnitude."""
-    return product(e, f) + 4 * 33 * 2.0**-13 * e.terms
+    return gemm(e, f) + 4 * 33 * 2.0**-13 * e.magnitude
 
 
 @bound
-def split_product(e, f):
-    """3xTF32 GEMM: on top of `product`, operands are f32 split into two TF32, whose products lack 3 parts in 2^22 of
+def gemm_3xtf32(e, f):
+    """3xTF32 GEMM: on top of `gemm`, operands are f32 split into two TF32, whose products lack 3 parts in 2^22 of
     each."""
-    return product(e, f) + 12 * f.u * e.terms
+    return gemm(e, f) + 12 * f.u * e.magnitude
 
 
 @bound
@@ -139,7 +139,7 @@ def mean(e, f):
 
     A bag may hold one row many times, so the errors have one sign and grow with the length.
     """
-    return np.where(np.asarray(e.count) > 1, (e.count + 1) * f.u * e.terms + f.tiny, 0)
+    return np.where(np.asarray(e.count) > 1, (e.count + 1) * f.u * e.magnitude + f.tiny, 0)
 
 
 @bound
@@ -149,7 +149,7 @@ def total_of_quotients(e, f):
 
     The summands of a mean were rounded to the storage dtype first, as its spec says.
     """
-    return np.maximum(e.count - 1, 0) * f.u * e.terms + f.s * e.divided + e.count * f.tiny_s * (e.divided > 0)
+    return np.maximum(e.count - 1, 0) * f.u * e.magnitude + f.s * e.divided + e.count * f.tiny_s * (e.divided > 0)
 
 
 @bound
@@ -159,7 +159,7 @@ def atomic_total(e, f):
     The last factor covers the growth of the partial sums themselves. Where storage is the compute type this is `total`.
     """
     n = np.maximum(e.count - 1, 0)
-    rounded = total(e, f) if f.s == f.u else n * f.s * e.terms * (1 + n * f.s)
+    rounded = total(e, f) if f.s == f.u else n * f.s * e.magnitude * (1 + n * f.s)
     return rounded + e.count * f.lost
 
 
@@ -167,7 +167,7 @@ def atomic_total(e, f):
 def atomic_product(e, f):
     """`count` atomic multiplications, each rounded to storage."""
     n = np.asarray(e.count) if f.s != f.u else 0
-    return pointwise(e, f) + n * f.s * e.terms * (1 + n * f.s) + n * f.tiny_s * (np.asarray(e.terms) > 0)
+    return pointwise(e, f) + n * f.s * e.magnitude * (1 + n * f.s) + n * f.tiny_s * (np.asarray(e.magnitude) > 0)
 
 
 @bound
@@ -180,7 +180,7 @@ def atomic_reduced(e, f):
 def atomic_total_of_quotients(e, f):
     """`total_of_quotients` by atomic additions."""
     n = np.maximum(e.count - 1, 0)
-    return n * f.s * e.terms * (1 + n * f.s) + f.s * e.divided + e.count * (f.tiny_s * (e.divided > 0) + f.lost)
+    return n * f.s * e.magnitude * (1 + n * f.s) + f.s * e.divided + e.count * (f.tiny_s * (e.divided > 0) + f.lost)
 
 
 @bound
@@ -190,7 +190,7 @@ def norm(e, f):
     There are eight roundings of products, quotients and a square root. A row's statistics are sums of their own, so
     `magnitude` has for each of them the sum of magnitudes, times all its factors.
     """
-    return (summation(e.count) + 8) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
+    return (summation(e.count) + 8) * f.u * e.magnitude + e.count * f.tiny * (e.magnitude > 0)
 
 
 def ulps(op: str, dtype: str, backend: str) -> float:
@@ -203,7 +203,7 @@ def ulp(e, f):
     """A sum of `count` elements in the compute type, each of them within its own bound before; single values use
     check()."""
     term = 2 * max(ORDINARY.f32, COMPOSITE.f32, COMPOSITE.f64) if f.s == f.u else 2.0**-18 / f.u
-    return (summation(e.count) + term) * f.u * e.terms + e.count * f.tiny * (e.terms > 0)
+    return (summation(e.count) + term) * f.u * e.magnitude + e.count * f.tiny * (e.magnitude > 0)
 
 
 @bound
@@ -214,7 +214,7 @@ def gated(e, f):
     single product, else 1. 16 bits are as in ULP.
     """
     relative = 5.0 if f.s == f.u else 2.0**-18 / f.u
-    return relative * f.u * e.terms + f.tiny * e.divided if e.count else 0.0
+    return relative * f.u * e.magnitude + f.tiny * e.divided if e.count else 0.0
 
 
 @bound
@@ -224,7 +224,7 @@ def loss(e, f):
     the magnitude of the factors of operands that may be subnormal."""
     relative = 12.0 if f.s == f.u else 2.0**-16 / f.u
     lost = (e.count + e.divided) * f.tiny
-    return (summation(e.count) + relative) * f.u * e.terms + np.where(np.asarray(e.terms) > 0, lost, 0)
+    return (summation(e.count) + relative) * f.u * e.magnitude + np.where(np.asarray(e.magnitude) > 0, lost, 0)
 
 
 @bound
@@ -232,7 +232,7 @@ def reduction(e, f):
     """A reduction of `count` elements, with a few units of each element's own: in `magnitude`, and in `divided` the
     error of the 16-bit types' exponential (2^-18, twice)."""
     rough = 2.0**-17 if f.s != f.u else 4 * f.u
-    return np.where(e.count > 1, (summation(e.count) + 4) * f.u * e.terms + rough * e.divided, 0)
+    return np.where(e.count > 1, (summation(e.count) + 4) * f.u * e.magnitude + rough * e.divided, 0)
 
 
 @bound
@@ -240,7 +240,7 @@ def scan(e, f):
     """A running sum or product of `count` elements, and exponentials of `divided` in all: in 16 bits with errors of
     2^-17, which the rounding hides, else of a few units."""
     exponentials = 8 * f.u if f.s == f.u else 2.0**-16
-    return summation(e.count) * f.u * e.terms + exponentials * e.divided
+    return summation(e.count) * f.u * e.magnitude + exponentials * e.divided
 
 
 @bound
@@ -249,14 +249,14 @@ def softmax(e, f):
     and of the later products; the exponential of the 16-bit types has an error of 2^-17 more, which the last rounding
     hides, and flushes what is subnormal in f32."""
     rough = 6 * f.u if f.s == f.u else 6 * f.u + 2.0**-16
-    return (summation(e.count) + 4) * f.u * e.terms + rough * e.divided
+    return (summation(e.count) + 4) * f.u * e.magnitude + rough * e.divided
 
 
 @bound
 def sparsemax(e, f):
     """Sparsemax: distances from the largest logit, of which those that count are below 1: a sum of `count`, over their
     number."""
-    return (summation(e.count) + 4) * f.u * e.terms
+    return (summation(e.count) + 4) * f.u * e.magnitude
 
 
 def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
@@ -273,7 +273,7 @@ def error_bound(expected, tolerance: str, dtype: str) -> np.ndarray:
             approximate = BINARY.get(expected.op.removesuffix("_backward"))
             hidden = approximate and bk.default_library().backend in approximate.approximate
             rounding = 2.0**-16 if hidden else f.u
-            return np.where(np.asarray(expected.terms) > 0, error + rounding * np.abs(expected.value), 0)
+            return np.where(np.asarray(expected.magnitude) > 0, error + rounding * np.abs(expected.value), 0)
         return error
 
 
@@ -282,10 +282,10 @@ def within_ulps(got, dtype: str, ref, bound: float, expected) -> tuple[np.ndarra
     follows the largest value. The units are those of the expected magnitude where it is larger than the value. A zero
     has the reference's sign, unless it is a gradient that vanished, and a factor of `divided` may have been subnormal.
     """
-    terms = expected.terms
+    magnitude = expected.magnitude
     beyond = np.ldexp(np.longdouble(1), np.frexp(LARGEST[dtype])[1])
     near, value = (np.clip(v.astype(np.longdouble), -beyond, beyond) for v in (ref, got))
-    exponent = np.frexp(np.where(np.isnan(near), 0, np.maximum(np.abs(near), terms)))[1] - DIGITS[dtype]
+    exponent = np.frexp(np.where(np.isnan(near), 0, np.maximum(np.abs(near), magnitude)))[1] - DIGITS[dtype]
     exponent = np.clip(exponent, LEAST[dtype], np.frexp(LARGEST[dtype])[1] - DIGITS[dtype])
     factor = np.where(np.isfinite(expected.divided), expected.divided, 0) * SMALLEST[COMPUTE[dtype]]
     error = np.maximum(np.abs(value - near) - 128 * factor, 0) / np.ldexp(np.longdouble(1), exponent)

@@ -50,8 +50,8 @@ def alibi_backward(draw, shape, kind="normal", null=()):
 def alibi_backward_reference(problem):
     dy = problem.arrays["dy"]
     with np.errstate(invalid="ignore", over="ignore"):
-        terms = dy.values * distance(dy.shape)
-        total, size = terms.sum((0, 2, 3)), np.abs(terms).sum((0, 2, 3))
+        summands = dy.values * distance(dy.shape)
+        total, size = summands.sum((0, 2, 3)), np.abs(summands).sum((0, 2, 3))
     count = math.prod(dy.shape) // max(dy.shape[1], 1)
     expected = {"da": Expected(dy.values), "dslope": Expected(total, count, size)}
     return {name: e for name, e in expected.items() if name not in problem.null}

@@ -51,7 +51,7 @@ CASES = (
             "unsorted": lambda d: check(d, (300,), [(200, 0)]),
             "padding": lambda d: check(d, (300,), [(20, 255), (40, 255), (250, 100)], other=255),
             "nothing_fits": lambda d: check(d, (5,), bound=0),
-            "turned": lambda d: check(d, (20, 30), [(17, 99), (400, 101)], is_sorted=True, strides=(1, 20)),
+            "permuted": lambda d: check(d, (20, 30), [(17, 99), (400, 101)], is_sorted=True, strides=(1, 20)),
             "backwards": lambda d: check(d, (6, 50), [(170, 101)], strides=(-50, 1)),
             "still": lambda d: check(d, (4, 60), bound=1, strides=(0, 1)),
         },

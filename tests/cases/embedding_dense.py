@@ -31,9 +31,9 @@ def rows_reference(problem):
     rows, value = problem.arrays["indices"].values[kept], problem.arrays["dweight"].values.copy()
     size, count = np.abs(value), np.ones_like(value)
     with np.errstate(invalid="ignore", over="ignore"):
-        terms = dout[kept] / often[rows, None]
-        np.add.at(value, rows, terms)
-        np.add.at(size, rows, np.abs(terms))
+        summands = dout[kept] / often[rows, None]
+        np.add.at(value, rows, summands)
+        np.add.at(size, rows, np.abs(summands))
         np.add.at(count, rows, 1)
     return {"dweight": Expected(value, count + 2 * (count > 1), size)}
 
@@ -60,12 +60,12 @@ def bags_reference(problem):
     with np.errstate(invalid="ignore", over="ignore"):
         for b, k in enumerate(kept_by_bag(problem)):
             rows, bag_divisor = indices[k], len(k) if s["mode"] == MEAN and len(k) else 1
-            terms = (scales[k] / often[rows])[:, None] * (dout[b] / bag_divisor)
-            np.add.at(value, rows, terms)
-            np.add.at(size, rows, np.abs(terms))
+            summands = (scales[k] / often[rows])[:, None] * (dout[b] / bag_divisor)
+            np.add.at(value, rows, summands)
+            np.add.at(size, rows, np.abs(summands))
             np.add.at(count, rows, 1)
             if bag_divisor > 1:
-                np.add.at(divided, rows, np.abs(terms))
+                np.add.at(divided, rows, np.abs(summands))
     return {"dweight": Expected(value, count + 3 * (count > 1), size, divided)}
 
 
@@ -96,12 +96,12 @@ def sparse_reference(dense, positions):
             found = found[:0]
         rows = np.full(n, -1)
         rows[: len(found)] = found
-        sums, parts = dense(whole)["dweight"], {}
-        for name in ("value", "count", "terms", "divided"):
+        sums, columns = dense(whole)["dweight"], {}
+        for name in ("value", "count", "magnitude", "divided"):
             of_rows = np.zeros((n, s["embedding_dim"]))
             of_rows[: len(found)] = np.broadcast_to(getattr(sums, name), table.shape)[found]
-            parts[name] = of_rows
-        return {"rows": Expected(rows), "values": Expected(**parts), "count": Expected(np.array([len(found)]))}
+            columns[name] = of_rows
+        return {"rows": Expected(rows), "values": Expected(**columns), "count": Expected(np.array([len(found)]))}
 
     return of
 

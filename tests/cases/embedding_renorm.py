@@ -47,11 +47,11 @@ def reference(problem):
     named = np.zeros(len(weight), bool)
     named[np.unique(indices[(indices >= 0) & (indices < len(weight))])] = True
     cut = named & (norms > s["max_norm"])
-    value, terms = np.asarray(weight, np.longdouble).copy(), np.zeros(weight.shape)
+    value, magnitude = np.asarray(weight, np.longdouble).copy(), np.zeros(weight.shape)
     with np.errstate(invalid="ignore", over="ignore"):
         value[cut] *= (s["max_norm"] / (norms[cut] + np.longdouble(1e-7)))[:, None]
-    terms[cut] = np.abs(value[cut]).astype(np.float64)
-    return {"out": Expected(value, (weight.shape[1] + 24) * max(1.0, 1 / p) + 16, np.nan_to_num(terms))}
+    magnitude[cut] = np.abs(value[cut]).astype(np.float64)
+    return {"out": Expected(value, (weight.shape[1] + 24) * max(1.0, 1 / p) + 16, np.nan_to_num(magnitude))}
 
 
 def problems():

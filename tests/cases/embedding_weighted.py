@@ -53,8 +53,8 @@ def reference(problem):
     value, size, count = np.zeros((3, s["num_bags"], s["embedding_dim"]))
     with np.errstate(invalid="ignore", over="ignore"):
         for b, k in enumerate(kept_by_bag(problem)):
-            terms = scales[k, None] * weight[indices[k]]
-            value[b], size[b], count[b] = terms.sum(0), np.abs(terms).sum(0), len(k)
+            summands = scales[k, None] * weight[indices[k]]
+            value[b], size[b], count[b] = summands.sum(0), np.abs(summands).sum(0), len(k)
     return {"out": Expected(value, count, size)}
 
 
@@ -64,9 +64,9 @@ def backward_reference(problem):
     size, count = np.abs(value), np.ones_like(value)
     with np.errstate(invalid="ignore", over="ignore"):
         for b, k in enumerate(kept_by_bag(problem)):
-            terms = scales[k, None] * dout[b]
-            np.add.at(value, indices[k], terms)
-            np.add.at(size, indices[k], np.abs(terms))
+            summands = scales[k, None] * dout[b]
+            np.add.at(value, indices[k], summands)
+            np.add.at(size, indices[k], np.abs(summands))
             np.add.at(count, indices[k], 1)
     return {"dweight": Expected(value, count + (count > 1), size)}
 
@@ -77,8 +77,8 @@ def weights_reference(problem):
     value, size = np.zeros((2, s["total_indices"]))
     with np.errstate(invalid="ignore", over="ignore"):
         for b, k in enumerate(kept_by_bag(problem)):
-            terms = weight[indices[k]] * dout[b]
-            value[k], size[k] = terms.sum(1), np.abs(terms).sum(1)
+            summands = weight[indices[k]] * dout[b]
+            value[k], size[k] = summands.sum(1), np.abs(summands).sum(1)
     return {"dper_sample_weights": Expected(value, s["embedding_dim"], size)}
 
 

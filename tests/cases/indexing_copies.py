@@ -194,7 +194,7 @@ def put_reference(problem):
 
 # --- problems ---------------------------------------------------------------------------------------------------------
 
-TURNED = {"order": (2, 0, 1)}
+PERMUTED = {"order": (2, 0, 1)}
 PLACES = {  # shape, axis, extent along it of the indexed operand, options
     "one": ((1,), 0, 1, {"spread": "inside"}),
     "row": ((1003,), 0, 37, {}),
@@ -221,13 +221,13 @@ def layouts(placed, plain, index):
     """Problems with other layouts; arguments are the names of the indexed operand, of the other and of the index."""
     shape, axis, extent = (6, 5, 8), 1, 7
     made = {
-        "turned_placed": {placed: TURNED}, "turned_plain": {plain: TURNED},
+        "permuted_placed": {placed: PERMUTED}, "permuted_plain": {plain: PERMUTED},
         "flipped": {placed: {"flip": (0, 1, 2)}, plain: {"flip": (1,)}},
         "gaps": {placed: {"gap": 3, "pad": 2}, plain: {"gap": 2}}, "padded": {plain: {"pad": 8}, placed: {"pad": 4}},
     }  # fmt: skip
     if index:
         made |= {
-            "turned_index": {index: TURNED}, "flipped_index": {index: {"flip": (0, 2), "pad": 1}},
+            "permuted_index": {index: PERMUTED}, "flipped_index": {index: {"flip": (0, 2), "pad": 1}},
             "rows": {index: {"broadcast": (2,)}}, "rows_wide": {index: {"broadcast": (2,)}},
             "lines": {index: {"broadcast": (0,)}},
         }  # fmt: skip

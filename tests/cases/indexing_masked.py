@@ -166,13 +166,13 @@ def nonzero_reference(problem):
     return {name: each for name, each in expected.items() if name not in problem.null}
 
 
-TURNED = {"order": (2, 0, 1)}
+PERMUTED = {"order": (2, 0, 1)}
 TABLES = {  # shape, options
     "rank0": ((), {"share": 1}), "one": ((1,), {"share": 1}), "row": ((1003,), {}), "plain": ((3, 5, 7), {}),
     "rows": ((64, 80), {}), "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), {}), "none": ((50, 90), {"share": 0, "most": 4}),
     "all": ((41, 103), {"share": 1}), "few": ((201, 203), {"share": 0.001}), "fewer": ((91, 97), {"most": 301}),
     "more": ((91, 97), {"most": 9001}), "no_room": ((91, 97), {"most": 0}), "special": ((31, 29), {"kind": "special"}),
-    "turned": ((13, 15, 17), {"x": TURNED}), "flipped": ((13, 15, 17), {"x": {"flip": (0, 2)}}),
+    "permuted": ((13, 15, 17), {"x": PERMUTED}), "flipped": ((13, 15, 17), {"x": {"flip": (0, 2)}}),
     "gaps": ((90, 91), {"x": {"gap": 2, "pad": 3}}), "broadcast": ((9, 11, 8), {"x": {"broadcast": (1,)}}),
     "large": ((301, 409), {}),
 }  # fmt: skip

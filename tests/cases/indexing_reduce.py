@@ -75,8 +75,8 @@ def reference(problem):
         if reduce in (AMAX, AMIN):
             return {"out": Expected(value)}
         np.add.at(size, cells, np.abs(x))
-        terms = np.abs(value) if reduce == PROD else size / np.maximum(n, 1) if reduce == MEAN else size
-        return {"out": Expected(value, np.where(hit, n, 0), terms)}
+        magnitude = np.abs(value) if reduce == PROD else size / np.maximum(n, 1) if reduce == MEAN else size
+        return {"out": Expected(value, np.where(hit, n, 0), magnitude)}
 
 
 def problems():
@@ -172,8 +172,8 @@ def backward_reference(problem):
         du[at] = share
         steps_u = np.zeros(du.shape)
         steps_u[at] = counts
-        terms, terms_x = (np.where(np.isfinite(d), np.abs(d), 0) for d in (du, dx))
-    found = {"dx": Expected(dx, steps, terms_x), "dupdates": Expected(du, steps_u, terms)}
+        magnitude, terms_x = (np.where(np.isfinite(d), np.abs(d), 0) for d in (du, dx))
+    found = {"dx": Expected(dx, steps, terms_x), "dupdates": Expected(du, steps_u, magnitude)}
     return {name: value for name, value in found.items() if name not in problem.null}
 
 
@@ -181,7 +181,7 @@ def backward_problems():
     table, base = {}, scattered(ROW)
     rules = [(reduce, own) for own in (1, 0) for reduce in range(5)]
     small = [
-        name for name in base if not name.startswith(("giant", "large", "turned_out", "special", "many", "columns"))
+        name for name in base if not name.startswith(("giant", "large", "permuted_out", "special", "many", "columns"))
     ]
     for k, name in enumerate(small):
         table[name] = backward(base[name], *rules[k % 10])

@@ -101,8 +101,8 @@ def problems(row):
     add("long_target", (3, 5), 1, 3001)
     add("larger", (5, 6, 7), 1, 4, larger=3)
     add("larger_first", (5, 6, 7), 0, 4, larger=2)
-    add("turned", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), order=(2, 0, 1)))
-    add("turned_out", (6, 5, 4), 1, 7, out=strides_for((6, 7, 4), order=(1, 2, 0)))
+    add("permuted", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), order=(2, 0, 1)))
+    add("permuted_out", (6, 5, 4), 1, 7, out=strides_for((6, 7, 4), order=(1, 2, 0)))
     add(
         "flipped", (6, 5, 4), 1, 7, updates=strides_for((6, 5, 4), flip=(0, 1)), out=strides_for((6, 7, 4), flip=(1, 2))
     )
@@ -112,7 +112,7 @@ def problems(row):
     if NAMES[row][5] == "index":
         add("index_of_row", (60, 16), 0, 7, index=strides_for((60, 16), broadcast=(1,)))
         add("index_of_line", (7, 61), 1, 23, index=strides_for((7, 61), broadcast=(0,)))
-        add("index_turned", (6, 5, 4), 1, 7, index=strides_for((6, 5, 4), order=(2, 1, 0), flip=(1,)))
+        add("index_permuted", (6, 5, 4), 1, 7, index=strides_for((6, 5, 4), order=(2, 1, 0), flip=(1,)))
         add("one_index", (6, 5, 4), 1, 7, index=strides_for((6, 5, 4), broadcast=(0, 1, 2)))
     add("giant_line", (20000,), 0, 30, "giant")
     add("giant_rows", (5000, 12), 0, 30, "giant")

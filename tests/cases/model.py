@@ -25,8 +25,8 @@ class Array:
 
     dtype    storage, a key of oracle.numerics.STORAGE
     shape    logical extents; of a packed dtype (s4, u4) one, the number of elements
-    values   as oracle.numerics has them: float64 or complex128 (exactly representable in dtype), or integers; a bool is
-             its byte, so that "set" is any of 1 to 255; None for a pure output
+    values   as in oracle.numerics: float64 or complex128 (exact in dtype), or integers; a bool is its byte, so that 1
+             to 255 are True; None for a pure output
     strides  in elements, any sign, of the view that the op sees; None is row-major
     """
 
@@ -73,21 +73,21 @@ class Problem:
 
 @dataclasses.dataclass
 class Expected:
-    """What one output must be.
+    """The expected values of one output, and the sizes that its error bound depends on.
 
-    value    of the output's shape: float64 or longdouble, or integers, which are compared exactly
-    op       the key of oracle.ULPS, which has the bounds of the class "ulp": what is not there is an ordinary
-             function's. Of a gradient of class "pointwise" the function, whose entry may say that it is approximate
-    count    pointwise: roundings before the last; sums: number of terms (scalar or per cell)
-    terms    sum of the magnitudes of what was added or cancelled, per cell; class "ulp" counts in units of them where
-             they are larger than a single value
-    divided  part of `terms` that was rounded to storage before it was added; class "ulp": what multiplies a factor that
-             may be subnormal in the compute type
+    value      of the output's shape: float64 or longdouble, or integers, which are compared exactly
+    op         the key of oracle.ULPS, which has the bounds of the class "ulp"; without an entry the function is an
+               ordinary one. For a gradient of class "pointwise" the function, whose entry may allow approximations
+    count      pointwise: roundings before the last; sums: number of summands (scalar or per element)
+    magnitude  sum of the magnitudes of what was added or cancelled, per element; class "ulp" counts in units of it
+               where it is larger than the value
+    divided    the share of `magnitude` that was rounded to storage before it was added; class "ulp": the factor of an
+               operand that may be subnormal in the compute type
     """
 
     value: np.ndarray
     count: np.ndarray | int = 0
-    terms: np.ndarray | float = 0.0
+    magnitude: np.ndarray | float = 0.0
     divided: np.ndarray | float = 0.0
     op: str = ""
 

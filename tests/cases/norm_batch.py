@@ -43,8 +43,8 @@ def affine(problem, x, mean, rstd, size, lost):
     gamma, beta = of_channels(problem, "gamma", 1), of_channels(problem, "beta", 0)
     with np.errstate(all="ignore"):
         scaled = (x - mean) * rstd
-        terms = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
-        return scaled * gamma + beta, np.nan_to_num(terms, posinf=0, nan=0)
+        magnitude = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
+        return scaled * gamma + beta, np.nan_to_num(magnitude, posinf=0, nan=0)
 
 
 def parameters(draw, channels):
@@ -68,23 +68,23 @@ def training(draw, shape, last, kind="normal", null=(), eps=EPS):
 
 def training_reference(problem):
     x, momentum = in_front(problem, "x"), problem.scalars["momentum"]
-    terms_of_a_channel = x.shape[0] * x.shape[2]
+    elements_per_channel = x.shape[0] * x.shape[2]
     eps = problem.scalars["eps"]
     mean, square, size, lost = statistics(x, (0, 2), eps, True)
     with np.errstate(all="ignore"):
         rstd = 1 / np.sqrt(square)
-        y, terms = affine(problem, x, mean, rstd, size, lost)
+        y, magnitude = affine(problem, x, mean, rstd, size, lost)
         old_mean, old_var = of_channels(problem, "running_mean", 0), of_channels(problem, "running_var", 1)
-        var = np.square(x - mean).sum((0, 2), keepdims=True) / np.float64(terms_of_a_channel - 1)
+        var = np.square(x - mean).sum((0, 2), keepdims=True) / np.float64(elements_per_channel - 1)
         keeps = 1 - momentum
         moved = {
             "saved_mean": (mean, size), "saved_rstd": (rstd, rstd * lost),
             "new_running_mean": (keeps * old_mean + momentum * mean, np.abs(old_mean) + size),
             "new_running_var": (keeps * old_var + momentum * var, np.abs(old_var) + np.abs(var) * 2 * lost),
         }  # fmt: skip
-    expected = {"y": Expected(behind(problem, y), terms_of_a_channel, behind(problem, terms))}
+    expected = {"y": Expected(behind(problem, y), elements_per_channel, behind(problem, magnitude))}
     for name, (value, of) in moved.items():
-        expected[name] = Expected(value.ravel(), terms_of_a_channel, np.nan_to_num(of.ravel(), posinf=0, nan=0))
+        expected[name] = Expected(value.ravel(), elements_per_channel, np.nan_to_num(of.ravel(), posinf=0, nan=0))
     return {name: e for name, e in expected.items() if name not in problem.null}
 
 
@@ -101,8 +101,8 @@ def inference_reference(problem):
     x, mean = in_front(problem, "x"), of_channels(problem, "running_mean")
     eps = problem.scalars["eps"]
     rstd = 1 / np.sqrt(of_channels(problem, "running_var") + eps)
-    y, terms = affine(problem, x, mean, rstd, np.abs(mean), 1)
-    return {"y": Expected(behind(problem, y), 1, behind(problem, terms))}
+    y, magnitude = affine(problem, x, mean, rstd, np.abs(mean), 1)
+    return {"y": Expected(behind(problem, y), 1, behind(problem, magnitude))}
 
 
 def backward(draw, shape, last, kind="normal", null=()):
@@ -124,10 +124,10 @@ def backward_reference(problem):
         return dict.fromkeys(("dgamma", "dbeta"), Expected(np.zeros(dy.shape[1])))
     mean, rstd, gamma = (of_channels(problem, name, 1) for name in ("saved_mean", "saved_rstd", "gamma"))
     with np.errstate(all="ignore"):
-        dx, terms, xh, size = gradient(dy, x, mean, rstd, gamma, (0, 2), True)
-        terms = np.nan_to_num(terms, posinf=0, nan=0)
+        dx, magnitude, xh, size = gradient(dy, x, mean, rstd, gamma, (0, 2), True)
+        magnitude = np.nan_to_num(magnitude, posinf=0, nan=0)
         count = dy.shape[0] * dy.shape[2]
-        expected = {"dx": Expected(behind(problem, dx), count, behind(problem, terms))}
+        expected = {"dx": Expected(behind(problem, dx), count, behind(problem, magnitude))}
         return expected | of_columns(dy, xh, size, (0, 2))
 
 

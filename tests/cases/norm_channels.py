@@ -27,26 +27,26 @@ class Grouped:
     def __init__(self, problem):
         scalars = problem.scalars
         n, c, s = (scalars[f"{axis}_extent"] for axis in ("n", "c", "spatial"))
-        parts = scalars["num_groups"]
+        groups = scalars["num_groups"]
         if scalars["group_kind"] == OF_BATCH:
-            self.shape, self.axes, self.of_rows = (n, c, s), (0, 2), (1, c, 1)
-            self.of_channel = (1, c, 1)
+            self.shape, self.axes, self.stats_shape = (n, c, s), (0, 2), (1, c, 1)
+            self.channel_shape = (1, c, 1)
         else:
-            self.shape, self.axes, self.of_rows = (n, parts, c // parts, s), (2, 3), (n, parts, 1, 1)
-            self.of_channel = (1, parts, c // parts, 1)
-        self.whole, self.terms = (n, c, s), int(np.prod([self.shape[a] for a in self.axes]))
+            self.shape, self.axes, self.stats_shape = (n, groups, c // groups, s), (2, 3), (n, groups, 1, 1)
+            self.channel_shape = (1, groups, c // groups, 1)
+        self.whole, self.count = (n, c, s), int(np.prod([self.shape[a] for a in self.axes]))
         self._problem = problem
 
     def full(self, name):
         return self._problem.arrays[name].values.reshape(self.shape)
 
     def row(self, name):
-        return self._problem.arrays[name].values.reshape(self.of_rows)
+        return self._problem.arrays[name].values.reshape(self.stats_shape)
 
     def channel(self, name, default):
         if name in self._problem.null:
             return np.float64(default)
-        return self._problem.arrays[name].values.reshape(self.of_channel)
+        return self._problem.arrays[name].values.reshape(self.channel_shape)
 
 
 def forward(draw, shape, groups, kind, values="normal", null=(), eps=EPS, is_wide=False):
@@ -68,15 +68,15 @@ def forward_reference(problem):
     with np.errstate(all="ignore"):
         rstd = 1 / np.sqrt(square)
         scaled = (x - mean) * rstd
-        terms = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
+        magnitude = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
         value = scaled * gamma + beta
     found = {
-        "y": (value, terms, view.whole),
+        "y": (value, magnitude, view.whole),
         "saved_mean": (mean, size, (-1,)),
         "saved_rstd": (rstd, rstd * lost, (-1,)),
     }
     return {
-        name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
+        name: Expected(v.reshape(shape), view.count, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
         for name, (v, t, shape) in found.items() if name not in problem.null
     }  # fmt: skip
 
@@ -100,9 +100,9 @@ def backward_reference(problem):
         return {name: e for name, e in expected.items() if name not in problem.null}
     dy, x, mean, rstd = view.full("dy"), view.full("x"), view.row("saved_mean"), view.row("saved_rstd")
     with np.errstate(all="ignore"):
-        dx, terms, xh, size = gradient(dy, x, mean, rstd, view.channel("gamma", 1), view.axes, True)
-        terms = np.nan_to_num(terms, posinf=0, nan=0)
-        expected = {"dx": Expected(dx.reshape(view.whole), view.terms, terms.reshape(view.whole))}
+        dx, magnitude, xh, size = gradient(dy, x, mean, rstd, view.channel("gamma", 1), view.axes, True)
+        magnitude = np.nan_to_num(magnitude, posinf=0, nan=0)
+        expected = {"dx": Expected(dx.reshape(view.whole), view.count, magnitude.reshape(view.whole))}
         expected |= of_columns(*(a.reshape(view.whole) for a in (dy, xh, size)), (0, 2))
     return {name: e for name, e in expected.items() if name not in problem.null}
 
@@ -124,18 +124,18 @@ def recompute_reference(problem):
         return backward_reference(problem)
     dy, x, gamma = view.full("dy"), view.full("x"), view.channel("gamma", 1)
     with np.errstate(all="ignore"):
-        mean, rstd, dx, terms, xh, of_xh = gradient_of_x(
+        mean, rstd, dx, magnitude, xh, of_xh = gradient_of_x(
             dy, x, gamma, np.abs(gamma), view.axes, problem.scalars["eps"], True
         )  # fmt: skip
         columns = of_columns(*(a.reshape(view.whole) for a in (dy, xh, of_xh)), (0, 2))
-    found = {"saved_mean": (*mean, (-1,)), "saved_rstd": (*rstd, (-1,)), "dx": (dx, terms, view.whole)}
+    found = {"saved_mean": (*mean, (-1,)), "saved_rstd": (*rstd, (-1,)), "dx": (dx, magnitude, view.whole)}
     expected = {
-        name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
+        name: Expected(v.reshape(shape), view.count, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
         for name, (v, t, shape) in found.items()
     }
     # Each summand of a channel's sum has the error of its group's statistics.
     for name, e in columns.items():
-        expected[name] = Expected(e.value, e.count + view.terms, e.terms)
+        expected[name] = Expected(e.value, e.count + view.count, e.magnitude)
     return {name: e for name, e in expected.items() if name not in problem.null}
 
 

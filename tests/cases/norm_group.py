@@ -28,22 +28,22 @@ class Grouped:
 
     def __init__(self, problem):
         n, c, s = (problem.scalars[name] for name in EXTENTS)
-        parts = max(problem.scalars["num_groups"], 1)
-        self.shape, self.of_rows = (n, s, parts, c // parts), (n, 1, parts, 1)
-        self.of_channel = (1, 1, parts, c // parts)
-        self.whole, self.terms = (n, s, c), s * (c // parts)
+        groups = max(problem.scalars["num_groups"], 1)
+        self.shape, self.stats_shape = (n, s, groups, c // groups), (n, 1, groups, 1)
+        self.channel_shape = (1, 1, groups, c // groups)
+        self.whole, self.count = (n, s, c), s * (c // groups)
         self._problem = problem
 
     def full(self, name):
         return self._problem.arrays[name].values.reshape(self.shape)
 
     def row(self, name):
-        return self._problem.arrays[name].values.reshape(self.of_rows)
+        return self._problem.arrays[name].values.reshape(self.stats_shape)
 
     def channel(self, name, default):
         if name in self._problem.null:
             return np.float64(default)
-        return self._problem.arrays[name].values.reshape(self.of_channel)
+        return self._problem.arrays[name].values.reshape(self.channel_shape)
 
 
 def forward(draw, shape, groups, values="normal", null=(), eps=EPS):
@@ -62,11 +62,11 @@ def forward_reference(problem):
     with np.errstate(all="ignore"):
         rstd = 1 / np.sqrt(square)
         scaled = (x - mean) * rstd
-        terms = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
-        found = {"y": (scaled * gamma + beta, terms, view.whole), "saved_mean": (mean, size, (-1,)),
+        magnitude = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size)) + np.abs(beta)
+        found = {"y": (scaled * gamma + beta, magnitude, view.whole), "saved_mean": (mean, size, (-1,)),
                  "saved_rstd": (rstd, rstd * lost, (-1,))}  # fmt: skip
     return {
-        name: Expected(v.reshape(shape), view.terms, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
+        name: Expected(v.reshape(shape), view.count, np.nan_to_num(t, posinf=0, nan=0).reshape(shape))
         for name, (v, t, shape) in found.items()
     }
 
@@ -91,9 +91,9 @@ def backward_reference(problem):
         return {name: e for name, e in expected.items() if name not in problem.null}
     dy, x, mean, rstd = view.full("dy"), view.full("x"), view.row("saved_mean"), view.row("saved_rstd")
     with np.errstate(all="ignore"):
-        dx, terms, xh, size = gradient(dy, x, mean, rstd, view.channel("gamma", 1), view.axes, True)
-        terms = np.nan_to_num(terms, posinf=0, nan=0)
-        expected = {"dx": Expected(dx.reshape(view.whole), view.terms, terms.reshape(view.whole))}
+        dx, magnitude, xh, size = gradient(dy, x, mean, rstd, view.channel("gamma", 1), view.axes, True)
+        magnitude = np.nan_to_num(magnitude, posinf=0, nan=0)
+        expected = {"dx": Expected(dx.reshape(view.whole), view.count, magnitude.reshape(view.whole))}
         expected |= of_columns(*(a.reshape(view.whole) for a in (dy, xh, size)), (0, 1))
     return {name: e for name, e in expected.items() if name not in problem.null}
 
@@ -116,9 +116,9 @@ def problems(make, optional):
     def add(name, *args, **options):
         table[name] = lambda d: make(d, *args, **options)
 
-    for name, (shape, parts) in SHAPES.items():
-        for groups in parts:
-            add(name if groups == parts[0] else f"{name}_{groups}", shape, groups)
+    for name, (shape, group_counts) in SHAPES.items():
+        for groups in group_counts:
+            add(name if groups == group_counts[0] else f"{name}_{groups}", shape, groups)
     for groups in (1, 2, 4):
         for name in optional:
             add(f"without_{name}_{groups}", (3, 4, 35), groups, null=(name,))

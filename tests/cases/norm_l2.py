@@ -96,8 +96,8 @@ def backward_reference(names):
             along, of_along = (u * dy).sum(axes, keepdims=True), np.abs(u * dy).sum(axes, keepdims=True)
             scale = g / np.where(clamped, eps, norm)
             dx = scale * (dy - u * along)
-            terms = np.abs(scale) * (np.abs(dy) + np.abs(u) * of_along)
-        found = {dx_name: Expected(dx, n, np.nan_to_num(terms, posinf=0, nan=0))}
+            magnitude = np.abs(scale) * (np.abs(dy) + np.abs(u) * of_along)
+        found = {dx_name: Expected(dx, n, np.nan_to_num(magnitude, posinf=0, nan=0))}
         if gain:
             found[gain[1]] = Expected(along.ravel(), n, np.nan_to_num(of_along.ravel(), posinf=0, nan=0))
         return {name: e for name, e in found.items() if name not in problem.null}

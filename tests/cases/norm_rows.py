@@ -122,8 +122,8 @@ def normalized(problem, x, gamma):
     with np.errstate(all="ignore"):
         rstd = 1 / np.sqrt(square)
         scaled = (x - mean) * rstd
-        terms = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size) * centered) + np.abs(beta)
-        expected = {"y": Expected(scaled * gamma + beta, n, np.nan_to_num(terms, posinf=0, nan=0))}
+        magnitude = np.abs(gamma) * (np.abs(scaled) * lost + rstd * (np.abs(x) + size) * centered) + np.abs(beta)
+        expected = {"y": Expected(scaled * gamma + beta, n, np.nan_to_num(magnitude, posinf=0, nan=0))}
         if centered:
             largest = np.abs(x).max(axes, keepdims=True, initial=0)  # sums are over differences from one element
             expected["mean_out"] = Expected(mean, n, np.nan_to_num(largest, posinf=0, nan=0))
@@ -170,9 +170,9 @@ def backward_reference(problem):
     with np.errstate(all="ignore"):
         mean = given["mean_in"].values if centered else np.float64(0)
         rstd = given["inv_std_in"].values if centered else 1 / given["rms"].values
-        dx, terms, xh, size = gradient(dy, x, mean, rstd, spread(problem, "gamma", 1), axes, centered)
+        dx, magnitude, xh, size = gradient(dy, x, mean, rstd, spread(problem, "gamma", 1), axes, centered)
         expected = {
-            "dx": Expected(dx, n, np.nan_to_num(terms, posinf=0, nan=0)),
+            "dx": Expected(dx, n, np.nan_to_num(magnitude, posinf=0, nan=0)),
             **of_columns(dy, xh, size, rows),
         }
     if not centered:
@@ -189,17 +189,17 @@ def gradient_of_x(dy, x, gamma, size_of_gamma, axes, eps, centered):
     of_xh = rstd * (np.abs(x) + size) * lost
     h = np.abs(dy) * size_of_gamma
     of_product = (h * of_xh).mean(axes, keepdims=True)
-    terms = rstd * lost * (h + centered * h.mean(axes, keepdims=True) + of_xh * of_product)
-    return (mean, size), (rstd, rstd * lost), dx, terms, xh, of_xh
+    magnitude = rstd * lost * (h + centered * h.mean(axes, keepdims=True) + of_xh * of_product)
+    return (mean, size), (rstd, rstd * lost), dx, magnitude, xh, of_xh
 
 
 def of_columns(dy, xh, size, axes):
     """The gradients of gamma and beta: sums over `axes`."""
     count = int(np.prod([dy.shape[d] for d in axes], dtype=np.int64))
-    terms = np.nan_to_num((np.abs(dy) * size).sum(axes).ravel(), posinf=0, nan=0)
+    magnitude = np.nan_to_num((np.abs(dy) * size).sum(axes).ravel(), posinf=0, nan=0)
     of_beta = np.nan_to_num(np.abs(dy).sum(axes).ravel(), posinf=0, nan=0)
     return {
-        "dgamma": Expected((dy * xh).sum(axes).ravel(), count, terms),
+        "dgamma": Expected((dy * xh).sum(axes).ravel(), count, magnitude),
         "dbeta": Expected(dy.sum(axes).ravel(), count, of_beta),
     }
 
@@ -231,7 +231,7 @@ def views():
     return {
         "padded": strides_for(shape, pad=2), "gaps": strides_for(shape, gap=2),
         "flipped": strides_for(shape, flip=(0, 2)),
-        "turned": strides_for(shape, order=(2, 0, 1)), "outer_turned": strides_for(shape, order=(1, 0, 2)),
+        "permuted": strides_for(shape, order=(2, 0, 1)), "outer_permuted": strides_for(shape, order=(1, 0, 2)),
     }  # fmt: skip
 
 
@@ -255,11 +255,11 @@ def problems(make, operands, statistics, optional):
         for mask in (4, 3):
             add(f"broadcast_{axis}_{mask}", shape, mask, **{inputs[-1]: strides_for(shape, broadcast=(axis,))})
     add("broadcast_all", shape, 6, **{inputs[0]: (0, 0, 0)})
-    add("batch_turned", (3, 5, 7, 8), 8, **dict.fromkeys(operands, strides_for((3, 5, 7, 8), order=(1, 0, 2, 3))))
+    add("batch_permuted", (3, 5, 7, 8), 8, **dict.fromkeys(operands, strides_for((3, 5, 7, 8), order=(1, 0, 2, 3))))
     for mask in (4, 2):
         rows = kept(shape, mask)
         add(f"rows_padded_{mask}", shape, mask, rows=strides_for(rows, pad=3))
-        add(f"rows_turned_{mask}", shape, mask, rows=strides_for(rows, order=(2, 1, 0), gap=2))
+        add(f"rows_permuted_{mask}", shape, mask, rows=strides_for(rows, order=(2, 1, 0), gap=2))
         add(f"rows_flipped_{mask}", shape, mask, rows=strides_for(rows, flip=(0,)))
     for name in optional:
         add(f"without_{name}", shape, 4, null=(name,))

@@ -102,7 +102,7 @@ def along_reference(problem):
     return {"y": reduced(problem.function, x.values, (problem.scalars["reduce_axis"],), x.dtype, **parameters)}
 
 
-TURNED, FLIPPED = {"order": (2, 0, 1)}, {"flip": (0, 2)}
+PERMUTED, FLIPPED = {"order": (2, 0, 1)}, {"flip": (0, 2)}
 # name -> shape, axis, options
 SHAPES = {
     "plain": ((3, 5, 7), 1, {}),
@@ -118,9 +118,9 @@ SHAPES = {
     "middle": ((4, 33, 50), 1, {}),
     "short_rows": ((301, 5), 1, {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 3, 2), 2, {}),
-    "turned": ((6, 40, 7), 1, {"x": TURNED}),
-    "turned_last": ((6, 40, 70), 2, {"x": {"order": (2, 1, 0)}}),
-    "turned_out": ((6, 7, 40), 2, {"y": {"order": (1, 0, 2)}}),
+    "permuted": ((6, 40, 7), 1, {"x": PERMUTED}),
+    "permuted_last": ((6, 40, 70), 2, {"x": {"order": (2, 1, 0)}}),
+    "permuted_out": ((6, 7, 40), 2, {"y": {"order": (1, 0, 2)}}),
     "flipped": ((5, 4, 70), 2, {"x": FLIPPED}),
     "flipped_columns": ((70, 4, 33), 0, {"x": FLIPPED, "y": {"flip": (1,)}}),
     "gaps": ((9, 66), 1, {"x": {"gap": 2, "pad": 3}, "y": {"gap": 3}}),
@@ -215,7 +215,7 @@ def to_reference(problem):
     axes = [d for d, (have, want) in enumerate(zip(src.shape, out)) if want == 1 and have != 1]
     parameters = {key: problem.scalars[key] for key in ("correction", "p") if key in problem.scalars}
     found = reduced(problem.function, src.values, axes, src.dtype, **parameters)
-    for name in ("value", "terms"):
+    for name in ("value", "magnitude"):
         setattr(found, name, np.broadcast_to(getattr(found, name), out))
     return {"dst": found}
 
@@ -228,7 +228,7 @@ TO = {  # shape, output shape, options
     "outer": ((9, 8, 64), (1, 1, 64), {}),
     "ends": ((9, 20, 33), (1, 20, 1), {}),
     "repeated": ((4, 1, 6), (4, 5, 1), {}),
-    "turned": ((4, 5, 6), (1, 5, 1), {"src": TURNED}),
+    "permuted": ((4, 5, 6), (1, 5, 1), {"src": PERMUTED}),
     "flipped": ((4, 5, 64), (4, 1, 1), {"src": FLIPPED}),
     "still": ((4, 5, 6), (4, 5, 1), {"src": {"broadcast": (0, 2)}}),
     "rank8": ((2, 3, 1, 2, 3, 2, 2, 3), (2, 1, 1, 2, 1, 2, 1, 3), {}),
@@ -277,7 +277,7 @@ TRACES = {
     "one": lambda d: trace(d, 1),
     "nothing": lambda d: trace(d, 0, null=("x",)),
     "large": lambda d: trace(d, 301),
-    "turned": lambda d: trace(d, 33, x={"order": (1, 0)}),
+    "permuted": lambda d: trace(d, 33, x={"order": (1, 0)}),
     "flipped": lambda d: trace(d, 33, x={"flip": (0,), "pad": 3}),
     "spiked": lambda d: trace(d, 33, "spiked"),
 }

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .reduce import BAD_POWERS, EXTREME, FLIPPED, JUNK, TURNED, is_thorough, values
+from .reduce import BAD_POWERS, EXTREME, FLIPPED, JUNK, PERMUTED, is_thorough, values
 from .reductions import count_of, reduced
 
 
@@ -74,8 +74,8 @@ SHAPES = {
     "middle": ((6, 5, 4, 64), (1, 2), {}),
     "every_other": ((3, 4, 5, 6, 7), (1, 3), {}),
     "channels": ((6, 32, 50), (0, 2), {}),
-    "turned": ((6, 40, 7), (0, 1), {"x": TURNED}),
-    "turned_out": ((6, 7, 5, 9), (2,), {"y": {"order": (1, 3, 0, 2)}}),
+    "permuted": ((6, 40, 7), (0, 1), {"x": PERMUTED}),
+    "permuted_out": ((6, 7, 5, 9), (2,), {"y": {"order": (1, 3, 0, 2)}}),
     "flipped": ((5, 4, 70), (0, 2), {"x": FLIPPED}),
     "flipped_out": ((5, 4, 6), (1,), {"y": {"flip": (0, 2)}}),
     "gaps": ((9, 6, 66), (1, 2), {"x": {"gap": 2, "pad": 3}, "y": {"gap": 3}}),
@@ -88,7 +88,7 @@ SHAPES = {
     "long": ((100, 7, 301), (0, 2), {}),
     "large": ((33, 10, 103), (1, 2), {}),
     "ties": ((13, 7, 10), (1, 2), {"kind": "ties"}),
-    "ties_turned": ((6, 40, 7), (0, 1), {"x": TURNED, "kind": "ties"}),
+    "ties_permuted": ((6, 40, 7), (0, 1), {"x": PERMUTED, "kind": "ties"}),
     "lowest": ((13, 7, 10), (0, 2), {"kind": "lowest"}),
 }
 EMPTY = {"nothing": ((3, 0, 5), (1,), {}), "nothing_null": ((0, 4, 0), (0, 2), {"null": ("x",)})}

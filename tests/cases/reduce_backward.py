@@ -8,7 +8,7 @@ import numpy as np
 from tools.oracle.numerics import round_to
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .reduce import FLIPPED, TURNED, values
+from .reduce import FLIPPED, PERMUTED, values
 from .reductions import WIDE, reduced
 
 SAVING = ("max_min", "norm_p", "prod", "norm2", "logsumexp", "var", "std")
@@ -91,7 +91,7 @@ def reference(problem):
     axes = tuple(d for d, s in enumerate(host["stride_dy"]) if s == 0)
     axes = (problem.scalars["reduce_axis"],) if "reduce_axis" in problem.scalars else axes
     n = math.prod(dy.shape[a] for a in axes)
-    terms, rough = None, 0.0
+    magnitude, rough = None, 0.0
     with np.errstate(all="ignore"):
         if name == "sum":
             return {"dx": Expected(dy)}
@@ -110,9 +110,9 @@ def reference(problem):
             value = np.where(np.isneginf(y), 0, dy * np.exp(x - y))
             rough = np.abs(value) * (1 + np.abs(np.where(np.isfinite(x - y), x - y, 0)))
         else:
-            value, terms = deviations(problem, dy, x, axes, n)
-    terms = np.abs(value) if terms is None else terms
-    return {"dx": Expected(value, n + 6, np.where(np.isfinite(terms), terms, 0), divided=rough)}
+            value, magnitude = deviations(problem, dy, x, axes, n)
+    magnitude = np.abs(value) if magnitude is None else magnitude
+    return {"dx": Expected(value, n + 6, np.where(np.isfinite(magnitude), magnitude, 0), divided=rough)}
 
 
 SHAPES = {  # shape, reduced axes, options
@@ -125,8 +125,8 @@ SHAPES = {  # shape, reduced axes, options
     "none": ((4, 5), (), {}),
     "single": ((5, 1, 7), (1,), {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 3, 2), (2, 5), {}),
-    "turned": ((6, 40, 7), (1,), {"x": TURNED}),
-    "turned_out": ((6, 40, 7), (2,), {"dx": TURNED, "dy": {"order": (1, 2, 0)}}),
+    "permuted": ((6, 40, 7), (1,), {"x": PERMUTED}),
+    "permuted_out": ((6, 40, 7), (2,), {"dx": PERMUTED, "dy": {"order": (1, 2, 0)}}),
     "flipped": ((5, 4, 70), (2,), {"x": FLIPPED, "dx": {"flip": (2,)}, "dy": {"flip": (0,)}}),
     "gaps": ((9, 66), (1,), {"x": {"gap": 2, "pad": 3}, "dx": {"gap": 3}, "dy": {"gap": 2}}),
     "still": ((9, 65), (1,), {"x": {"broadcast": (0,)}}),
@@ -208,7 +208,7 @@ POWERS = {
     **{f"p{p}": ((9, 65), (1,), {"p": p}) for p in (0.0, 0.5, 1.0, 2.0, 7.0)},
     **{f"zeros_p{p}": ((30, 20), (1,), {"p": p, "kind": "sparse"}) for p in (0.5, 1.0, 2.0, 3.0, np.inf)},
     **{f"greatest_{key}": (*given[:2], {**given[2], "p": np.inf}) for key, given in TIES.items()},
-    "greatest_turned": ((6, 40, 7), (1,), {"p": np.inf, "x": TURNED}),
+    "greatest_permuted": ((6, 40, 7), (1,), {"p": np.inf, "x": PERMUTED}),
 }
 MOMENTS = {
     "population": ((9, 50), (1,), {"correction": 0}),
@@ -223,7 +223,7 @@ SEVERAL = {
     "uncorrected": ((9, 1, 1), (1, 2), {"correction": 1}),
     "equal": ((9, 5, 13), (1, 2), {"x": {"broadcast": (1, 2)}}),
     "far": ((5, 40, 100), (1, 2), {"kind": "far"}),
-    "ends_turned": ((6, 40, 7), (0, 2), {"x": TURNED, "dx": {"flip": (1,)}}),
+    "ends_permuted": ((6, 40, 7), (0, 2), {"x": PERMUTED, "dx": {"flip": (1,)}}),
 }
 
 

@@ -55,7 +55,7 @@ def mean(x, axes):
     found, n = total(x, axes), count_of(x, axes)
     if n == 0:
         return Expected(np.full(found.value.shape, np.nan))
-    return Expected(found.value / n, n + 1 if n > 1 else 0, found.terms / n)
+    return Expected(found.value / n, n + 1 if n > 1 else 0, found.magnitude / n)
 
 
 def prod(x, axes):
@@ -103,7 +103,7 @@ def var(x, axes, correction=0):
 def std(x, axes, correction=0):
     found = variance(x, axes, correction)
     value = np.sqrt(found.value)
-    return Expected(value, found.count, np.where(value > 0, found.terms / np.where(value > 0, value, 1), 0))
+    return Expected(value, found.count, np.where(value > 0, found.magnitude / np.where(value > 0, value, 1), 0))
 
 
 def number(name, x, axes):

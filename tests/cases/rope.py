@@ -33,18 +33,18 @@ def rotated(values, cos, sin, is_split, is_inverse):
         else (values[..., 0 : 2 * pairs : 2], values[..., 1 : 2 * pairs : 2])
     )
     sin = -sin if is_inverse else sin
-    result, terms = values.astype(np.longdouble), np.zeros(values.shape)
+    result, magnitude = values.astype(np.longdouble), np.zeros(values.shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        turned = (first * cos - second * sin, second * cos + first * sin)
+        rotation = (first * cos - second * sin, second * cos + first * sin)
         sizes = (np.abs(first * cos) + np.abs(second * sin), np.abs(second * cos) + np.abs(first * sin))
     for k in range(2):
         at = slice(k * pairs, (k + 1) * pairs) if is_split else slice(k, 2 * pairs, 2)
-        result[..., at], terms[..., at] = turned[k], sizes[k]
-    return result, terms
+        result[..., at], magnitude[..., at] = rotation[k], sizes[k]
+    return result, magnitude
 
 
-def expected(value, terms, roundings):
-    return Expected(value, roundings, terms.astype(np.float64))
+def expected(value, magnitude, roundings):
+    return Expected(value, roundings, magnitude.astype(np.float64))
 
 
 # --- by positions ----------------------------------------------------------------------------------------------------
@@ -268,9 +268,9 @@ def rope_apply_reference(thd, is_split, is_inverse):
         names = [name for name in problem.arrays if not name.endswith("_tab")]
         shape, cos, sin = table_values(problem, thd)
         x = problem.arrays[names[0]].values.reshape(shape)
-        value, terms = rotated(x, cos, sin, is_split, is_inverse)
+        value, magnitude = rotated(x, cos, sin, is_split, is_inverse)
         data = problem.arrays[names[0]].shape
-        return {names[1]: expected(value.reshape(data), terms.reshape(data), 2)}
+        return {names[1]: expected(value.reshape(data), magnitude.reshape(data), 2)}
 
     return reference
 

@@ -118,8 +118,8 @@ def fold_reference(fold, problem):
         return {"output": Expected(value)}
     count = counts_of(problem)
     if fold == "prod":
-        terms = np.where(np.isfinite(value), np.abs(value), 0)
-        return {"output": Expected(value, np.maximum(count - 1, 0), terms)}
+        magnitude = np.where(np.isfinite(value), np.abs(value), 0)
+        return {"output": Expected(value, np.maximum(count - 1, 0), magnitude)}
     kept, ids = kept_of(problem)
     size = np.zeros(value.shape)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import TURNED
+from .shape_layout import PERMUTED
 
 WORDS = {1: ("u8", 1), 2: ("u16", 1), 4: ("u32", 1), 8: ("u64", 1), 16: ("u64", 2)}
 
@@ -74,7 +74,7 @@ VIEWS = {  # shape, elements before it, layout
     "rows": ((9, 64), 0, {"pad": 7}),
     "odd_rows": ((9, 61), 1, {"pad": 2}),
     "matrix": ((37, 66), 0, {"order": (1, 0)}),
-    "turned": ((6, 10, 14), 4, TURNED),
+    "permuted": ((6, 10, 14), 4, PERMUTED),
     "flipped": ((6, 10, 14), 0, {"flip": (0, 2)}),
     "gaps": ((9, 40), 5, {"gap": 3, "pad": 1}),
     "broadcast": ((4, 9, 11), 0, {"broadcast": (0, 2)}),
@@ -92,7 +92,7 @@ NIBBLES = {
     "odd_gaps": ((9, 62), 0, {"pad": 3}),
     "gaps": ((9, 40), 5, {"gap": 2}),
     "flipped": ((6, 10, 14), 0, {"flip": (0, 2)}),
-    "turned": ((6, 10, 14), 4, {"order": (1, 0, 2)}),
+    "permuted": ((6, 10, 14), 4, {"order": (1, 0, 2)}),
     "broadcast": ((4, 9, 11), 0, {"broadcast": (0,)}),
     "long": ((20011,), 3, {}),
     "large": ((37, 19, 131), 0, {"order": (1, 0, 2), "pad": 6}),

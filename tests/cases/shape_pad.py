@@ -10,7 +10,7 @@ from tools.oracle.numerics import decode
 
 from .elementwise.fill import BYTES_OR_BITS, value_of
 from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, TURNED, bad_calls, of_each_width
+from .shape_layout import MOVE_BRIEF, PERMUTED, bad_calls, of_each_width
 
 NUMPY = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
@@ -84,11 +84,11 @@ def summed(dy, source, shape):
     """The sum of the elements of dy for each element of `shape`, whose flat index is `source`."""
     dy, source, size = dy.ravel(), source.ravel(), math.prod(shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        total, terms = (np.bincount(source, values, size) for values in (dy, np.abs(dy)))
+        total, magnitude = (np.bincount(source, values, size) for values in (dy, np.abs(dy)))
     count = np.bincount(source, minlength=size)
     single = count[source] == 1
     total[source[single]] = dy[single]  # a single summand keeps the sign of zero
-    return Expected(total.reshape(shape), count.reshape(shape), terms.reshape(shape))
+    return Expected(total.reshape(shape), count.reshape(shape), magnitude.reshape(shape))
 
 
 def reference_of_mode(mode):
@@ -123,8 +123,8 @@ PADS = {  # shape, low, high, layouts
     "crop_and_pad": ((9, 40), (-2, 3), (4, -5), {}),
     "long": ((20000,), (9001,), (7777,), {}),
     "rank8": ((2, 1, 2, 1, 2, 1, 2, 3), (0, 1, 0, 2, 1, 0, 1, 1), (1, 0, 0, 0, 1, 1, 0, 2), {}),
-    "turned_in": ((3, 5, 7), (1, 2, 3), (2, 1, 0), {"x": TURNED}),
-    "turned_out": ((3, 5, 7), (1, 2, 3), (2, 1, 0), {"y": TURNED}),
+    "permuted_in": ((3, 5, 7), (1, 2, 3), (2, 1, 0), {"x": PERMUTED}),
+    "permuted_out": ((3, 5, 7), (1, 2, 3), (2, 1, 0), {"y": PERMUTED}),
     "flipped": ((9, 40), (1, 2), (2, 1), {"x": {"flip": (0, 1)}}),
     "flipped_out": ((9, 40), (1, 2), (2, 1), {"y": {"flip": (0, 1)}}),
     "gaps": ((9, 11), (2, 3), (3, 4), {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),

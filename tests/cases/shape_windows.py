@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .shape_layout import MOVE_BRIEF, TURNED, of_each_width
+from .shape_layout import MOVE_BRIEF, PERMUTED, of_each_width
 from .shape_pad import summed
 
 
@@ -91,8 +91,8 @@ UNFOLDS = {  # shape, axis, size, step, layouts
     "rest": ((2, 10), 1, 4, 4, {}),
     "long": ((5000,), 0, 400, 160, {}),
     "rank7": ((2, 1, 6, 2, 1, 2, 3), 2, 3, 2, {}),
-    "turned_in": ((6, 10, 14), 1, 4, 2, {"x": TURNED}),
-    "turned_out": ((6, 10, 14), 1, 4, 2, {"y": {"order": (3, 1, 0, 2)}}),
+    "permuted_in": ((6, 10, 14), 1, 4, 2, {"x": PERMUTED}),
+    "permuted_out": ((6, 10, 14), 1, 4, 2, {"y": {"order": (3, 1, 0, 2)}}),
     "flipped": ((9, 14), 1, 4, 1, {"x": {"flip": (0, 1)}}),
     "flipped_out": ((9, 14), 1, 4, 1, {"y": {"flip": (1, 2)}}),
     "gaps": ((9, 11), 0, 3, 1, {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),
@@ -112,8 +112,8 @@ INTERLEAVES = {  # shape, axis, repeats, layouts
     "many": ((5,), 0, 1003, {}),
     "none": ((3, 5), 1, 0, {}),
     "rank8": ((2, 1, 2, 1, 2, 1, 2, 3), 4, 3, {}),
-    "turned_in": ((6, 10, 14), 1, 4, {"x": TURNED}),
-    "turned_out": ((6, 10, 14), 1, 4, {"y": TURNED}),
+    "permuted_in": ((6, 10, 14), 1, 4, {"x": PERMUTED}),
+    "permuted_out": ((6, 10, 14), 1, 4, {"y": PERMUTED}),
     "flipped": ((9, 14), 1, 4, {"x": {"flip": (0, 1)}}),
     "flipped_out": ((9, 14), 1, 4, {"y": {"flip": (0, 1)}}),
     "gaps": ((9, 11), 0, 3, {"x": {"gap": 2}, "y": {"gap": 3, "pad": 2}}),

@@ -37,10 +37,12 @@ def softmax_reference(log):
     def reference(problem):
         (x,) = along(problem, "x")
         y, log_y, size = softmax(x)
-        terms = np.nan_to_num(size + len(x), nan=1.0) if log else np.nan_to_num(y)
+        magnitude = np.nan_to_num(size + len(x), nan=1.0) if log else np.nan_to_num(y)
         scale = 1.0 if log else 3 + size + np.abs(np.where(np.isfinite(x), x, 0)).max(0, keepdims=True)
-        value, count, terms, scaled = back(problem, log_y if log else y, np.float64(len(x)), terms, terms * scale)
-        return {"y": Expected(value, count, terms, scaled)}
+        value, count, magnitude, scaled = back(
+            problem, log_y if log else y, np.float64(len(x)), magnitude, magnitude * scale
+        )
+        return {"y": Expected(value, count, magnitude, scaled)}
 
     return reference
 
@@ -54,11 +56,11 @@ def softmax_backward_reference(log):
             product = dy if log else y * dy
             total, size = product.sum(0, keepdims=True), np.abs(product).sum(0, keepdims=True)
             value = dy - factor * total if log else y * (dy - total)
-            terms = np.abs(dy) + factor * size if log else np.abs(y) * (np.abs(dy) + size)
-            scaled = factor * size * (3 + np.abs(np.where(np.isfinite(y), y, 0))) if log else 2 * terms
-        terms, scaled = (np.nan_to_num(v, nan=1.0, posinf=1.0) for v in (terms, scaled))
-        value, count, terms, scaled = back(problem, value, np.float64(len(dy)), terms, scaled)
-        return {"dx": Expected(value, count, terms, scaled)}
+            magnitude = np.abs(dy) + factor * size if log else np.abs(y) * (np.abs(dy) + size)
+            scaled = factor * size * (3 + np.abs(np.where(np.isfinite(y), y, 0))) if log else 2 * magnitude
+        magnitude, scaled = (np.nan_to_num(v, nan=1.0, posinf=1.0) for v in (magnitude, scaled))
+        value, count, magnitude, scaled = back(problem, value, np.float64(len(dy)), magnitude, scaled)
+        return {"dx": Expected(value, count, magnitude, scaled)}
 
     return reference
 
@@ -80,8 +82,8 @@ def gumbel_reference(problem):
     y, _, size = softmax(v)
     # The noise's two logarithms have an error of a few units each, which as exponents they pass on to the result.
     scaled = y * (8 + size + 4 * np.abs(np.where(np.isfinite(v), v, 0)).max(0, keepdims=True))
-    value, count, terms, scaled = back(problem, y, np.float64(len(v)), np.nan_to_num(y), np.nan_to_num(scaled))
-    return {"y": Expected(value, count, terms, scaled)}
+    value, count, magnitude, scaled = back(problem, y, np.float64(len(v)), np.nan_to_num(y), np.nan_to_num(scaled))
+    return {"y": Expected(value, count, magnitude, scaled)}
 
 
 def sparsemax_reference(problem):
@@ -96,8 +98,8 @@ def sparsemax_reference(problem):
         tau = (np.take_along_axis(sums, np.maximum(support - 1, 0), 0) - 1) / support
         y = np.maximum(z - tau, 0)
         y = np.where(np.isnan(z).any(0, keepdims=True), np.nan, y)
-    value, count, terms = back(problem, y, np.float64(len(x)), 2.0)
-    return {"y": Expected(value, count, terms)}
+    value, count, magnitude = back(problem, y, np.float64(len(x)), 2.0)
+    return {"y": Expected(value, count, magnitude)}
 
 
 def sparsemax_backward_reference(problem):
@@ -107,9 +109,9 @@ def sparsemax_backward_reference(problem):
         count = active.sum(0, keepdims=True)
         mean = np.where(active, dy, 0).sum(0, keepdims=True) / count
         size = np.where(active, np.abs(dy), 0).sum(0, keepdims=True) / count
-        value, terms = np.where(active, dy - mean, 0), np.where(active, np.abs(dy) + size, 0)
-    value, count, terms = back(problem, value, count.astype(np.float64), np.nan_to_num(terms, posinf=1.0))
-    return {"dx": Expected(value, count, terms, 2 * terms)}
+        value, magnitude = np.where(active, dy - mean, 0), np.where(active, np.abs(dy) + size, 0)
+    value, count, magnitude = back(problem, value, count.astype(np.float64), np.nan_to_num(magnitude, posinf=1.0))
+    return {"dx": Expected(value, count, magnitude, 2 * magnitude)}
 
 
 # --- problems --------------------------------------------------------------------------------------------------------
@@ -184,7 +186,7 @@ def backward(saved, **scalars):
 
 
 CUBE = (5, 7, 9)
-TURNED = {"order": (2, 0, 1)}
+PERMUTED = {"order": (2, 0, 1)}
 SHAPES = {  # shape, axis, options
     "one": ((1,), 0, {}),
     "flat": ((33,), 0, {}),
@@ -202,8 +204,8 @@ SHAPES = {  # shape, axis, options
     "columns": ((70, 40), 0, {}),
     "long_columns": ((1030, 5), 0, {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), 3, {"out": {"order": (3, 1, 0, 7, 5, 6, 2, 4)}}),
-    "turned_in": (CUBE, 2, {"x": TURNED}),
-    "turned_out": (CUBE, 2, {"out": TURNED}),
+    "permuted_in": (CUBE, 2, {"x": PERMUTED}),
+    "permuted_out": (CUBE, 2, {"out": PERMUTED}),
     "flipped": (CUBE, 1, {"x": {"flip": (0, 1, 2)}}),
     "flipped_out": (CUBE, 2, {"out": {"flip": (0, 2)}}),
     "gaps": ((13, 17), 1, {"x": {"gap": 2, "pad": 1}, "out": {"gap": 3}}),

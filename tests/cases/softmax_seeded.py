@@ -68,8 +68,8 @@ def forward(problem):
         (value,) = back(problem, (np.arange(len(v)).reshape(-1, *[1] * (v.ndim - 1)) == best).astype(np.float64))
         return {"y": Expected(value)}
     y, scaled = of_logits(v)
-    value, count, terms, scaled = back(problem, y, np.float64(len(v)), np.nan_to_num(y), np.nan_to_num(scaled))
-    return {"y": Expected(value, count, terms, scaled)}
+    value, count, magnitude, scaled = back(problem, y, np.float64(len(v)), np.nan_to_num(y), np.nan_to_num(scaled))
+    return {"y": Expected(value, count, magnitude, scaled)}
 
 
 def of_logits(v):
@@ -85,11 +85,11 @@ def backward(problem):
         y, scaled = of_logits(v)
         mean = (y * dy).sum(0, keepdims=True)
         size, rough = np.abs(dy) + (y * np.abs(dy)).sum(0, keepdims=True), (scaled * np.abs(dy)).sum(0, keepdims=True)
-        value, terms = inv_tau * y * (dy - mean), inv_tau * y * size
+        value, magnitude = inv_tau * y * (dy - mean), inv_tau * y * size
         scaled = inv_tau * (scaled * size + y * rough)
-    found = back(problem, value, np.float64(len(v)), np.nan_to_num(terms), np.nan_to_num(scaled))
-    value, count, terms, scaled = found
-    return {"dx": Expected(value, count, terms, scaled)}
+    found = back(problem, value, np.float64(len(v)), np.nan_to_num(magnitude), np.nan_to_num(scaled))
+    value, count, magnitude, scaled = found
+    return {"dx": Expected(value, count, magnitude, scaled)}
 
 
 def cases():

@@ -23,7 +23,7 @@ def test_slabs(library, set_threads, dtype, extents, gap):
     case = CASES[row.name]
     for layout in range(len(LAYOUTS)):
         problem = batched(
-            Draw(slots, "strips"), *extents, 2, layout=layout, gap=gap, apart=5, dense=True, numbers=(1.0, 0.0)
+            Draw(slots, "strips"), *extents, 2, layout=layout, gap=gap, apart=5, dense=True, coeffs=(1.0, 0.0)
         )
         expected = case.reference(problem)
         found = []

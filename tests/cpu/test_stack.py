@@ -74,7 +74,7 @@ PROBLEMS = (
     "plain",
     "mixed",
     "special",
-    "turned_in",
+    "permuted_in",
     "tiles",
     "sum_each",
     "sum_long",

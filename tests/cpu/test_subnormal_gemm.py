@@ -20,7 +20,7 @@ def test_tiny_products(library, layout, extents):
     """The first row and column are small; the last ones are, too, except for a zero and a normal number."""
     row, slots = OPS[OP]
     problem = batched(
-        Draw(slots, "tiny"), *extents, 1, layout=layout, steps=(0, 0, 0, 0), dense=True, numbers=(1.0, 0.0)
+        Draw(slots, "tiny"), *extents, 1, layout=layout, steps=(0, 0, 0, 0), dense=True, coeffs=(1.0, 0.0)
     )
     for name, by_columns in (("a", LAYOUTS[layout][0] == "c"), ("b", LAYOUTS[layout][1] == "r")):
         values = problem.arrays[name].values.copy()

@@ -140,8 +140,8 @@ def test_families():
     assert set(problems.families()) == {row_named(bench.row).family for bench in problems.benches("cuda")}
 
 
-@pytest.mark.parametrize("terms", [[1.0, -1.0 + 2.0**-12], [3.0, 4.0]])
-def test_the_bound_of_a_mean(terms):
+@pytest.mark.parametrize("summands", [[1.0, -1.0 + 2.0**-12], [3.0, 4.0]])
+def test_the_bound_of_a_mean(summands):
     """The bound scales with the magnitude of the summands, not with the mean, which may be much smaller."""
 
     class Fake:
@@ -152,9 +152,9 @@ def test_the_bound_of_a_mean(terms):
         def __init__(self):
             self.errors = []
 
-    mean = np.float64(sum(terms)) / 2
+    mean = np.float64(sum(summands)) / 2
     for error, found in ((2.0**-23, ""), (1e-4, "output[0] is")):
-        values = {"input": np.float64(terms)[:, None], "output": np.float64([[mean + error]])}
+        values = {"input": np.float64(summands)[:, None], "output": np.float64([[mean + error]])}
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("tools.bench.problems.segment.rows", lambda _, name, index, v=values: v[name][index])
             patch.setattr("tools.bench.problems.segment.picks", lambda *_: np.array([0]))

@@ -258,7 +258,7 @@ AXES = (None, 0, 1, 2, -1, (0, 1), (0, 2), (2, 1), (0, 1, 2), (-1,), ())
 LAYOUTS = {
     "dense": lambda a: a,
     "columns": lambda a: a.T.copy().T,
-    "turned": lambda a: a.transpose(2, 0, 1).copy().transpose(1, 2, 0),
+    "permuted": lambda a: a.transpose(2, 0, 1).copy().transpose(1, 2, 0),
     "backwards": lambda a: np.flip(np.flip(a).copy()),
     "gaps": lambda a: np.repeat(a[..., None], 2, -1)[..., 0],
     "broadcast": lambda a: np.broadcast_to(a[:, :1], a.shape),
@@ -448,9 +448,9 @@ def test_rows_that_serve_a_call(rng):
     bk.cross_entropy_with_gradient(own, target, weight, out=(np.empty(()), own))
     np.testing.assert_array_equal(own, dx)
     ones = (x > 0).astype(np.float64)
-    terms = np.log1p(np.exp(-x)) * ones * weight + np.log1p(np.exp(x)) * (1 - ones)
+    losses = np.log1p(np.exp(-x)) * ones * weight + np.log1p(np.exp(x)) * (1 - ones)
     got = bk.binary_cross_entropy_with_logits(x, ones, None, weight)
-    np.testing.assert_allclose(got, terms.mean(), 1e-12)
+    np.testing.assert_allclose(got, losses.mean(), 1e-12)
     share = np.abs(x)
     np.testing.assert_allclose(
         bk.kl_div(x, share, reduction="batchmean"), (share * (np.log(share) - x)).sum() / 4, 1e-12

@@ -32,24 +32,24 @@ def factors(rng, shape, dtype):
     return np.ldexp(np.exp(rng.standard_normal(shape) / 64), exponent * turn).astype(dtype)
 
 
-def close(got, want, terms, magnitude=None):
+def close(got, want, count, magnitude=None):
     """Within the error of a sum of so many elements, with the sum of magnitudes `magnitude`."""
     got = np.asarray(got)
     with np.errstate(over="ignore", invalid="ignore"):
         want = np.asarray(want, WIDE)
-        bound = np.finfo(got.dtype).eps * (8 + np.sqrt(terms)) * np.abs(want if magnitude is None else magnitude)
+        bound = np.finfo(got.dtype).eps * (8 + np.sqrt(count)) * np.abs(want if magnitude is None else magnitude)
         assert np.all(np.isfinite(got)), got
         assert np.all(np.abs(got - want) <= bound), (got, want)
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("terms", SHAPES, ids=str)
+@pytest.mark.parametrize("extent", SHAPES, ids=str)
 @pytest.mark.parametrize("mixed", [False, True])
-def test_means(rng, dtype, terms, axis, mixed):
-    shape = (*terms, 3) if axis == 0 else (3, *terms)
+def test_means(rng, dtype, extent, axis, mixed):
+    shape = (*extent, 3) if axis == 0 else (3, *extent)
     x = near_the_end(rng, shape, dtype, mixed=mixed)
     wide = x.astype(WIDE)
-    close(bk.mean(x, axis), wide.mean(axis), terms[0], np.abs(wide).mean(axis))
+    close(bk.mean(x, axis), wide.mean(axis), extent[0], np.abs(wide).mean(axis))
     close(bk.mean(x), wide.mean(), x.size, np.abs(wide).mean())
 
 
@@ -62,21 +62,21 @@ def test_sums(dtype, values):
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("terms", SHAPES, ids=str)
-def test_products(rng, dtype, terms, axis):
-    shape = (*terms, 4) if axis == 0 else (4, *terms)
+@pytest.mark.parametrize("extent", SHAPES, ids=str)
+def test_products(rng, dtype, extent, axis):
+    shape = (*extent, 4) if axis == 0 else (4, *extent)
     x = factors(rng, shape, dtype)
     want = x.astype(WIDE).prod(axis, keepdims=True)
     with np.errstate(over="ignore", under="ignore"):
         fits = np.isfinite(want.astype(dtype)) & (np.abs(want) > np.finfo(dtype).tiny)
     got = np.asarray(bk.prod(x, axis, keepdims=True))
-    close(got[fits], want[fits], terms[0] ** 2)
+    close(got[fits], want[fits], extent[0] ** 2)
     dy = rng.standard_normal(want.shape).astype(dtype)
     want = dy * (want / x)
     got = np.asarray(bk.prod_backward(dy, x, axis, keepdims=True))
     with np.errstate(over="ignore", under="ignore"):
         fits = np.isfinite(want.astype(dtype)) & (np.abs(want) > np.finfo(dtype).tiny)
-    close(got[fits], want[fits], terms[0] ** 2)
+    close(got[fits], want[fits], extent[0] ** 2)
 
 
 @pytest.mark.parametrize(

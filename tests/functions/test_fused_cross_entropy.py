@@ -21,10 +21,10 @@ def expected(x, w, target, reduction, ignored):
     counts = target != ignored
     logits = x @ w.T
     with np.errstate(all="ignore"):
-        terms, ((slope, _),) = cross_entropy(logits, target)[0], cross_entropy_slope(logits, target)
+        losses, ((slope, _),) = cross_entropy(logits, target)[0], cross_entropy_slope(logits, target)
     share = 1 / max(counts.sum(), 1) if reduction is bk.LossReduction.MEAN else 1.0
-    terms, slope = terms * counts, slope * counts[:, None] * share
-    loss = terms if reduction is bk.LossReduction.NONE else np.array([terms.sum() * share])
+    losses, slope = losses * counts, slope * counts[:, None] * share
+    loss = losses if reduction is bk.LossReduction.NONE else np.array([losses.sum() * share])
     return loss, slope @ w, slope.T @ x
 
 

@@ -17,8 +17,8 @@ SIZES = [(1, 1), (1, 2), (2, 1), (3, 40), (40, 3), (8, 8), (8, 200), (12, 20), (
 LENGTHS = (1000, 40_000, 300_001)
 
 
-def stored(x, is_turned):
-    return np.ascontiguousarray(x.T).T if is_turned else x
+def stored(x, is_transposed):
+    return np.ascontiguousarray(x.T).T if is_transposed else x
 
 
 def bound(k, dtype):
@@ -31,9 +31,9 @@ def bound(k, dtype):
 def test_equal_summands(m, n, k, dtype):
     a, b = np.full((m, k), 0.1, dtype), np.full((k, n), 0.3, dtype)
     want = np.longdouble(a[0, 0]) * np.longdouble(b[0, 0]) * k
-    for turned in itertools.product((False, True), repeat=2):
-        got = np.asarray(bk.matmul(stored(a, turned[0]), stored(b, turned[1])))
-        assert np.max(np.abs(got - want)) <= bound(k, dtype) * want, turned
+    for transposed in itertools.product((False, True), repeat=2):
+        got = np.asarray(bk.matmul(stored(a, transposed[0]), stored(b, transposed[1])))
+        assert np.max(np.abs(got - want)) <= bound(k, dtype) * want, transposed
 
 
 @pytest.mark.parametrize("k", LENGTHS)
@@ -41,9 +41,9 @@ def test_equal_summands(m, n, k, dtype):
 def test_random_summands(rng, m, n, k):
     a, b = rng.random((m, k), np.float32), rng.random((k, n), np.float32)
     want = a.astype(np.float64) @ b.astype(np.float64)
-    for turned in itertools.product((False, True), repeat=2):
-        got = np.asarray(bk.matmul(stored(a, turned[0]), stored(b, turned[1])))
-        assert np.max(np.abs(got - want) / want) <= bound(k, np.float32), turned
+    for transposed in itertools.product((False, True), repeat=2):
+        got = np.asarray(bk.matmul(stored(a, transposed[0]), stored(b, transposed[1])))
+        assert np.max(np.abs(got - want) / want) <= bound(k, np.float32), transposed
 
 
 @pytest.mark.parametrize("features", [1, 2, 8, 20])

@@ -31,8 +31,8 @@ def gather(rng, dtype, index):
     for axis in (-1, 0, 1):
         at = rng.integers(0, x.shape[axis], np.where(np.arange(3) == axis % 3, 4, x.shape)).astype(index)
         np.testing.assert_array_equal(bk.gather(x, at, axis=axis), np.take_along_axis(x, at.astype(np.int64), axis))
-    turned, at = x.transpose(2, 0, 1), rng.integers(0, 7, (3, 5, 6)).astype(index)
-    np.testing.assert_array_equal(bk.gather(turned, at, axis=0), np.take_along_axis(turned, at.astype(np.int64), 0))
+    permuted, at = x.transpose(2, 0, 1), rng.integers(0, 7, (3, 5, 6)).astype(index)
+    np.testing.assert_array_equal(bk.gather(permuted, at, axis=0), np.take_along_axis(permuted, at.astype(np.int64), 0))
     with pytest.raises(bk.InvalidProblemError, match="index has shape"):
         bk.gather(x, np.zeros((6, 6, 7), index))
 

@@ -173,8 +173,8 @@ def test_gradients_beside_running_statistics(dtype, channels_last):
     bt.batch_norm_inference(x, mean, var, gamma, beta, channels_last=channels_last).backward(dy)
     found = [x.grad.double(), gamma.grad.double(), beta.grad.double()]
     given = [t.detach().double().requires_grad_() for t in (x, gamma, beta)]
-    turned = given[0].mT if channels_last else given[0]
-    y = torch.nn.functional.batch_norm(turned, mean.double(), var.double(), *given[1:])
+    channels_first = given[0].mT if channels_last else given[0]
+    y = torch.nn.functional.batch_norm(channels_first, mean.double(), var.double(), *given[1:])
     (y.mT if channels_last else y).backward(dy.double())
     for got, wanted in zip(found, given):
         torch.testing.assert_close(got, wanted.grad, rtol=1e-6 if dtype is torch.float64 else 1e-2, atol=1e-2)

@@ -7,7 +7,7 @@ from gpu_tools import right_on_two_streams
 import baracuda as bk
 from baracuda import _vendor
 from cases import CASES, Draw
-from cases.gemm import LAYOUTS, Kind, product
+from cases.gemm import LAYOUTS, RowTraits, product
 from cases.gemm_epilogue import OPTIONAL, epilogue, without
 from harness import OPS
 
@@ -29,11 +29,11 @@ def cublaslt(library):
 
 def large(op, values, gaps):
     row, slots = OPS[op]
-    kind = Kind("rcr" if "_rcr" in op else "rrr")
+    kind = RowTraits("rcr" if "_rcr" in op else "rrr")
     draw = Draw(slots, f"{op} for cuBLASLt")
     bias = draw.dtype if "_bias" in op else ""
     return CASES[row.name], product(
-        draw, 640, 520, 512, kind_of=kind, gaps=gaps, numbers=(0.75, -1.5), bias=bias, values=values
+        draw, 640, 520, 512, traits=kind, gaps=gaps, coeffs=(0.75, -1.5), bias=bias, values=values
     )
 
 

@@ -128,8 +128,8 @@ def test_repeat_backward(library, with_workspace):
     down, across = np.divmod(np.arange(repeats[0] * repeats[1]), repeats[1])
     for row in (0, 1, shape[0] // 2, shape[0] - 1):
         at = (row + down * shape[0])[:, None] * wide[1] + (across * shape[1])[:, None] + np.arange(shape[1])
-        terms = dy.values_at(at)
-        compare("dx", dx, row * shape[1], Expected(terms.sum(0), len(down), np.abs(terms).sum(0)), "total")
+        summands = dy.values_at(at)
+        compare("dx", dx, row * shape[1], Expected(summands.sum(0), len(down), np.abs(summands).sum(0)), "total")
 
 
 B, H, Q, K = 2, 16, 4096, 16_400
@@ -193,8 +193,8 @@ def test_segment_sum(library, op, with_workspace):
     tolerance = "total" if with_workspace or op == "segment_sum" else "atomic_total"
     for s in SAMPLE:
         rows = np.flatnonzero(ids == s)
-        terms = x.values_at(rows[:, None] * D + np.arange(D))
-        compare("output", output, s * D, Expected(terms.sum(0), len(rows), np.abs(terms).sum(0)), tolerance)
+        summands = x.values_at(rows[:, None] * D + np.arange(D))
+        compare("output", output, s * D, Expected(summands.sum(0), len(rows), np.abs(summands).sum(0)), tolerance)
 
 
 @pytest.mark.parametrize("op", ["segment_sum_backward", "unsorted_segment_sum_backward"])
@@ -230,8 +230,8 @@ def test_embedding_bag(library):
     weight, out = Large("bf16", E * D, pattern(17)), Large("bf16", BAGS * D)
     call(library, "embedding_bag_i64idx_bf16", {**values, "weight": weight, "out": out})
     for b in range(0, BAGS, 7):
-        terms = weight.values_at(indices[b * LENGTH : (b + 1) * LENGTH, None] * D + np.arange(D)) / LENGTH
-        compare("out", out, b * D, Expected(terms.sum(0), LENGTH, np.abs(terms).sum(0)), "mean")
+        summands = weight.values_at(indices[b * LENGTH : (b + 1) * LENGTH, None] * D + np.arange(D)) / LENGTH
+        compare("out", out, b * D, Expected(summands.sum(0), LENGTH, np.abs(summands).sum(0)), "mean")
 
 
 @pytest.mark.parametrize("with_workspace", [False, True])
@@ -245,9 +245,9 @@ def test_embedding_bag_backward(library, with_workspace):
     touched = np.unique(indices)
     for row in (*touched[:20], *touched[-80:], *np.setdiff1d(np.arange(100), touched)[:5]):
         bags = np.flatnonzero(indices == row) // LENGTH
-        terms = dout.values_at(bags[:, None] * D + np.arange(D)) / LENGTH
-        size = np.abs(terms).sum(0)
-        compare("dweight", dweight, row * D, Expected(terms.sum(0), len(bags) + 1, size, size), tolerance)
+        summands = dout.values_at(bags[:, None] * D + np.arange(D)) / LENGTH
+        size = np.abs(summands).sum(0)
+        compare("dweight", dweight, row * D, Expected(summands.sum(0), len(bags) + 1, size, size), tolerance)
 
 
 @pytest.mark.parametrize("backward", [False, True])
@@ -269,5 +269,5 @@ def test_last_positions_of_an_int32(library, backward):
     else:
         weight, out = Large("f32", rows * width, pattern(20)), Large("f32", width)
         call(library, "embedding_bag_f32", {**values, "weight": weight, "out": out})
-        terms = weight.values_at(kept[:, None] * width + np.arange(width))
-        compare("out", out, 0, Expected(terms.sum(0), length, np.abs(terms).sum(0)), "total")
+        summands = weight.values_at(kept[:, None] * width + np.arange(width))
+        compare("out", out, 0, Expected(summands.sum(0), length, np.abs(summands).sum(0)), "total")

@@ -153,7 +153,7 @@ PROBLEMS = {
 
 def part(expected, at):
     """Some elements of a small problem's expected output."""
-    fields = (expected.value, expected.count, expected.terms, expected.divided)
+    fields = (expected.value, expected.count, expected.magnitude, expected.divided)
     return Expected(*[np.broadcast_to(field, expected.value.shape).ravel()[at] for field in fields])
 
 
@@ -202,10 +202,10 @@ def check_sample(op, made, large, dtypes, direction, sample):
             check(f"{op}: {name}", large[name], tolerance, expected[name], sample.cells(kind))
 
 
-def whole_of(terms, count):
+def whole_of(values, count):
     """The sum of `count` elements, which repeat those given."""
-    times, rest = divmod(count, len(terms))
-    return terms.sum() * times + terms[:rest].sum()
+    times, tail = divmod(count, len(values))
+    return values.sum() * times + values[:tail].sum()
 
 
 @pytest.mark.parametrize("with_workspace", [False, True])

@@ -17,12 +17,12 @@ OTHER = ("ternary_fma_f32", "ternary_addcmul_backward_f32", "where_f32", "cast_f
          "fill_u8", "affine_bf16", "binary_lerp_f32", "binary_lerp_backward_f16")  # fmt: skip
 
 
-@pytest.mark.parametrize("rest", [0, 1])
+@pytest.mark.parametrize("tail", [0, 1])
 @pytest.mark.parametrize("op", [*UNARY, *BINARY, *BACKWARD, *OTHER])
-def test_many_vectors(library, op, rest):
+def test_many_vectors(library, op, tail):
     row, slots = OPS[op]
     case = CASES[row.name]
     make = case.problems[case.plain]
     widest = max(width(array.dtype) for array in make(Draw(slots, 0)).arrays.values())
-    problem = make(Draw(slots, rest), n=16 // widest * VECTORS + rest)
+    problem = make(Draw(slots, tail), n=16 // widest * VECTORS + tail)
     check_outcome(library, case, op, problem, launch(library, op, problem), None)

@@ -21,19 +21,19 @@ def check(library, op, make, shape, axis, **options):
     check_outcome(library, CASES[row.name], op, problem, launch(library, op, problem), None)
 
 
-def shapes(rows, rest):
+def shapes(rows, tail):
     """Tiles have 4,096 elements, in 16 bits 8,192; of strided rows 128, or 256. Rows of 16 tiles are the first to be
     split."""
-    yield (rows, 20 * 8192 + rest), 1
-    yield (20 * 256 + rest, rows), 0
+    yield (rows, 20 * 8192 + tail), 1
+    yield (20 * 256 + tail, rows), 0
 
 
 @pytest.mark.parametrize("options", [{}, {"reverse": True}, BOTH, GAPS, PADDED, {"kind": "infinite"}],
                          ids=["dense", "back", "flipped", "gaps", "padded", "infinite"])  # fmt: skip
-@pytest.mark.parametrize(("rows", "rest"), [(1, 0), (3, 77)])
+@pytest.mark.parametrize(("rows", "tail"), [(1, 0), (3, 77)])
 @pytest.mark.parametrize("op", ["scan_cumsum_f32", "scan_cumsum_bf16"])
-def test_layouts(library, op, rows, rest, options):
-    for shape, axis in shapes(rows, rest):
+def test_layouts(library, op, rows, tail, options):
+    for shape, axis in shapes(rows, tail):
         check(library, op, forward, shape, axis, **options)
 
 

@@ -175,9 +175,9 @@ def narrow_extents(names) -> dict[str, int]:
         groups = 1 if names["groupsize"] == -1 else names["K"] // 128
         return {"strips": names["K"] // 16, "words": 2 * names["N"], "groups": groups, "locks": 0}
     if "group_size" in names:
-        terms, turn = names.get("IC", names.get("K")), 2 if names["group_size"] == 64 else 1
-        words = -(-terms * turn // 128 // (8 * turn)) * turn if terms > 0 else terms
-        return {"words": terms // 8, "zero_words": words, "scale_columns": 8 * words}
+        k, multiple = names.get("IC", names.get("K")), 2 if names["group_size"] == 64 else 1
+        words = -(-k * multiple // 128 // (8 * multiple)) * multiple if k > 0 else k
+        return {"words": k // 8, "zero_words": words, "scale_columns": 8 * words}
     k, n = names.get("k", 0), names.get("n", 0)
     if "scaling" in names:
         blocks, m = -(-k // 128), names["m"]
@@ -329,11 +329,11 @@ def computed_extents(names) -> dict[str, int]:
         return {"rows": -(-names["out_numel"] // names["num_classes"]) if names["num_classes"] > 0 else -1}
     if "reduction_mode" not in names:
         return {}
-    terms = next(names[name] for name in ("numel", "n_rows", "batch_size") if name in names) * names.get(
+    count = next(names[name] for name in ("numel", "n_rows", "batch_size") if name in names) * names.get(
         "inner_extent", 1
     )
     return {
-        "results": terms if names["reduction_mode"] == 0 else 1,
+        "results": count if names["reduction_mode"] == 0 else 1,
         "states": 2 * names.get("max_target_len", 0) + 1,
     }
 

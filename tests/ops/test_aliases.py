@@ -21,7 +21,7 @@ def ops(row):
 def test_gated_on_its_first_half(library, op):
     """y may alias x with equal strides: the second half stays as it is."""
     row, slots = OPS[op]
-    for name in ("large", "padded", "flipped", "turned_in"):
+    for name in ("large", "padded", "flipped", "permuted_in"):
         problem = CASES[row.name].problems[name](Draw(slots, name))
         strides = problem.host["stride_x"]
         problem = dataclasses.replace(problem, host=problem.host | {"stride_y": strides})

@@ -232,11 +232,11 @@ def test_overflow_is_infinite(library, dtype):
     largest = values_of(ALL_BITS, dtype)
     largest = largest[np.isfinite(largest)].max()
     step = largest - values_of(rounded(np.array([largest]), dtype) - 1, dtype)[0]
-    terms = np.array([[largest, largest, -largest, largest], [step / 4, step / 2, -step / 2, -step]])
+    summands = np.array([[largest, largest, -largest, largest], [step / 4, step / 2, -step / 2, -step]])
     problem = Problem(
         {"n": 2, "d": 4, "num_segments": 1},
         {
-            "input": Array(dtype, (2, 4), terms),
+            "input": Array(dtype, (2, 4), summands),
             "segment_ids": Array("i32", (2,), np.zeros(2, np.int64)),
             "output": Array(dtype, (1, 4)),
         },

@@ -306,8 +306,8 @@ def test_ldexp_gradients_beyond_the_range(library, dtype):
         outcome = launch(library, op, Problem({"numel": 2, "rank": 1}, arrays, host))
         assert outcome.status == 0, outcome.text
         with np.errstate(all="ignore"):
-            terms = round_to(np.ldexp(dy, b.astype(np.int32)), COMPUTE[dtype])
-            total = round_to(terms.sum(keepdims=True), dtype)
+            summands = round_to(np.ldexp(dy, b.astype(np.int32)), COMPUTE[dtype])
+            total = round_to(summands.sum(keepdims=True), dtype)
         np.testing.assert_array_equal(outcome.values("da")[:1], total, f"dy = {dy}, b = {b}")
 
 

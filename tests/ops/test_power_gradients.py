@@ -191,6 +191,6 @@ def test_summed(library, dtype):
     host = {"shape": (2,), **{f"stride_{name}": array.strides for name, array in arrays.items()}}
     outcome = launch(library, f"binary_pow_backward_{dtype}_strided", Problem({"numel": 2, "rank": 1}, arrays, host))
     assert outcome.status == 0, outcome.text
-    for name, terms in zip(("da", "db"), power_gradients(dy, a, b)):
-        got, expected = outcome.values(name)[:1], terms.sum(keepdims=True)
+    for name, summands in zip(("da", "db"), power_gradients(dy, a, b)):
+        got, expected = outcome.values(name)[:1], summands.sum(keepdims=True)
         assert_close(name, got, expected.astype(X), dtype, {"dy": dy, "a": a, "b": b})

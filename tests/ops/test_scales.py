@@ -156,7 +156,7 @@ def expected_of(case, problem, powers, power):
         factor = np.ldexp(1.0, powers.get(name, 0) * power) if name in powers else 1.0
         with np.errstate(all="ignore"):
             found[name] = dataclasses.replace(
-                want, value=np.asarray(want.value, np.float64) * factor, terms=np.asarray(want.terms) * factor
+                want, value=np.asarray(want.value, np.float64) * factor, magnitude=np.asarray(want.magnitude) * factor
             )
     return found
 

@@ -24,10 +24,10 @@ def of_groups(scalars, slots):
     return 8 * (channels if scalars["group_kind"] == 0 else items * scalars["num_groups"])
 
 
-def of_terms(scalars, slots):
+def of_elements(scalars, slots):
     """One value of T per summand, unless the loss is not reduced."""
-    terms = scalars["numel"] if "numel" in scalars else scalars["n_rows"]
-    return terms * itemsize(slots["T"]) if scalars["reduction_mode"] else 0
+    elements = scalars["numel"] if "numel" in scalars else scalars["n_rows"]
+    return elements * itemsize(slots["T"]) if scalars["reduction_mode"] else 0
 
 
 def of_samples(scalars, slots):
@@ -54,7 +54,7 @@ LOSSES = (
     "triplet_margin", "multi_margin", "multilabel_margin", "multilabel_soft_margin",
 )  # fmt: skip
 # The rows whose workspace size the reference ABI specifies; its other rows take 0 bytes.
-SPECIFIED = {f"loss_{loss}_{{T}}": of_terms for loss in LOSSES} | {
+SPECIFIED = {f"loss_{loss}_{{T}}": of_elements for loss in LOSSES} | {
     "loss_ctc_{T}": of_samples, "loss_ctc_backward_{T}": of_states,
     "batch_norm_backward_{T}": of_groups, "group_norm_backward_{T}": of_groups,
     "unsorted_segment_mean{I}_{T}": of_segments, "segment_mean_backward{I}_{T}": of_segments,

@@ -280,8 +280,8 @@ class Asked(FakeLibrary):
         call = super().function(op, kind)
         if kind != "can_implement" or not op.startswith(("gemm_epilogue", "gemm_gated")):
             return call
-        place = [p.name for p in ops()[op].row.params if p.name in ops()[op].row.check].index("backend")
-        return lambda *args: call(*args) or (0 if args[place] in (0, 1, *self.backends) else 3)
+        index = [p.name for p in ops()[op].row.params if p.name in ops()[op].row.check].index("backend")
+        return lambda *args: call(*args) or (0 if args[index] in (0, 1, *self.backends) else 3)
 
 
 def test_backend_of_sparse_weights():

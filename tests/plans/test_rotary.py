@@ -42,8 +42,8 @@ def test_plans_and_functions_agree(x):
         np.testing.assert_allclose(backward(y), x, rtol=1e-5, atol=1e-6)
         np.testing.assert_allclose(getattr(bk, f"rope_apply{half}")(x, cos, sin), y, rtol=1e-5, atol=1e-6)
         tokens = np.ascontiguousarray(x[0].transpose(1, 0, 2))
-        turned = getattr(bk, f"rope_apply_thd{half}")(tokens, cos, sin)
-        np.testing.assert_allclose(turned.transpose(1, 0, 2), y[0], rtol=1e-5, atol=1e-6)
+        rotated = getattr(bk, f"rope_apply_thd{half}")(tokens, cos, sin)
+        np.testing.assert_allclose(rotated.transpose(1, 0, 2), y[0], rtol=1e-5, atol=1e-6)
         many = np.stack([np.arange(5), np.arange(5) + 2**40])
         of_batches = forward(x, many)
         np.testing.assert_array_equal(of_batches[0], forward(x)[0])
@@ -56,8 +56,8 @@ def test_plans_and_functions_agree(x):
 def test_any_layout_with_features_that_are_neighbours(x):
     y = bk.rope(x)
     for order in itertools.permutations(range(3)):
-        turned = np.ascontiguousarray(x.transpose(*order, 3)).transpose(*np.argsort(order), 3)
-        np.testing.assert_array_equal(bk.rope(turned), y)
+        rotated = np.ascontiguousarray(x.transpose(*order, 3)).transpose(*np.argsort(order), 3)
+        np.testing.assert_array_equal(bk.rope(rotated), y)
     np.testing.assert_array_equal(bk.rope(np.asfortranarray(x)), y)  # columns are copied
     np.testing.assert_array_equal(bk.rope(x[:, ::-1])[:, ::-1], y)
     np.testing.assert_array_equal(bk.rope(x[0, 0]), y[0, 0])

@@ -106,13 +106,13 @@ def without_arrays(problem):
 
 def views_inplace(make):
     """strided_problems() for the single operand of an in-place op."""
-    turned = {"order": (2, 0, 1)}
+    permuted = {"order": (2, 0, 1)}
     views = {
         "rank0": ((), {}),
         "ones": ((1, 1, 1), {"gap": 5}),
         "plain": ((3, 5, 7), {}),
         "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), {"order": (3, 1, 0, 7, 5, 6, 2, 4)}),
-        "turned": ((3, 5, 7), turned),
+        "permuted": ((3, 5, 7), permuted),
         "flipped": ((3, 5, 7), {"flip": (0, 1, 2)}),
         "gaps": ((13, 17), {"gap": 3, "pad": 4}),
         "rows": ((37, 65), {"pad": 3}),

@@ -102,16 +102,16 @@ def strided_problems(make, inputs, outputs):
     """Inputs may broadcast, outputs not; each of the first three inputs and two outputs has layouts of its own."""
     first, second, third, *_ = (*inputs, None, None, None)
     out, other, *_ = (*outputs, None, None)
-    turned = {"order": (2, 0, 1)}
+    permuted = {"order": (2, 0, 1)}
     views = {
         "rank0": ((), {}),
         "ones": ((1, 1, 1), {first: {"gap": 5}}),
         "plain": (CUBE, {}),
         "dense": ((4, 3, 33), {}),
         "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), {out: {"order": (3, 1, 0, 7, 5, 6, 2, 4)}}),
-        "turned_in": (CUBE, {first: turned}),
-        "turned_out": (CUBE, {out: turned}),
-        "turned_all": (CUBE, dict.fromkeys((*inputs, *outputs), turned)),
+        "permuted_in": (CUBE, {first: permuted}),
+        "permuted_out": (CUBE, {out: permuted}),
+        "permuted_all": (CUBE, dict.fromkeys((*inputs, *outputs), permuted)),
         "flipped": (CUBE, {first: {"flip": (0, 1, 2)}, third: {"flip": (0,)}}),
         "flipped_out": (CUBE, {out: {"flip": (1,)}, second: {"flip": (2,)}, other: {"flip": (2,)}}),
         "gaps": ((13, 17), {first: {"gap": 3}, out: {"pad": 4}, second: {"pad": 1}, other: {"pad": 1}}),
@@ -133,7 +133,7 @@ def strided_problems(make, inputs, outputs):
     problems = {name: lambda d, s=s, k=k: make(d, s, **k) for name, (s, k) in views.items()}
     special = {k: v for k, v in {first: {"order": (1, 0)}}.items() if k}
     problems["special"] = lambda d: make(d, (21, 23), "special", **special)
-    mixed = {first: turned, second: {"broadcast": (0,)}, third: {"pad": 2}, out: {"pad": 1}, other: {"flip": (0,)}}
+    mixed = {first: permuted, second: {"broadcast": (0,)}, third: {"pad": 2}, out: {"pad": 1}, other: {"flip": (0,)}}
     mixed = {k: v for k, v in mixed.items() if k}
     problems["mixed"] = lambda d: make(d, (5, 7, 11), "special", **mixed)
     return problems

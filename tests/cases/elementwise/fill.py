@@ -54,7 +54,7 @@ VIEWS = {  # shape, layout of y
     "ones": ((1, 1, 1), {"gap": 5}),
     "plain": ((3, 5, 7), {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), {"order": (3, 1, 0, 7, 5, 6, 2, 4)}),
-    "turned": ((3, 5, 7), {"order": (2, 0, 1)}),
+    "permuted": ((3, 5, 7), {"order": (2, 0, 1)}),
     "flipped": ((3, 5, 7), {"flip": (0, 1, 2)}),
     "flipped_rows": ((13, 64), {"flip": (0,)}),
     "gaps": ((13, 17), {"gap": 3, "pad": 4}),
@@ -90,6 +90,6 @@ CASES = (
         bad=tuple(
             dataclasses.replace(b, can=2 if b.name in SEEN else 0) for b in strided_bad(("y",), ("y",))
         ),
-        idle=strided_idle(("y",)), brief=("turned", "gaps", "nan"), full=is_full,
+        idle=strided_idle(("y",)), brief=("permuted", "gaps", "nan"), full=is_full,
     ),
 )  # fmt: skip

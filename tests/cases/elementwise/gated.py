@@ -107,11 +107,11 @@ def backward_reference(problem):
         da, db = dy * entry.gate(b), both * rising
         if problem.function == "reglu":
             da, db = (np.where(b > 0, v, 0) for v in (dy * b, both))
-        terms = np.stack([np.abs(da), np.abs(both) * size])
-    return {"dx": Expected(np.stack([da, db]), int(problem.function != "reglu"), terms, SUBNORMAL)}
+        magnitude = np.stack([np.abs(da), np.abs(both) * size])
+    return {"dx": Expected(np.stack([da, db]), int(problem.function != "reglu"), magnitude, SUBNORMAL)}
 
 
-TURNED = {"order": (2, 0, 1)}
+PERMUTED = {"order": (2, 0, 1)}
 VIEWS = {  # shape of y, split axis, layouts of x and y (and dx)
     "one": ((1,), 0, {}),
     "flat": ((33,), 0, {}),
@@ -120,8 +120,8 @@ VIEWS = {  # shape of y, split axis, layouts of x and y (and dx)
     "plain": (CUBE, 1, {}),
     "last": ((9, 3, 33), 2, {}),
     "rank8": ((2, 1, 3, 2, 1, 2, 2, 3), 3, {"y": {"order": (3, 1, 0, 7, 5, 6, 2, 4)}}),
-    "turned_in": (CUBE, 2, {"x": TURNED}),
-    "turned_out": (CUBE, 2, {"y": TURNED}),
+    "permuted_in": (CUBE, 2, {"x": PERMUTED}),
+    "permuted_out": (CUBE, 2, {"y": PERMUTED}),
     "flipped": (CUBE, 1, {"x": {"flip": (0, 1, 2)}}),
     "flipped_out": (CUBE, 1, {"y": {"flip": (0, 2)}}),
     "gaps": ((13, 17), 1, {"x": {"gap": 2, "pad": 1}, "y": {"gap": 3}}),
@@ -134,7 +134,7 @@ VIEWS = {  # shape of y, split axis, layouts of x and y (and dx)
     "large": ((37, 1003), 1, {}),
 }
 GRADIENT_VIEWS = {
-    "dx_turned": (CUBE, 1, {"dx": TURNED}),
+    "dx_permuted": (CUBE, 1, {"dx": PERMUTED}),
     "dx_flipped": (CUBE, 1, {"dx": {"flip": (0, 1, 2)}}),
     "dx_gaps": ((13, 17), 1, {"dx": {"gap": 3, "pad": 2}}),
     "dx_apart": ((5, 19), 1, {"dx": {"half": 1001, "strides": (21, 1)}, "x": {"half": -95, "strides": (19, 1)}}),

@@ -72,15 +72,15 @@ def contributions(problem):
 
 
 def backward_reference(problem):
-    dx, parts = contributions(problem)
+    dx, products = contributions(problem)
     expected = {} if "dx" in problem.null else {"dx": Expected(dx)}
     if "dweight" not in problem.null:
         channels, inner = problem.scalars["channel_extent"], max(problem.scalars["channel_stride"], 1)
-        inner = parts.size if problem.scalars["scalar_weight"] else inner
-        parts = parts.reshape(-1, channels, inner)
+        inner = products.size if problem.scalars["scalar_weight"] else inner
+        products = products.reshape(-1, channels, inner)
         with np.errstate(all="ignore"):
-            total, size = parts.sum((0, 2), dtype=np.longdouble), np.abs(parts).sum((0, 2))
-        expected["dweight"] = Expected(total, parts.size // channels, size)
+            total, size = products.sum((0, 2), dtype=np.longdouble), np.abs(products).sum((0, 2))
+        expected["dweight"] = Expected(total, products.size // channels, size)
     return expected
 
 

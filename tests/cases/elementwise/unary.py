@@ -126,14 +126,14 @@ def reference_of(row):
             value = entry.gradient(arrays["dy"].values, saved.values, *entry.seen(dx.dtype))
             dy = np.abs(arrays["dy"].values)
             with np.errstate(all="ignore"):
-                terms = dy * cancelled(function, saved.values, dx.dtype, True)
-            terms = np.where(np.isfinite(terms), terms, 0.0)
-            return {"dx": Expected(value, terms=terms, divided=dy, op=f"{function}_backward")}
+                magnitude = dy * cancelled(function, saved.values, dx.dtype, True)
+            magnitude = np.where(np.isfinite(magnitude), magnitude, 0.0)
+            return {"dx": Expected(value, magnitude=magnitude, divided=dy, op=f"{function}_backward")}
         x = arrays["x"]
         if not is_float(x.dtype):
             return {"y": Expected(entry.of_integers(x.values, x.dtype))}
         value = entry.value(x.values, *entry.seen(x.dtype))
-        return {"y": Expected(value, terms=cancelled(function, x.values, x.dtype, False), op=function)}
+        return {"y": Expected(value, magnitude=cancelled(function, x.values, x.dtype, False), op=function)}
 
     return reference
 

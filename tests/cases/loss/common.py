@@ -15,23 +15,23 @@ def reduced(value, magnitude, mode, *, each=1):
         return Expected(value, each, magnitude)
     count = len(value)
     factor = 1 / count if mode == MEAN and count else np.nan if mode == MEAN else 1.0
-    terms = np.sum(magnitude) * (factor if count else 0)
-    return Expected(np.atleast_1d(np.sum(value) * factor), count + each, terms)
+    total = np.sum(magnitude) * (factor if count else 0)
+    return Expected(np.atleast_1d(np.sum(value) * factor), count + each, total)
 
 
-def upstream(problem, terms):
+def upstream(problem, count):
     """The factor dy of a gradient, for each element."""
     mode, dy = problem.scalars["reduction_mode"], problem.arrays["dy"].values
     if mode == NONE:
         return dy
     if problem.arrays["dy"].dtype == "f64":
-        return np.broadcast_to(dy / (max(terms, 1) if mode == MEAN else 1), (terms,))
-    return np.broadcast_to(dy * np.float64(np.float32(problem.scalars["scale_scalar"])), (terms,))
+        return np.broadcast_to(dy / (max(count, 1) if mode == MEAN else 1), (count,))
+    return np.broadcast_to(dy * np.float64(np.float32(problem.scalars["scale_scalar"])), (count,))
 
 
-def scale_of(mode, terms):
+def scale_of(mode, count):
     """scale_scalar, as a caller passes it."""
-    return 1 / terms if mode == MEAN and terms else 1.0
+    return 1 / count if mode == MEAN and count else 1.0
 
 
 def negative(extents):

@@ -105,8 +105,8 @@ def problems(name, *, gradient):
             add(f"without_{x}", 70, MEAN, null=(x,))
         add("without_any", 70, NONE, null=loss.gradients)
     if not gradient:
-        add("no_terms_mean", 0, MEAN, null=loss.inputs)
-        add("no_terms_sum", 0, SUM, null=loss.inputs)
+        add("no_elements_mean", 0, MEAN, null=loss.inputs)
+        add("no_elements_sum", 0, SUM, null=loss.inputs)
     return table
 
 
@@ -120,15 +120,15 @@ def cases(name):
         tolerance={"out": "loss"}, plain="none", large="long",
         bad=(
             *negative(results), *pointers((*loss.inputs, "out")),
-            Bad("no_terms_null_out", 2, r"out is NULL", {"numel": 0, "reduction_mode": MEAN}, null=("out",)),
+            Bad("no_elements_null_out", 2, r"out is NULL", {"numel": 0, "reduction_mode": MEAN}, null=("out",)),
         ),
-        idle=(Idle("no_terms", {"numel": 0, "reduction_mode": NONE}),),
+        idle=(Idle("no_elements", {"numel": 0, "reduction_mode": NONE}),),
     )  # fmt: skip
     yield Case(
         row=f"loss_{name}_backward_{{T}}", problems=problems(name, gradient=True), reference=backward(name),
         tolerance=dict.fromkeys(loss.gradients, "loss"), plain="none", large="long",
         bad=(*negative(results), *pointers((*read, "dy", *loss.gradients), outputs)),
-        idle=(Idle("no_terms", {"numel": 0}), Idle("no_terms_mean", {"numel": 0, "reduction_mode": MEAN})),
+        idle=(Idle("no_elements", {"numel": 0}), Idle("no_elements_mean", {"numel": 0, "reduction_mode": MEAN})),
     )  # fmt: skip
 
 

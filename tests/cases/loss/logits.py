@@ -119,8 +119,8 @@ def problems(make, more, *, gradient, inputs):
     add("large", 50_000, MEAN)
     add("long", 300_000, SUM)
     if not gradient:
-        add("no_terms_mean", 0, MEAN, null=inputs)
-        add("no_terms_sum", 0, SUM, null=inputs)
+        add("no_elements_mean", 0, MEAN, null=inputs)
+        add("no_elements_sum", 0, SUM, null=inputs)
     return table
 
 
@@ -133,13 +133,13 @@ def cases(name, make, term, slope, given, *, inputs, gradient, reads=(), more=()
         row=f"loss_{name}_{{T}}", problems=problems(make, more, gradient=False, inputs=inputs),
         reference=forward(term, given), tolerance={"out": "loss"}, plain="none", large="large",
         bad=(*negative(results), *pointers((*inputs, "out"), optional), HUGE, *bad),
-        idle=(Idle("no_terms", {"numel": 0, "reduction_mode": NONE}),),
+        idle=(Idle("no_elements", {"numel": 0, "reduction_mode": NONE}),),
     )  # fmt: skip
     yield Case(
         row=f"loss_{name}_backward_{{T}}", problems=problems(make, more, gradient=True, inputs=inputs),
         reference=backward(slope, given, gradient), tolerance={gradient: "loss"}, plain="none", large="large",
         bad=(*negative(results), *pointers((*(reads or inputs), "dy", gradient), optional), HUGE, *bad),
-        idle=(Idle("no_terms", {"numel": 0}), Idle("no_terms_mean", {"numel": 0, "reduction_mode": MEAN})),
+        idle=(Idle("no_elements", {"numel": 0}), Idle("no_elements_mean", {"numel": 0, "reduction_mode": MEAN})),
     )  # fmt: skip
 
 

@@ -19,15 +19,15 @@ def weights(draw, count):
     return draw.array(round_to(np.abs(draw.rng.standard_normal(count)) + 0.1, dtype), dtype)
 
 
-def finished(draw, scalars, arrays, terms, outputs, null=()):
+def finished(draw, scalars, arrays, count, outputs, null=()):
     """The problem with its loss, or with dy and the gradients, `outputs` by name."""
-    results = terms if scalars["reduction_mode"] == NONE else 1
+    results = count if scalars["reduction_mode"] == NONE else 1
     if "out" in outputs:
         return Problem(scalars, arrays | {"out": draw.output((results,))}, null=null)
     return Problem(scalars, arrays | {"dy": draw.floats((results,))} | outputs, null=null)
 
 
-# --- a term for each element -----------------------------------------------------------------------------------------
+# --- a loss for each element -----------------------------------------------------------------------------------------
 
 
 def probabilities(draw, n):
@@ -80,12 +80,12 @@ def element_problems(inputs, numbers, output, more):
     add("long", 300_000, SUM)
     if output == "out":
         unread = tuple(inputs)
-        add("no_terms_mean", 0, MEAN, null=unread)
-        add("no_terms_sum", 0, SUM, null=unread)
+        add("no_elements_mean", 0, MEAN, null=unread)
+        add("no_elements_sum", 0, SUM, null=unread)
     return table
 
 
-# --- a term for each row ---------------------------------------------------------------------------------------------
+# --- a loss for each row ---------------------------------------------------------------------------------------------
 
 
 def class_targets(draw, rows, columns):
@@ -163,8 +163,8 @@ def backward(slope, inputs, numbers, outputs, extent):
         with np.errstate(all="ignore"):
             slopes = slope(*given(problem, inputs, numbers))
             slopes = slopes if isinstance(slopes[0], tuple) else (slopes,)
-            terms = next(problem.scalars[x] for x in COUNTED if x in problem.scalars)
-            s = problem.arrays["dy"].values / (terms if problem.scalars["reduction_mode"] == MEAN else 1)
+            total = next(problem.scalars[x] for x in COUNTED if x in problem.scalars)
+            s = problem.arrays["dy"].values / (total if problem.scalars["reduction_mode"] == MEAN else 1)
             s = s if extent is None else s[:, None]
             count = problem.scalars.get(extent, 0) + 8
             return {
@@ -178,7 +178,7 @@ def backward(slope, inputs, numbers, outputs, extent):
 
 # --- cases -----------------------------------------------------------------------------------------------------------
 
-NO_TERMS = (Idle("no_terms", {"numel": 0}), Idle("no_terms_mean", {"numel": 0, "reduction_mode": MEAN}))
+NO_ELEMENTS = (Idle("no_elements", {"numel": 0}), Idle("no_elements_mean", {"numel": 0, "reduction_mode": MEAN}))
 NO_ROWS = Idle("no_rows", {"n_rows": 0})
 HUGE = Bad("huge", 2, r"numel is \d+: \w+ would have more", {"numel": 2**61}, can=2)
 HUGE_ROWS = Bad("huge", 2, r"n_rows is \d+ and \w+ is \d+: \w+ would span", {"n_rows": 2**61}, can=2)
@@ -201,7 +201,7 @@ def of_elements(name, function, inputs, numbers=None, output="out", more=None, s
             *negative(("numel", *extents)), HUGE, *([NO_WEIGHTS] if extents else []),
             *pointers((*inputs, *([] if is_loss else ["dy"]), output), ("weight",)),
         ),
-        idle=(Idle("no_terms", {"numel": 0, "reduction_mode": NONE}),) if is_loss else NO_TERMS,
+        idle=(Idle("no_elements", {"numel": 0, "reduction_mode": NONE}),) if is_loss else NO_ELEMENTS,
     )  # fmt: skip
 
 

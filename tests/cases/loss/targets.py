@@ -76,7 +76,7 @@ def case(name, more=(), bad=(), extents=(), optional=()):
         row=f"loss_{name}_backward_{{T}}", problems=problems(name, dict(more)), reference=reference(name),
         tolerance={output: "loss"}, plain="none", large="large",
         bad=(*negative(("numel", *extents)), *pointers((*inputs, "dy", output), optional), *bad),
-        idle=(Idle("no_terms", {"numel": 0}), Idle("no_terms_mean", {"numel": 0, "reduction_mode": MEAN})),
+        idle=(Idle("no_elements", {"numel": 0}), Idle("no_elements_mean", {"numel": 0, "reduction_mode": MEAN})),
     )  # fmt: skip
 
 

@@ -112,8 +112,8 @@ def backward(problem):
     s = np.broadcast_to(s, (len(value),))[:, None]
     count = problem.scalars["class_extent"] + 8
     found = (items_of(each, problem) for each in (value * s, magnitude * np.abs(s), magnitude))
-    value, terms, divided = found
-    return {"dinput": Expected(value, count, terms, divided=divided)}
+    value, size, divided = found
+    return {"dinput": Expected(value, count, size, divided=divided)}
 
 
 def both(problem):
@@ -292,10 +292,10 @@ def soft_backward(problem):
         of_target, size = soft_cross_entropy_target_slope(x)
         s = np.broadcast_to(dy / len(x) if mode == MEAN else dy, (len(x),))[:, None]
     count, found = problem.scalars["class_extent"] + 8, {}
-    for name, each, terms in (("dinput", value, magnitude), ("dtarget", of_target * factor, size * np.abs(factor))):
+    for name, each, absolute in (("dinput", value, magnitude), ("dtarget", of_target * factor, size * np.abs(factor))):
         if name not in problem.null:
-            parts = (items_of(part, problem) for part in (each * s, terms * np.abs(s), terms))
-            result, sizes, divided = parts
+            results = (items_of(each_row, problem) for each_row in (each * s, absolute * np.abs(s), absolute))
+            result, sizes, divided = results
             found[name] = Expected(result, count, sizes, divided=divided)
     return found
 
