@@ -185,9 +185,9 @@ EXAMPLES = {
     **dict.fromkeys(("WeightedMultilabelSoftMargin", "WeightedMultilabelSoftMarginTarget"), (5, 7, MEAN)),
     "UnaryParam": (bk.UnaryKind.ELU, SHAPE, 1.0), "Where": (SHAPE,),
     **{
-        f"{of}{fold}": (6, 5, 4)
+        f"{of}{reduction}": (6, 5, 4)
         for of in ("Segment", "UnsortedSegment")
-        for fold in ("Sum", "Mean", "Max", "Min", "Prod", *(("MaxOrZero", "MinOrZero") if of == "Segment" else ()))
+        for reduction in ("Sum", "Mean", "Max", "Min", "Prod", *(("MaxOrZero", "MinOrZero") if of == "Segment" else ()))
     },
 }  # fmt: skip
 ELEMENTS = {

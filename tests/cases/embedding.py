@@ -54,7 +54,7 @@ def bag(
     return Problem(scalars_of(indices.shape[0], rows, dim, bags, mode, padding), arrays, null=null)
 
 
-def kept_by_bag(problem):
+def valid_by_bag(problem):
     """The indices that each bag sums."""
     s = problem.scalars
     indices, offsets = problem.arrays["indices"].values, problem.arrays["offsets"].values
@@ -81,10 +81,10 @@ def bag_reference(problem):
     weight, s = problem.arrays["weight"].values, problem.scalars
     value, size, count = np.zeros((3, s["num_bags"], s["embedding_dim"]))
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, kept in enumerate(kept_by_bag(problem)):
-            divisor = max(len(kept), 1) if s["mode"] == MEAN else 1
-            value[b], size[b] = weight[kept].sum(0) / divisor, np.abs(weight[kept]).sum(0) / divisor
-            count[b] = len(kept)
+        for b, valid in enumerate(valid_by_bag(problem)):
+            divisor = max(len(valid), 1) if s["mode"] == MEAN else 1
+            value[b], size[b] = weight[valid].sum(0) / divisor, np.abs(weight[valid]).sum(0) / divisor
+            count[b] = len(valid)
     return {"out": Expected(value, count, size)}
 
 
@@ -103,13 +103,13 @@ def bag_backward_reference(problem):
     value = problem.arrays["dweight"].values.copy()
     size, divided, count = np.abs(value), np.zeros_like(value), np.ones_like(value)
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, kept in enumerate(kept_by_bag(problem)):
-            term = dout[b] / len(kept) if s["mode"] == MEAN and len(kept) else dout[b]
-            np.add.at(value, kept, term)
-            np.add.at(size, kept, np.abs(term))
-            np.add.at(count, kept, 1)
-            if s["mode"] == MEAN and len(kept) > 1:
-                np.add.at(divided, kept, np.abs(term))
+        for b, valid in enumerate(valid_by_bag(problem)):
+            term = dout[b] / len(valid) if s["mode"] == MEAN and len(valid) else dout[b]
+            np.add.at(value, valid, term)
+            np.add.at(size, valid, np.abs(term))
+            np.add.at(count, valid, 1)
+            if s["mode"] == MEAN and len(valid) > 1:
+                np.add.at(divided, valid, np.abs(term))
     return {"dweight": Expected(value, count, size, divided)}
 
 

@@ -6,8 +6,8 @@ import dataclasses
 import numpy as np
 
 from .embedding import MEAN, bag_backward, problems
-from .embedding_rows import NO_ROWS, embedding_backward, kept_of, row_bad_calls, row_problems
-from .embedding_weighted import bad, kept_by_bag, weighted
+from .embedding_rows import NO_ROWS, embedding_backward, row_bad_calls, row_problems, valid_of
+from .embedding_weighted import bad, valid_by_bag, weighted
 from .model import Array, Bad, Case, Expected, Idle
 
 
@@ -16,7 +16,7 @@ def frequencies(problem):
     indices, s = problem.arrays["indices"].values, problem.scalars
     if not s["scale_grad_by_freq"]:
         return np.ones(s["num_embeddings"])
-    return np.bincount(indices[kept_of(problem)].astype(np.int64), minlength=s["num_embeddings"])
+    return np.bincount(indices[valid_of(problem)].astype(np.int64), minlength=s["num_embeddings"])
 
 
 def rows_backward(draw, n, rows, dim, *more, **options):
@@ -27,11 +27,11 @@ def rows_backward(draw, n, rows, dim, *more, **options):
 
 
 def rows_reference(problem):
-    dout, kept, often = problem.arrays["dout"].values, kept_of(problem), frequencies(problem)
-    rows, value = problem.arrays["indices"].values[kept], problem.arrays["dweight"].values.copy()
+    dout, valid, often = problem.arrays["dout"].values, valid_of(problem), frequencies(problem)
+    rows, value = problem.arrays["indices"].values[valid], problem.arrays["dweight"].values.copy()
     size, count = np.abs(value), np.ones_like(value)
     with np.errstate(invalid="ignore", over="ignore"):
-        summands = dout[kept] / often[rows, None]
+        summands = dout[valid] / often[rows, None]
         np.add.at(value, rows, summands)
         np.add.at(size, rows, np.abs(summands))
         np.add.at(count, rows, 1)
@@ -58,7 +58,7 @@ def bags_reference(problem):
         scales = np.ones(len(indices))
     size, divided, count = np.abs(value), np.zeros_like(value), np.ones_like(value)
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, k in enumerate(kept_by_bag(problem)):
+        for b, k in enumerate(valid_by_bag(problem)):
             rows, bag_divisor = indices[k], len(k) if s["mode"] == MEAN and len(k) else 1
             summands = (scales[k] / often[rows])[:, None] * (dout[b] / bag_divisor)
             np.add.at(value, rows, summands)
@@ -106,8 +106,8 @@ def sparse_reference(dense, positions):
     return of
 
 
-def kept_positions(problem):
-    return np.concatenate([np.zeros(0, np.int64), *kept_by_bag(problem)]).astype(np.int64)
+def valid_positions(problem):
+    return np.concatenate([np.zeros(0, np.int64), *valid_by_bag(problem)]).astype(np.int64)
 
 
 ROWS = ("dout", "indices", "dweight")
@@ -138,13 +138,13 @@ CASES = (
             "no_embeddings": lambda d: sparse(rows_backward)(d, 9, 0, 5),
             "no_indices": lambda d: sparse(rows_backward)(d, 0, 9, 5),
         },
-        reference=sparse_reference(rows_reference, kept_of), tolerance=SPARSE_CLASSES, plain="d5", large="large",
+        reference=sparse_reference(rows_reference, valid_of), tolerance=SPARSE_CLASSES, plain="d5", large="large",
         bad=row_bad_calls((*ROWS[:2], *SPARSE)), idle=(),
     ),
     Case(
         row="embedding_bag_sparse_backward{I}{O}_{T}",
         problems=problems(sparse(bags_backward), any_offsets=False),
-        reference=sparse_reference(bags_reference, kept_positions),
+        reference=sparse_reference(bags_reference, valid_positions),
         tolerance=SPARSE_CLASSES, plain="d5", large="large",
         bad=(
             *(b for b in bad("dout", "values", "rows", "count") if "0" not in b.name), ODD_WEIGHTS, *MODES,

@@ -36,7 +36,7 @@ def weights_backward(draw, *args, **options):
 forward, backward = weighted(bag), weighted(bag_backward)
 
 
-def kept_by_bag(problem):
+def valid_by_bag(problem):
     """Positions of the indices that each bag sums."""
     s, arrays = problem.scalars, problem.arrays
     indices, offsets, total = arrays["indices"].values, arrays["offsets"].values, s["total_indices"]
@@ -52,7 +52,7 @@ def reference(problem):
     weight, scales = problem.arrays["weight"].values, problem.arrays.get("per_sample_weights").values
     value, size, count = np.zeros((3, s["num_bags"], s["embedding_dim"]))
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, k in enumerate(kept_by_bag(problem)):
+        for b, k in enumerate(valid_by_bag(problem)):
             summands = scales[k, None] * weight[indices[k]]
             value[b], size[b], count[b] = summands.sum(0), np.abs(summands).sum(0), len(k)
     return {"out": Expected(value, count, size)}
@@ -63,7 +63,7 @@ def backward_reference(problem):
     scales, value = problem.arrays["per_sample_weights"].values, problem.arrays["dweight"].values.copy()
     size, count = np.abs(value), np.ones_like(value)
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, k in enumerate(kept_by_bag(problem)):
+        for b, k in enumerate(valid_by_bag(problem)):
             summands = scales[k, None] * dout[b]
             np.add.at(value, indices[k], summands)
             np.add.at(size, indices[k], np.abs(summands))
@@ -76,7 +76,7 @@ def weights_reference(problem):
     dout, weight = problem.arrays["dout"].values, problem.arrays["weight"].values
     value, size = np.zeros((2, s["total_indices"]))
     with np.errstate(invalid="ignore", over="ignore"):
-        for b, k in enumerate(kept_by_bag(problem)):
+        for b, k in enumerate(valid_by_bag(problem)):
             summands = weight[indices[k]] * dout[b]
             value[k], size[k] = summands.sum(1), np.abs(summands).sum(1)
     return {"dper_sample_weights": Expected(value, s["embedding_dim"], size)}

@@ -98,8 +98,8 @@ def select_backward(draw, numel, most=None, share=0.5, kind="normal", null=()):
 
 
 def spread_out(old, source, chosen):
-    value, places = old.copy(), np.flatnonzero(chosen)[: len(source)]
-    value[places] = source[: len(places)]
+    value, indices = old.copy(), np.flatnonzero(chosen)[: len(source)]
+    value[indices] = source[: len(indices)]
     return value
 
 

@@ -289,8 +289,8 @@ class Draw:
 
 
 def strides_for(shape, *, order=None, flip=(), broadcast=(), gap=1, pad=0) -> tuple[int, ...]:
-    """Strides of a view: axes laid out in `order` (slowest first), `pad` cells after each run of an axis, every cell
-    `gap` apart, axes of `flip` walked backwards and those of `broadcast` standing still."""
+    """Strides of a view: axes laid out in `order` (slowest first), `pad` elements after each slice of an axis, elements
+    `gap` apart, axes of `flip` reversed and those of `broadcast` with stride 0."""
     strides, step = [0] * len(shape), gap
     for axis in reversed(range(len(shape)) if order is None else order):
         if axis in broadcast:

@@ -22,7 +22,7 @@ from .norm_rows import (
     row_extent,
     scalars_of,
     spread,
-    with_numbers,
+    with_scalars,
 )  # fmt: skip
 
 
@@ -239,9 +239,9 @@ def recompute_case(name, *, centered):
 
 def param_cases(of):
     for case in of:
-        numbers = {"gamma_offset": 0.7} | ({} if "backward" in case.row else {"eps": 0.1})
+        scalars = {"gamma_offset": 0.7} | ({} if "backward" in case.row else {"eps": 0.1})
         row = case.row.replace("norm_", "norm_param_")
-        yield with_numbers(case, row, (*BRIEF, "alone", "without_dsum"), **numbers)
+        yield with_scalars(case, row, (*BRIEF, "alone", "without_dsum"), **scalars)
 
 
 OF_SUMS = (*cases("add_rms_norm", centered=False), *cases("add_layer_norm", centered=True))

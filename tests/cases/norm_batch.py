@@ -6,7 +6,7 @@ import numpy as np
 from tools.oracle.numerics import COMPUTE
 
 from .model import Bad, Case, Expected, Idle, Problem
-from .norm_rows import EPS, floats, gradient, of_columns, statistics, with_numbers
+from .norm_rows import EPS, floats, gradient, of_columns, statistics, with_scalars
 
 MOMENTUM = 0.25
 EXTENTS = ("n_extent", "c_extent", "spatial_extent")
@@ -132,9 +132,9 @@ def backward_reference(problem):
 
 
 SHAPES = {
-    "plain": (3, 4, 6), "one_channel": (5, 1, 7), "line": (1, 1, 37), "items": (29, 3, 1), "no_spatial": (33, 12, 1),
-    "short_lines": (9, 8, 3), "lines_49": (4, 6, 49), "lines_64": (4, 8, 64), "square": (8, 16, 196),
-    "long_lines": (2, 4, 3001), "many_channels": (3, 300, 5), "many_items": (301, 4, 9), "long": (2, 4, 40000),
+    "plain": (3, 4, 6), "one_channel": (5, 1, 7), "item": (1, 1, 37), "items": (29, 3, 1), "no_spatial": (33, 12, 1),
+    "short_spatial": (9, 8, 3), "spatial_49": (4, 6, 49), "spatial_64": (4, 8, 64), "square": (8, 16, 196),
+    "long_spatial": (2, 4, 3001), "many_channels": (3, 300, 5), "many_items": (301, 4, 9), "long": (2, 4, 40000),
     "blocks": (7, 24, 512), "wide_channels": (5, 1030, 4),
 }  # fmt: skip
 
@@ -170,7 +170,7 @@ def bad_calls(operands, required):
 
 
 IDLE = (
-    Idle("no_items", {"n_extent": 0}), Idle("no_lines", {"spatial_extent": 0}), Idle("no_channels", {"c_extent": 0}),
+    Idle("no_items", {"n_extent": 0}), Idle("no_space", {"spatial_extent": 0}), Idle("no_channels", {"c_extent": 0}),
 )  # fmt: skip
 PARAMETERS = ("gamma", "beta", "running_mean", "running_var")
 TRAINED = ("y", "saved_mean", "saved_rstd", "new_running_mean", "new_running_var")
@@ -196,7 +196,7 @@ def cases():
     table = problems(backward, ("gamma",))
     table |= {
         "no_items": lambda d: backward(d, (0, 4, 6), 0, null=unread),
-        "no_lines": lambda d: backward(d, (3, 4, 0), 1, null=unread),
+        "empty_spatial": lambda d: backward(d, (3, 4, 0), 1, null=unread),
     }
     gradients = ("dx", "dgamma", "dbeta")
     yield Case(
@@ -211,13 +211,13 @@ def cases():
 def param_cases(of):
     for case in of:
         name = case.row.removesuffix("_{T}")
-        numbers = {"batch_norm_training": {"eps": 0.1, "momentum": 0.3}, "batch_norm_inference": {"eps": 0.1}}.get(name)
-        if numbers is not None:
-            yield with_numbers(
+        scalars = {"batch_norm_training": {"eps": 0.1, "momentum": 0.3}, "batch_norm_inference": {"eps": 0.1}}.get(name)
+        if scalars is not None:
+            yield with_scalars(
                 case,
                 f"{name}_param_{{T}}",
-                ("short_lines", "square", "square_last", "lines_49", "lines_49_last"),
-                **numbers,
+                ("short_spatial", "square", "square_last", "spatial_49", "spatial_49_last"),
+                **scalars,
             )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from tools.oracle.numerics import COMPUTE
 
 from .model import Bad, Case, Expected, Idle, Problem
-from .norm_rows import EPS, floats, gradient, gradient_of_x, of_columns, statistics, with_numbers
+from .norm_rows import EPS, floats, gradient, gradient_of_x, of_columns, statistics, with_scalars
 
 OF_BATCH, OF_ITEM = 0, 1
 
@@ -140,13 +140,13 @@ def recompute_reference(problem):
 
 
 SHAPES = {
-    "plain": (3, 4, 6), "one": (1, 1, 1), "line": (1, 1, 37), "items": (29, 1, 1), "channels": (1, 12, 1),
-    "no_spatial": (33, 12, 1), "short_lines": (9, 8, 3), "lines_7": (4, 6, 49), "lines_8": (4, 6, 64),
-    "lines_31": (2, 4, 31), "lines_33": (5, 4, 33), "square": (8, 16, 196), "long_lines": (2, 4, 3001),
+    "plain": (3, 4, 6), "one": (1, 1, 1), "one_item": (1, 1, 37), "items": (29, 1, 1), "channels": (1, 12, 1),
+    "no_spatial": (33, 12, 1), "short_spatial": (9, 8, 3), "spatial_7": (4, 6, 49), "spatial_8": (4, 6, 64),
+    "spatial_31": (2, 4, 31), "spatial_33": (5, 4, 33), "square": (8, 16, 196), "long_spatial": (2, 4, 3001),
     "many_channels": (3, 300, 5), "many_items": (301, 4, 9), "long": (2, 4, 40000), "aligned": (16, 32, 256),
     "blocks": (7, 24, 512),
 }  # fmt: skip
-FEW = ("plain", "no_spatial", "square", "short_lines", "long_lines")
+FEW = ("plain", "no_spatial", "square", "short_spatial", "long_spatial")
 
 
 def divisors(c):
@@ -193,7 +193,7 @@ def idle_calls(stands):
     """`stands`: outputs that are written where there are no elements."""
     return (
         Idle("no_items", {"n_extent": 0}, null=stands),
-        Idle("no_lines", {"spatial_extent": 0}, null=stands),
+        Idle("empty_spatial", {"spatial_extent": 0}, null=stands),
         Idle("no_channels", {"c_extent": 0}),
         Idle("no_channels_no_groups", {"c_extent": 0, "num_groups": 0}),
     )
@@ -208,7 +208,7 @@ def gradient_problems(make):
     return problems(make, ("gamma", "dgamma", "dbeta")) | {
         "no_items": lambda d: make(d, (0, 4, 6), 4, OF_BATCH, null=unread),
         "no_items_of_groups": lambda d: make(d, (0, 4, 6), 2, OF_ITEM, null=unread),
-        "no_lines": lambda d: make(d, (3, 4, 0), 2, OF_ITEM, null=(*unread, "dbeta")),
+        "empty_spatial": lambda d: make(d, (3, 4, 0), 2, OF_ITEM, null=(*unread, "dbeta")),
     }
 
 
@@ -251,10 +251,10 @@ def wide_cases():
         )  # fmt: skip
 
 
-PARAM = (*FEW, "plain_2", "plain_4", "square_2", "square_16", "no_spatial_12", "short_lines_8")
+PARAM = (*FEW, "plain_2", "plain_4", "square_2", "square_16", "no_spatial_12", "short_spatial_8")
 ROUNDED = tuple(cases())
 CASES = (
     *ROUNDED, *wide_cases(),
-    *(with_numbers(case, case.row.replace("{T}", "param_{T}"), PARAM, eps=0.1)
+    *(with_scalars(case, case.row.replace("{T}", "param_{T}"), PARAM, eps=0.1)
       for case in ROUNDED if case.row in ("batch_norm_{T}", "group_norm_{T}")),
 )  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 from tools.oracle.numerics import COMPUTE
 
 from .model import Bad, Case, Expected, Idle, Problem
-from .norm_rows import EPS, floats, gradient, of_columns, statistics, with_numbers
+from .norm_rows import EPS, floats, gradient, of_columns, statistics, with_scalars
 
 EXTENTS = ("n_extent", "c_extent", "spatial_extent")
 
@@ -100,7 +100,7 @@ def backward_reference(problem):
 
 # [N, C, S], and numbers of groups
 SHAPES = {
-    "plain": ((3, 4, 6), (1, 2, 4)), "one": ((1, 1, 1), (1,)), "line": ((1, 1, 37), (1,)),
+    "plain": ((3, 4, 6), (1, 2, 4)), "one": ((1, 1, 1), (1,)), "one_item": ((1, 1, 37), (1,)),
     "items": ((29, 2, 1), (1, 2)),
     "no_spatial": ((33, 12, 1), (1, 4)), "short": ((9, 8, 3), (1, 2, 4, 8)), "odd": ((4, 6, 49), (2, 3)),
     "tens": ((2, 40, 65), (4,)), "square": ((8, 16, 196), (1, 4, 16)), "few": ((2, 4, 3001), (1, 4)),
@@ -146,7 +146,7 @@ def idle_calls(stands):
     """`stands`: outputs that are written where there are no elements."""
     return (
         Idle("no_items", {"n_extent": 0}, null=stands),
-        Idle("no_lines", {"spatial_extent": 0}, null=stands),
+        Idle("empty_spatial", {"spatial_extent": 0}, null=stands),
         Idle("no_channels", {"c_extent": 0}),
         Idle("no_channels_no_groups", {"c_extent": 0, "num_groups": 0}),
     )
@@ -168,7 +168,7 @@ def cases():
     unread = BACKWARD[:6]
     table |= {
         "empty_items": lambda d: backward(d, (0, 4, 6), 2, null=unread),
-        "empty_lines": lambda d: backward(d, (3, 4, 0), 2, null=(*unread, "dbeta")),
+        "empty_spatial": lambda d: backward(d, (3, 4, 0), 2, null=(*unread, "dbeta")),
     }
     yield Case(
         row="group_norm_channels_last_backward_{T}", problems=table, reference=backward_reference,
@@ -180,7 +180,7 @@ def cases():
 OF_FLOATS = tuple(cases())
 CASES = (
     *OF_FLOATS,
-    with_numbers(
+    with_scalars(
         OF_FLOATS[0],
         "group_norm_channels_last_param_{T}",
         ("plain_4", "short", "short_8", "edges_4", "offset_4", "square", "square_4", "few"),

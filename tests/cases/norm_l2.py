@@ -7,7 +7,7 @@ from tools.oracle.numerics import COMPUTE, LARGEST, round_to
 
 from .model import Bad, Case, Expected, Problem
 from .norm_add import hosts_of, rows_of
-from .norm_rows import axes_of, bad_calls, floats, idle_calls, problems, scalars_of, with_numbers
+from .norm_rows import axes_of, bad_calls, floats, idle_calls, problems, scalars_of, with_scalars
 
 EPS = float(np.float32(1e-12))  # rows whose eps is a float32 take exactly this
 
@@ -141,7 +141,7 @@ def cases(name, fresh, gradient):
 LENGTHS = tuple(cases("l2_normalize", ("x", "y"), ("dy", "x", "dx")))
 CASES = (
     *LENGTHS,  # every norm is below the eps of the rows that take it in f64
-    *(with_numbers(case, case.row.replace("normalize_", "normalize_param_"), ("two_axes", "n129"), eps=1e3 + 0.1)
+    *(with_scalars(case, case.row.replace("normalize_", "normalize_param_"), ("two_axes", "n129"), eps=1e3 + 0.1)
       for case in LENGTHS),
     *cases("weight_norm", ("v", "w", "g"), ("dw", "v", "dv", "g", "dg")),
 )  # fmt: skip

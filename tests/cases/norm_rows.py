@@ -13,12 +13,12 @@ from .model import Bad, Case, Expected, Idle, Problem, strides_for
 EPS = float(np.float32(1e-5))  # rows whose eps is a float32 take exactly this
 
 
-def with_numbers(case, row, names, **numbers):
+def with_scalars(case, row, names, **scalars):
     """The case of a row whose scalars are f64, with given values that are not exact in f32."""
 
     def replaced(make, draw):
         problem = make(draw)
-        return dataclasses.replace(problem, scalars=problem.scalars | numbers)
+        return dataclasses.replace(problem, scalars=problem.scalars | scalars)
 
     wanted = {*names, case.plain, case.large, *(bad.of for bad in case.bad if bad.of)}
     problems = {n: functools.partial(replaced, case.problems[n]) for n in case.problems if n in wanted}
@@ -373,6 +373,6 @@ ROWS = (
 )
 CASES = (
     *ROWS,
-    *(with_numbers(case, case.row.replace("{T}", "param_{T}"), BRIEF, eps=0.1)
+    *(with_scalars(case, case.row.replace("{T}", "param_{T}"), BRIEF, eps=0.1)
       for case in ROWS if case.row in ("rms_norm_{T}", "layer_norm_{T}")),
 )  # fmt: skip

@@ -32,8 +32,8 @@ def backward(
         arrays["x"] = operand = values(draw, shape, kind, sx)
         extreme = draw.rng.choice(["max", "min", "fmax", "fmin"])
         forward = {"max_min": extreme, "var": "sum", "std": "sum"}.get(name, name)
-        numbers = {"p": p} if name == "norm_p" else {}
-        y = np.asarray(reduced(forward, operand.values, axes, draw.dtype, **numbers).value, np.float64)
+        parameters = {"p": p} if name == "norm_p" else {}
+        y = np.asarray(reduced(forward, operand.values, axes, draw.dtype, **parameters).value, np.float64)
         with np.errstate(over="ignore"):
             arrays["y"] = draw.array(round_to(np.broadcast_to(y, shape), draw.dtype).reshape(shape), strides=still)
         host |= {"stride_x": sx, "stride_y": still}

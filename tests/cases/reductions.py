@@ -158,7 +158,7 @@ def of_bools(name, x, axes):
     return Expected(found.astype(np.uint8))
 
 
-def place(name, x, axes):
+def index_of(name, x, axes):
     """NumPy's index: the first extreme, or the first NaN, in row-major order along the axes."""
     others = [a for a in range(x.ndim) if a not in axes]
     rows = x.transpose(*others, *axes).reshape([x.shape[a] for a in others] + [-1])
@@ -171,7 +171,7 @@ def reduced(name, x, axes, dtype, **parameters):
     if name in ("any", "all", "count_nonzero"):
         return truth(name, x, axes)
     if name in ("argmax", "argmin"):
-        return place(name, x, axes)
+        return index_of(name, x, axes)
     if dtype == "bool":
         return of_bools(name, x, axes)
     if not is_float(dtype) and name == "mean":

@@ -172,12 +172,12 @@ def rope_positions_reference(is_split, is_inverse):
     def reference(problem):
         names = [name for name in problem.arrays if name not in ("positions", "starts")]
         x, scalars = problem.arrays[names[0]].values, problem.scalars
-        places = np.arange(scalars["seq"])
+        offsets = np.arange(scalars["seq"])
         if "starts" in problem.arrays:
-            positions = (problem.arrays["starts"].values[:, None] + places)[:, None]
+            positions = (problem.arrays["starts"].values[:, None] + offsets)[:, None]
         else:
             positions = problem.arrays["positions"].values[:, None]
-        positions = places if "positions" in problem.null else positions
+        positions = offsets if "positions" in problem.null else positions
         cos, sin = cos_sin(positions, float(np.float32(scalars["base"])), scalars["rotary_dim"] // 2)
         return {names[1]: expected(*rotated(x, cos, sin, is_split, is_inverse), 7)}
 
@@ -192,7 +192,7 @@ def rope_positions_cases(form, make):
                 "part": ((2, 3, 5, 24), 8), "vector_part": ((2, 4, 9, 64), 32), "odd_part": ((2, 3, 7, 10), 6),
                 "none": ((2, 3, 4, 8), 0), "wide_part": ((1, 2, 3, 2052), 2050),
             }  # fmt: skip
-            places = {"places": lambda d, n=names: make(d, (3, 2, 9, 16), 8, n, null=("positions",))}
+            offsets = {"default_positions": lambda d, n=names: make(d, (3, 2, 9, 16), 8, n, null=("positions",))}
             needed = (*names, "starts") if form == "starts" else names
             yield Case(
                 row=f"rope_{form}{'_half' * half}{'_backward' * back}_{{T}}",
@@ -201,7 +201,7 @@ def rope_positions_cases(form, make):
                     for name, (shape, rotary) in shapes.items()
                 }
                 | {"special": lambda d, n=names: make(d, (2, 3, 11, 12), 8, n, "special")}
-                | (places if form == "positions" else {}),
+                | (offsets if form == "positions" else {}),
                 reference=rope_positions_reference(half, back), tolerance={names[1]: "pointwise"},
                 plain="small", large="large",
                 bad=(
@@ -212,7 +212,7 @@ def rope_positions_cases(form, make):
                     *(Bad(f"null_{a}", 2, rf"{a} is NULL", null=(a,)) for a in needed),
                     *(Bad(f"odd_{a}", 1, rf"{a} is 0x[0-9a-f]+", shift={a: 1}) for a in (*names, form)),
                 ),
-                idle=(Idle("no_batch", {"batch": 0}), Idle("no_heads", {"heads": 0}), Idle("no_places", {"seq": 0}),
+                idle=(Idle("no_batch", {"batch": 0}), Idle("no_heads", {"heads": 0}), Idle("no_positions", {"seq": 0}),
                       Idle("no_features", {"head_dim": 0, "rotary_dim": 0})),
             )  # fmt: skip
 

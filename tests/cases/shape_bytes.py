@@ -28,7 +28,7 @@ def dtype_of(dtype):
 # --- contiguize -------------------------------------------------------------------------------------------------------
 
 
-def places(shape, strides, offset):
+def offsets(shape, strides, offset):
     """The offsets of the elements of a view, in row-major order."""
     result = np.full(shape, offset, np.int64)
     for axis, (extent, stride) in enumerate(zip(shape, strides)):
@@ -54,7 +54,9 @@ def contiguize(draw, width, shape, before=0, layout=None, per_byte=1):
 def contiguize_reference(words):
     def of(problem):
         source = problem.arrays["source"].values.reshape(-1, words)
-        at = places(problem.host["shape"] or (), problem.host["source_strides"] or (), problem.scalars["source_offset"])
+        at = offsets(
+            problem.host["shape"] or (), problem.host["source_strides"] or (), problem.scalars["source_offset"]
+        )
         return {"dest": Expected(source[at].reshape(-1))}
 
     return of
@@ -62,7 +64,7 @@ def contiguize_reference(words):
 
 def nibble_reference(problem):
     source = problem.arrays["source"].values
-    at = places(problem.host["shape"], problem.host["source_strides"], problem.scalars["source_offset"])
+    at = offsets(problem.host["shape"], problem.host["source_strides"], problem.scalars["source_offset"])
     nibbles = np.append(source[at >> 1] >> (at & 1) * 4 & 15, 0)
     return {"dest": Expected(nibbles[0 : at.size : 2] | nibbles[1 : at.size + 1 : 2] << 4)}
 

@@ -47,16 +47,16 @@ def value_in(problem):
 def reference(mode):
     def of(problem):
         x, out, low = problem.arrays["x"].values, problem.host["output_shape"], problem.host["pad_low"]
-        places = [np.arange(o) - lo for o, lo in zip(out, low)]
+        sources = [np.arange(o) - lo for o, lo in zip(out, low)]
         if mode == "constant":
-            inside = [(p >= 0) & (p < e) for p, e in zip(places, x.shape)]
+            inside = [(p >= 0) & (p < e) for p, e in zip(sources, x.shape)]
             y = np.full(out, value_in(problem), x.dtype)
             if not x.ndim:
                 return {"y": Expected(x)}
-            y[np.ix_(*inside)] = x[np.ix_(*(p[i] for p, i in zip(places, inside)))]
+            y[np.ix_(*inside)] = x[np.ix_(*(p[i] for p, i in zip(sources, inside)))]
             return {"y": Expected(y)}
         # np.pad extends the operand far enough on either side, and the result is a window of it
-        for axis, p in enumerate(places):
+        for axis, p in enumerate(sources):
             before, behind = max(0, -p[0]), max(0, p[-1] + 1 - x.shape[axis])
             widths = [(before, behind) if d == axis else (0, 0) for d in range(x.ndim)]
             x = np.take(np.pad(x, widths, NUMPY[mode]), p + before, axis)
@@ -96,8 +96,8 @@ def reference_of_mode(mode):
         dy, shape = problem.arrays["dy"].values, problem.host["input_shape"]
         if not dy.size:
             return {"dx": Expected(np.zeros(shape))}
-        numbers = Array("i64", shape, np.arange(math.prod(shape)).reshape(shape))
-        forward = Problem({}, {"x": numbers}, {"output_shape": dy.shape, "pad_low": problem.host["pad_low"]})
+        flat_indices = Array("i64", shape, np.arange(math.prod(shape)).reshape(shape))
+        forward = Problem({}, {"x": flat_indices}, {"output_shape": dy.shape, "pad_low": problem.host["pad_low"]})
         return {"dx": summed(dy, reference(mode)(forward)["y"].value, shape)}
 
     return of
@@ -184,7 +184,7 @@ def backward_case(mode):
         for n, (s, lo, hi, k) in given.items()
     }
     problems["special"] = lambda d: mode_backward(d, (7, 9), (2, 1), (3, 4), kind="special")
-    problems["standing"] = lambda d: mode_backward(d, (9, 11), (2, 3), (3, 4), dy={"broadcast": (1,)})
+    problems["broadcast_dy"] = lambda d: mode_backward(d, (9, 11), (2, 3), (3, 4), dy={"broadcast": (1,)})
     problems["far"] = lambda d: mode_backward(d, (5, 3, 600), (11, 7, 0), (8, 9, 700))
     problems["single"] = lambda d: mode_backward(d, (1, 9), (4, 0), (5, 0))
     problems["nothing_left"] = lambda d: mode_backward(d, (3, 5), (-3, 0), (0, 1), null=("dy",))

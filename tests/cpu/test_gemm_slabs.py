@@ -23,7 +23,7 @@ def test_slabs(library, set_threads, dtype, extents, gap):
     case = CASES[row.name]
     for layout in range(len(LAYOUTS)):
         problem = batched(
-            Draw(slots, "strips"), *extents, 2, layout=layout, gap=gap, apart=5, dense=True, coeffs=(1.0, 0.0)
+            Draw(slots, "slabs"), *extents, 2, layout=layout, gap=gap, apart=5, dense=True, coeffs=(1.0, 0.0)
         )
         expected = case.reference(problem)
         found = []
@@ -32,5 +32,5 @@ def test_slabs(library, set_threads, dtype, extents, gap):
             found.append(launch(library, op, problem))
             check_outcome(library, case, op, problem, found[-1], None, expected)
         for outcome in found[1:]:
-            label = f"{op}, {LAYOUTS[layout]}: strips"
+            label = f"{op}, {LAYOUTS[layout]}: slabs"
             tolerances.check_bits(label, outcome.bits["d"], found[0].bits["d"], outcome.dtypes["d"])

@@ -24,10 +24,10 @@ def test_tiny_products(library, layout, extents):
     )
     for name, by_columns in (("a", LAYOUTS[layout][0] == "c"), ("b", LAYOUTS[layout][1] == "r")):
         values = problem.arrays[name].values.copy()
-        lines = values[0].T if by_columns else values[0]
-        lines[0] *= SMALL
-        lines[-1, :-1] *= SMALL
-        lines[-1, 0] = 0
+        vectors = values[0].T if by_columns else values[0]
+        vectors[0] *= SMALL
+        vectors[-1, :-1] *= SMALL
+        vectors[-1, 0] = 0
         problem.arrays[name].values = values
     case = CASES[row.name]
     check_outcome(library, case, OP, problem, launch(library, OP, problem), None, case.reference(problem))

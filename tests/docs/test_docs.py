@@ -160,9 +160,9 @@ def test_links(site):
     texts = {path: path.read_text() for path in site.rglob("*") if path.suffix in (".md", ".svg")}
     for path, text in texts.items():
         for target, anchor in re.findall(r"\]\(([^)#\s]*)(#[^)]*)?\)", re.sub(r"`[^`]*`", "", text)):
-            place = (path.parent / target).resolve() if target else path
-            assert place in texts, f"{path.relative_to(site)} links to {target}"
-            assert not anchor or anchor[1:] in anchors(texts[place]), f"{path.relative_to(site)}: {target}{anchor}"
+            page = (path.parent / target).resolve() if target else path
+            assert page in texts, f"{path.relative_to(site)} links to {target}"
+            assert not anchor or anchor[1:] in anchors(texts[page]), f"{path.relative_to(site)}: {target}{anchor}"
 
 
 def test_navigation(site):
@@ -203,14 +203,14 @@ def round_(sign):
 
 
 def test_formulas():
-    room = '<mspace width="0.2em"/>'
+    space = '<mspace width="0.2em"/>'
     for text, markup in {
-        "x^2 dy": f"<msup><mrow>{name('x')}</mrow><mrow><mn>2</mn></mrow></msup>{room}{name('dy')}",
-        "-y dy / (2 y)": f"<mo>&#8722;</mo><mfrac><mrow>{name('y')}{room}{name('dy')}</mrow>"
-        f"<mrow><mn>2</mn>{room}{name('y')}</mrow></mfrac>",
+        "x^2 dy": f"<msup><mrow>{name('x')}</mrow><mrow><mn>2</mn></mrow></msup>{space}{name('dy')}",
+        "-y dy / (2 y)": f"<mo>&#8722;</mo><mfrac><mrow>{name('y')}{space}{name('dy')}</mrow>"
+        f"<mrow><mn>2</mn>{space}{name('y')}</mrow></mfrac>",
         "sqrt(x)": f"<msqrt><mrow>{name('x')}</mrow></msqrt>",
         "f(x) y": f"<mrow>{name('f')}<mo>&#8289;</mo><mrow>{round_('&#40;')}{name('x')}{round_('&#41;')}</mrow>"
-        f"</mrow>{room}{name('y')}",
+        f"</mrow>{space}{name('y')}",
     }.items():
         assert typeset(text) == f"<math>{markup}</math>"
     assert typeset("a quotient of a and b").count("<math>") == 2  # not the article

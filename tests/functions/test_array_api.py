@@ -230,8 +230,8 @@ def test_copies(data):
     same(xp.concat([x, x, x], axis=axis), np.concat([x, x, x], axis=axis))
     same(xp.concat([x], axis=None), x.reshape(-1))
     same(xp.stack([x, x, x], axis=axis), np.stack([x, x, x], axis=axis))
-    places = data.draw(arrays([np.int32, np.int64, np.uint8], (2, 2), 0, x.shape[axis] - 1))
-    same(xp.take(x, places, axis=axis), np.take(x, places, axis=axis))
+    indices = data.draw(arrays([np.int32, np.int64, np.uint8], (2, 2), 0, x.shape[axis] - 1))
+    same(xp.take(x, indices, axis=axis), np.take(x, indices, axis=axis))
     along = np.argsort(x, axis=axis)
     same(xp.take_along_axis(x, along, axis=axis), np.take_along_axis(x, along, axis=axis))
     for got, expected in zip(xp.nonzero(x), np.nonzero(x), strict=True):

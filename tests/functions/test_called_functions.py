@@ -263,14 +263,14 @@ LAYOUTS = {
     "gaps": lambda a: np.repeat(a[..., None], 2, -1)[..., 0],
     "broadcast": lambda a: np.broadcast_to(a[:, :1], a.shape),
 }
-FOLDS = ("sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std", "any", "all", "count_nonzero")
+UFUNCS = ("sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std", "any", "all", "count_nonzero")
 
 
 def normalized(axis, rank):
     return tuple(range(rank)) if axis is None else tuple(a % rank for a in np.atleast_1d(np.array(axis, int)))
 
 
-@pytest.mark.parametrize("name", FOLDS)
+@pytest.mark.parametrize("name", UFUNCS)
 def test_any_axes(rng, name):
     """One, several, all or none of the axes, kept or not, in any layout, also into an array of the caller."""
     x = odd(rng, (3, 4, 5), -2, 2)
@@ -300,9 +300,9 @@ def test_indices_of_extremes(rng, name):
         x = LAYOUTS[layout](rng.integers(0, 9, (3, 4, 5)).astype(np.float32))
         want = getattr(np, name)(np.moveaxis(x, 1, 0).reshape(4, 15), axis=1)
         np.testing.assert_array_equal(getattr(bk, name)(x, axis=(0, 2)), want)
-        values, places = getattr(bk, f"{name}_with_value")(x, axis=(0, 2))
+        values, indices = getattr(bk, f"{name}_with_value")(x, axis=(0, 2))
         np.testing.assert_array_equal(values, getattr(bk, name.removeprefix("arg"))(x, axis=(0, 2)))
-        np.testing.assert_array_equal(places, want)
+        np.testing.assert_array_equal(indices, want)
 
 
 @pytest.mark.parametrize("name", ["sum", "mean", "max", "min", "prod", "norm2", "logsumexp", "var", "std"])

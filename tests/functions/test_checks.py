@@ -228,13 +228,13 @@ def test_each_index_of_each_function(name, index, dtype):
     spec, given = specs()[name], samples.sample(name)
     argument = next(a.name for a in spec.arrays if a.pointer == index)
     right = given.arrays[argument].astype(as_element(dtype).numpy_dtype)
-    for place in (0, right.size - 1):
+    for position in (0, right.size - 1):
         wrong = right.copy()
-        value = wrong.flat[place] = np.iinfo(right.dtype).max
+        value = wrong.flat[position] = np.iinfo(right.dtype).max
         given.arrays[argument] = wrong
         arguments, options = given.arguments(name)
         with bk.checked(), pytest.raises(bk.CheckError) as caught:
             getattr(bk, name)(*arguments, **options)
         found = caught.value
         assert (found.operand, found.value) == (argument, value)
-        assert found.position == np.unravel_index(place, right.shape)
+        assert found.position == np.unravel_index(position, right.shape)

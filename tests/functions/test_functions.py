@@ -419,34 +419,34 @@ SEGMENTS_OR_ZERO = {"max_or_zero": np.max, "min_or_zero": np.min}
 EMPTY = {"max_or_zero": 0, "min_or_zero": 0, "sum": 0, "mean": 0, "max": -np.inf, "min": np.inf, "prod": 1}
 
 
-def segments(fold, order):
+def segments(reduction, order):
     def check(rng, call):
         x = odd(rng, (6, 5), -2, 2)
         for index in (np.int32, np.int64):
             ids = np.array([0, 0, 2, 2, 2, 7], index)[::order].copy()
-            expected = np.full((4, 5), EMPTY[fold], np.float64)
+            expected = np.full((4, 5), EMPTY[reduction], np.float64)
             for segment in (0, 2):
-                expected[segment] = (SEGMENTS | SEGMENTS_OR_ZERO)[fold](x[ids == segment], 0)
+                expected[segment] = (SEGMENTS | SEGMENTS_OR_ZERO)[reduction](x[ids == segment], 0)
             for layout in ("dense", "columns", "gaps"):
                 close(call(LAYOUTS[layout](x), ids, 4), expected, 10)
 
     return check
 
 
-def segments_backward(fold):
+def segments_backward(reduction):
     def check(rng, call):
         dy, ids = odd(rng, (4, 5), -2, 2), np.array([0, 2, 2, 7], np.int32)
         x = odd(rng, (4, 5), 1, 2)
         expected = np.where((ids < 4)[:, None], dy[ids % 4], 0).astype(np.float64)
-        if fold == "mean":
+        if reduction == "mean":
             expected[1:3] /= 2
-        elif fold == "prod":
+        elif reduction == "prod":
             expected[1:3] *= x[2:0:-1]
-        elif fold in ("max", "min"):
-            best = (x[1:3].argmax if fold == "max" else x[1:3].argmin)(0)
+        elif reduction in ("max", "min"):
+            best = (x[1:3].argmax if reduction == "max" else x[1:3].argmin)(0)
             expected[1:3] *= np.arange(2)[:, None] == best
-        saved = {"max": (x,), "min": (x,), "prod": (x,)}.get(fold, ())
-        y = (np.stack([x[0], x[0], x[1] * x[2], x[0]]).astype(x.dtype),) if fold == "prod" else ()
+        saved = {"max": (x,), "min": (x,), "prod": (x,)}.get(reduction, ())
+        y = (np.stack([x[0], x[0], x[1] * x[2], x[0]]).astype(x.dtype),) if reduction == "prod" else ()
         close(call(dy, *saved, ids, *y), expected, 10)
 
     return check
@@ -567,9 +567,9 @@ OTHERS = {
     "embedding_bag_max": embedding_bag_max,
     "embedding_bag_max_backward": embedding_bag_max_backward, "tile": tile, "tile_backward": tile_backward,
     "affine_grid": affine_grid,
-    **{f"segment_{fold}": segments(fold, 1) for fold in SEGMENTS | SEGMENTS_OR_ZERO},
-    **{f"unsorted_segment_{fold}": segments(fold, -1) for fold in SEGMENTS},
-    **{f"{order}segment_{fold}_backward": segments_backward(fold) for fold in SEGMENTS for order in ("", "unsorted_")},
+    **{f"segment_{reduction}": segments(reduction, 1) for reduction in SEGMENTS | SEGMENTS_OR_ZERO},
+    **{f"unsorted_segment_{reduction}": segments(reduction, -1) for reduction in SEGMENTS},
+    **{f"{order}segment_{op}_backward": segments_backward(op) for op in SEGMENTS for order in ("", "unsorted_")},
     **{name: scan(function.accumulate) for name, function in SCANS.items()},
     **{
         f"exclusive_{name}": exclusive_scan(function.accumulate, start)

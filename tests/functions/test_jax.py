@@ -58,11 +58,11 @@ def test_a_function_is_that_of_numpy_arrays(name):
     arguments, numbers = sample(name).arguments(name)
     expected = called(bk, name)
     same(called(bj, name, jnp.asarray), expected)
-    function = jax.jit(lambda *arrays: getattr(bj, name)(*place(arguments, arrays), **numbers))
+    function = jax.jit(lambda *arrays: getattr(bj, name)(*with_arrays(arguments, arrays), **numbers))
     same(listed(function(*[a for a in arguments if isinstance(a, np.ndarray)])), expected)
 
 
-def place(arguments, arrays):
+def with_arrays(arguments, arrays):
     """The arguments with other arrays in place of theirs."""
     remaining = iter(arrays)
     return [next(remaining) if isinstance(a, np.ndarray) else a for a in arguments]
@@ -201,7 +201,7 @@ def test_vmap(rng, name):
     """vmap of every argument, of each one alone, and along an axis that is not the first."""
     arguments, numbers = sample(name).arguments(name)
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
-    function = functools.partial(lambda *given: listed(getattr(bj, name)(*place(arguments, given), **numbers)))
+    function = functools.partial(lambda *given: listed(getattr(bj, name)(*with_arrays(arguments, given), **numbers)))
     for batched in (range(len(arrays)), *[[k] for k in range(len(arrays))]):
         given = [np.stack([a, a[::-1].copy() if a.ndim else a]) if k in batched else a for k, a in enumerate(arrays)]
         axes = [0 if k in batched else None for k in range(len(arrays))]

@@ -124,7 +124,7 @@ def test_choices():
     values, found = bt.masked_select(x, mask, max_selected=12)
     assert int(found) == count
     torch.testing.assert_close(values[:count], x.masked_select(mask))
-    places, found = bt.nonzero(mask.double(), max_nz=12)
+    indices, found = bt.nonzero(mask.double(), max_nz=12)
     assert int(found) == count
-    assert torch.equal(places[:count].long(), mask.nonzero())
+    assert torch.equal(indices[:count].long(), mask.nonzero())
     assert torch.equal(bt.one_hot(LINE, 5).long(), F.one_hot(LINE, 5))

@@ -82,8 +82,8 @@ def checked(checker, folder, programs):
     options = {"mypy": ["--strict", "--follow-imports=silent", f"--cache-dir={folder / 'cache'}"],
                "basedpyright": ["--level", "error", "--pythonpath", sys.executable]}  # fmt: skip
     command = [sys.executable, "-m", checker, *options[checker], *map(str, paths)]
-    places = {"mypy": "MYPYPATH", "basedpyright": "PYTHONPATH"}
-    environment = child_environment(**{places[checker]: str(ROOT)})
+    variables = {"mypy": "MYPYPATH", "basedpyright": "PYTHONPATH"}
+    environment = child_environment(**{variables[checker]: str(ROOT)})
     result = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     found = {name: {} for name in programs}
     for line in result.stdout.splitlines():

@@ -22,15 +22,15 @@ def listed(results):
 def test_every_function(name):
     """A function computes on the device what it computes on the host, and the same bits under jit."""
     arguments, numbers = sample(name).arguments(name)
-    places = [k for k, argument in enumerate(arguments) if isinstance(argument, np.ndarray)]
+    indices = [k for k, argument in enumerate(arguments) if isinstance(argument, np.ndarray)]
 
     def called(*arrays):
         mixed = list(arguments)
-        for k, array in zip(places, arrays):
+        for k, array in zip(indices, arrays):
             mixed[k] = array
         return listed(getattr(bj, name)(*mixed, **numbers))
 
-    arrays = [arguments[k] for k in places]
+    arrays = [arguments[k] for k in indices]
     with jax.default_device(jax.devices("cpu")[0]):
         expected = called(*map(jnp.asarray, arrays))
     there = [jax.device_put(array, jax.devices("gpu")[0]) for array in arrays]

@@ -255,7 +255,7 @@ def test_last_positions_of_an_int32(library, backward):
     """A bag that ends at index 2^31 - 1, where a step of several indices overflows 32 bits."""
     total, length, rows, width = 2**31 - 1, 13, 101, 5
     indices = Large("i32", total, np.arange(rows))
-    kept = indices.values_at(np.arange(total - length, total)).astype(int)
+    valid = indices.values_at(np.arange(total - length, total)).astype(int)
     values = {
         "total_indices": total, "num_embeddings": rows, "embedding_dim": width, "num_bags": 1, "mode": 0,
         "padding_idx": -1, "indices": indices, "offsets": Large("i32", 1, np.array([total - length])),
@@ -264,10 +264,10 @@ def test_last_positions_of_an_int32(library, backward):
         dout, dweight = Large("f32", width, pattern(19, width)), Large("f32", rows * width, byte=0)
         call(library, "embedding_bag_backward_f32", {**values, "dout": dout, "dweight": dweight})
         want = np.zeros((rows, width))
-        np.add.at(want, kept, dout.values_at(np.arange(width)))
+        np.add.at(want, valid, dout.values_at(np.arange(width)))
         compare("dweight", dweight, 0, Expected(want.ravel(), 2, np.abs(want).ravel()), "atomic_total")
     else:
         weight, out = Large("f32", rows * width, pattern(20)), Large("f32", width)
         call(library, "embedding_bag_f32", {**values, "weight": weight, "out": out})
-        summands = weight.values_at(kept[:, None] * width + np.arange(width))
+        summands = weight.values_at(valid[:, None] * width + np.arange(width))
         compare("out", out, 0, Expected(summands.sum(0), length, np.abs(summands).sum(0)), "total")

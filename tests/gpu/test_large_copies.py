@@ -30,8 +30,8 @@ def moved(library, op, values, x, x_shape, y_shape, source, names=("x", "y"), st
     call(library, op, {**values, **strides, names[0]: x, names[1]: y})
     for first, count in y.slices(min(SLICE, y.numel)):
         at, inside = source(np.unravel_index(np.arange(first, first + count), y_shape))
-        places = np.ravel_multi_index([np.where(inside, c, 0) for c in at], x_shape)
-        expected = np.where(inside, x.values_at(places), 0)
+        indices = np.ravel_multi_index([np.where(inside, c, 0) for c in at], x_shape)
+        expected = np.where(inside, x.values_at(indices), 0)
         np.testing.assert_array_equal(y.read(first, count), expected, f"{op} from {first}")
 
 
@@ -110,8 +110,8 @@ def test_im2col(library, padding):
     }  # fmt: skip
 
     def source(c):
-        place, window = np.unravel_index(c[1] % kernel**2, (kernel,) * 2), np.unravel_index(c[2], counts)
-        at = [w + p - padding for w, p in zip(window, place)]
+        offset, window = np.unravel_index(c[1] % kernel**2, (kernel,) * 2), np.unravel_index(c[2], counts)
+        at = [w + p - padding for w, p in zip(window, offset)]
         return (c[0], c[1] // kernel**2, *at), np.all([(a >= 0) & (a < e) for a, e in zip(at, image[2:])], 0)
 
     moved(library, "im2col_bf16", values, x, image, columns, source)
@@ -141,18 +141,18 @@ def test_scatter(library):
     """Rows are scattered by a permutation, most of them to the front, the last ones behind 2^31 elements."""
     updates = (1003, COLUMNS)
     x, y = Large("bf16", math.prod(updates), pattern(40)), Large("bf16", ROWS * COLUMNS, byte=0)
-    places = np.random.default_rng(41).permutation(ROWS)[: updates[0]]
-    places[-9:] = np.setdiff1d(np.arange(ROWS - 2000, ROWS), places)[:9]
+    indices = np.random.default_rng(41).permutation(ROWS)[: updates[0]]
+    indices[-9:] = np.setdiff1d(np.arange(ROWS - 2000, ROWS), indices)[:9]
     values = {
         "upd_numel": x.numel, "rank": 2, "scatter_dim": 0, "out_dim_size": ROWS, "upd_shape": updates,
         "stride_updates": dense(updates), "stride_index": (1, 0), "stride_out": (COLUMNS, 1), "updates": x,
-        "index": Large("i64", updates[0], places), "out": y,
+        "index": Large("i64", updates[0], indices), "out": y,
     }  # fmt: skip
     call(library, "scatter_i64idx_bf16", values)
     for row in (*range(0, updates[0], 97), *range(updates[0] - 9, updates[0])):
-        got = y.read(int(places[row]) * COLUMNS, COLUMNS)
+        got = y.read(int(indices[row]) * COLUMNS, COLUMNS)
         np.testing.assert_array_equal(got, x.values_at(row * COLUMNS + np.arange(COLUMNS)))
-    for row in np.setdiff1d(np.arange(ROWS), places)[::5000]:
+    for row in np.setdiff1d(np.arange(ROWS), indices)[::5000]:
         assert not y.read(int(row) * COLUMNS, COLUMNS).any()
 
 

@@ -47,7 +47,7 @@ UNDRAWN_OPS = (
 )  # fmt: skip
 # Ops that take addresses on the device are not drawn: nothing is known of the memory behind them.
 DRAWN = [name for name, row in ROWS.items() if not row.pattern.startswith(UNDRAWN_OPS) and not row.points]
-PLACED = re.compile(r" with (\w+) along (\w+)$")
+INDEXED = re.compile(r" with (\w+) along (\w+)$")
 INSTANCES = {name: [op for op, (row, _) in OPS.items() if row.name == name] for name in DRAWN}
 
 
@@ -70,13 +70,13 @@ class Call:
 # --- problems --------------------------------------------------------------------------------------------------------
 
 
-def placed_extents(extents: list[int], words: str, numbers) -> list[int]:
+def indexed_extents(extents: list[int], words: str, numbers) -> list[int]:
     """The extents of an indexed operand, whose extent along the axis is its own."""
-    placed = PLACED.search(words)
-    if not placed or not 0 <= numbers[placed[2]] < len(extents):
+    indexed = INDEXED.search(words)
+    if not indexed or not 0 <= numbers[indexed[2]] < len(extents):
         return extents
-    axis = numbers[placed[2]]
-    return [*extents[:axis], numbers[placed[1]], *extents[axis + 1 :]]
+    axis = numbers[indexed[2]]
+    return [*extents[:axis], numbers[indexed[1]], *extents[axis + 1 :]]
 
 
 def draw_host(rng, row) -> tuple[dict, dict]:
@@ -84,25 +84,25 @@ def draw_host(rng, row) -> tuple[dict, dict]:
     shape = small_shape(rng)
     names = [p.name for p in row.problem]
     counted = names[0]
-    host, factors = {}, None
+    host, repeats = {}, None
     for p in row.problem:
         if p.direction == "host" and p.name.endswith("shape"):
             host[p.name] = list(shape)
         elif p.name == "repeats":
-            factors = host["repeats"] = [int(rng.choice([0, 1, 1, 2, 3])) for _ in shape]
+            repeats = host["repeats"] = [int(rng.choice([0, 1, 1, 2, 3])) for _ in shape]
     if "output_shape" in host and "input_shape" in host:  # any output extents go with input extents from 1 on
         host["input_shape"] = [max(1, e + int(rng.integers(-2, 3))) for e in shape]
     # axes along which outputs have stride 0
-    sums = bool(row.workspace) and not factors and not any(p.role == "axis" for p in row.problem)
-    moves = {}
+    sums = bool(row.workspace) and not repeats and not any(p.role == "axis" for p in row.problem)
+    axis_scalars = {}
     for p in row.pointers:
-        if placed := PLACED.search(p.shape):
-            moves = {placed[1]: int(rng.integers(0, 9)), placed[2]: int(rng.integers(0, max(len(shape), 1)))}
+        if indexed := INDEXED.search(p.shape):
+            axis_scalars = {indexed[1]: int(rng.integers(0, 9)), indexed[2]: int(rng.integers(0, max(len(shape), 1)))}
     for p in (p for p in row.pointers if f"stride_{p.name}" in names):
-        own = placed_extents(host[p.shape.split(",")[0].split(" ")[0]], p.shape, moves)
-        wide = [e * f for e, f in zip(own, factors)] if factors and "repeats" in p.shape else own
+        own = indexed_extents(host[p.shape.split(",")[0].split(" ")[0]], p.shape, axis_scalars)
+        wide = [e * f for e, f in zip(own, repeats)] if repeats and "repeats" in p.shape else own
         host[f"stride_{p.name}"] = small_strides(rng, wide, not p.is_output or sums)
-    scalars = {counted: math.prod(shape), "rank": len(shape), **moves}
+    scalars = {counted: math.prod(shape), "rank": len(shape), **axis_scalars}
     if "scan_axis" in names:
         axis = scalars["scan_axis"] = int(rng.integers(0, max(len(shape), 1)))
         scalars["scan_extent"] = shape[axis] if shape else 1
@@ -290,11 +290,11 @@ def change_problem(rng, call: Call) -> None:
     call.changes.append(p.name)
 
 
-def change_pointer(rng, call: Call, places) -> None:
+def change_pointer(rng, call: Call, spans) -> None:
     row, slots = OPS[call.op]
     p, other = (row.pointers[k] for k in rng.integers(len(row.pointers), size=2))
     kind = rng.choice(["null", "odd", "alias", "shift"])
-    slot, (low, high) = places[p.name]
+    slot, (low, high) = spans[p.name]
     size = itemsize(p.dtype_of(slots))
     if kind == "null":
         call.pointers[p.name] = 0
@@ -305,7 +305,7 @@ def change_pointer(rng, call: Call, places) -> None:
     else:
         # On another operand, or a few elements off it, if the memory that the call reaches is there.
         at = call.pointers[other.name] + (int(rng.integers(-9, 10)) * size if kind == "shift" else 0)
-        if at and places[other.name][0].holds(at + low, at + high):
+        if at and spans[other.name][0].holds(at + low, at + high):
             call.pointers[p.name] = at
     call.changes.append(f"{kind} {p.name}")
 
@@ -341,16 +341,16 @@ def computed_extents(names) -> dict[str, int]:
 def extents_of(call: Call, p) -> tuple[list[int], list[int]] | None:
     """Extents and strides of an operand by the op table; None where the arguments do not determine them."""
     names = {**call.scalars, **call.host}
-    if OPS[call.op][0].family in fuzz_rows.FAMILIES and (where := fuzz_rows.place(call, p)) is not False:
+    if OPS[call.op][0].family in fuzz_rows.FAMILIES and (where := fuzz_rows.layout_of(call, p)) is not False:
         return where
     if f"stride_{p.name}" in call.host:
-        shape, _, factors = PLACED.sub("", p.shape).split(",")[0].partition(" * ")
+        shape, _, factors = INDEXED.sub("", p.shape).split(",")[0].partition(" * ")
         rank = call.scalars["rank"]
         arrays = [names[shape], names[f"stride_{p.name}"], *([names[factors]] if factors else [])]
         if not 0 <= rank <= 8 or (rank > 0 and None in arrays):
             return None
         shape, strides, *factors = ([] if rank == 0 else list(a[:rank]) for a in arrays)
-        shape = placed_extents(shape, p.shape, names)
+        shape = indexed_extents(shape, p.shape, names)
         shape = [e * f for e, f in zip(shape, factors[0])] if factors else shape
         if "twice" in p.shape:
             shape, strides = [2, *shape], [call.scalars[f"{p.name}_half_offset"], *strides]
@@ -419,10 +419,10 @@ class Fuzzer:
         self.slots = [Slot(SLOT_PAGES) for _ in range(1 + max(len(ROWS[name].pointers) for name in DRAWN))]
         self.ran = 0
 
-    def place(self, rng, call: Call) -> dict:
+    def assign(self, rng, call: Call) -> dict:
         """Gives every pointer an address: a small operand begins or ends with its slot."""
         row, slots = OPS[call.op]
-        places = {}
+        spans = {}
         for p, slot in zip(row.pointers, self.slots):
             dtype = p.dtype_of(slots)
             size = itemsize(dtype)
@@ -436,8 +436,8 @@ class Fuzzer:
             if dtype in ("i32", "i64") and row.family in ("segment", "embedding", "indexing", "loss"):
                 indices = rng.integers(-2, 12, slot.size // size)
                 slot.bytes[:] = indices.astype(np.int32 if dtype == "i32" else np.int64).view(np.uint8)
-            places[p.name] = slot, (low, high)
-        return places
+            spans[p.name] = slot, (low, high)
+        return spans
 
     def choose_workspace(self, rng, call: Call, values) -> None:
         row, _ = OPS[call.op]
@@ -463,9 +463,9 @@ class Fuzzer:
         row, _ = OPS[call.op]
         for _ in range(rng.choice([0, 0, 1, 1, 2])):
             change_problem(rng, call)
-        places = self.place(rng, call)
+        spans = self.assign(rng, call)
         for _ in range(rng.choice([0, 0, 0, 1, 2])):
-            change_pointer(rng, call, places)
+            change_pointer(rng, call, spans)
         ffi = self.library.ffi
         values = {}
         for p in row.problem:

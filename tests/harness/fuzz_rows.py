@@ -18,11 +18,11 @@ def small_shape(rng) -> list[int]:
     return shape
 
 
-def small_strides(rng, shape, may_stand: bool) -> list[int]:
+def small_strides(rng, shape, may_broadcast: bool) -> list[int]:
     """Strides of a view: axes in any order, gaps, reversed axes, and axes of stride 0."""
     strides, step = [0] * len(shape), int(rng.choice([1, 1, 1, 2]))
     for axis in rng.permutation(len(shape)) if rng.random() < 0.5 else reversed(range(len(shape))):
-        if may_stand and rng.random() < 0.25:
+        if may_broadcast and rng.random() < 0.25:
             continue
         strides[axis] = -step if rng.random() < 0.2 else step
         step = step * max(shape[axis], 1) + int(rng.choice([0, 0, 1]))
@@ -84,14 +84,14 @@ def of_axes(rng, row, names) -> tuple[dict, dict]:
         is_masked = operand is None or MASKED.match(operand.shape)
         own = whole if operand is not None and operand.shape.endswith(ALONG) else shape
         own = [1 if scalars[mask] >> d & 1 else e for d, e in enumerate(shape)] if mask and is_masked else own
-        may_stand = operand is not None and not operand.is_output
-        host[name] = small_strides(rng, own, may_stand) if operand is not None or rng.random() < 0.7 else None
+        may_broadcast = operand is not None and not operand.is_output
+        host[name] = small_strides(rng, own, may_broadcast) if operand is not None or rng.random() < 0.7 else None
     if "reduce_stride_x" in names:
         scalars["reduce_stride_x"] = host["stride_x"][axis] if shape else 1
     return scalars, host
 
 
-def place(call, p) -> tuple[list[int], list[int]] | bool | None:
+def layout_of(call, p) -> tuple[list[int], list[int]] | bool | None:
     """Extents and strides of an operand; None where the arguments do not determine them, False where the general rules
     hold."""
     names = {**call.scalars, **call.host}

@@ -136,7 +136,7 @@ class Launch:
                 fill = poison if p.is_output or is_float(array.dtype) else INDEX_GUARD
                 bits = None if array.values is None else array.bits()
                 if p.is_addresses:
-                    bits = self._place_behind(self.row.points[name][1], poison, at)
+                    bits = self._upload_pointees(self.row.points[name][1], poison, at)
                 self.buffers[name] = Guarded(
                     self.memory, array.dtype, array.shape, array.strides, bits, fill, at, shift.get(name, 0)
                 )
@@ -148,7 +148,7 @@ class Launch:
         self._scalars = scalar_arguments(library, op, problem)
         self.arguments = self._arguments()
 
-    def _place_behind(self, name: str, poison: int, offset: int) -> np.ndarray:
+    def _upload_pointees(self, name: str, poison: int, offset: int) -> np.ndarray:
         """Uploads an array that addresses point into, and replaces the indices of its first axis by addresses."""
         array, offset = self.problem.behind[name], 0 if self.problem.scalars.get("is_aligned") else offset
         bits = None if array.values is None else array.bits()

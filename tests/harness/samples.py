@@ -104,14 +104,14 @@ NAMED = {  # shapes, and the numbers that follow from no shape
     **dict.fromkeys(("segment_max_or_zero", "segment_min_or_zero"), ({"x": (4, 3)}, {"num_segments": 3})),
     "masked_select": ({}, {"max_selected": 8}),  # as many as there are: elements behind them are not written
     **{
-        f"{order}segment_{fold}": ({"x": (4, 3)}, {"num_segments": 3})
+        f"{order}segment_{reduction}": ({"x": (4, 3)}, {"num_segments": 3})
         for order in ("", "unsorted_")
-        for fold in ("sum", "mean", "max", "min", "prod")
+        for reduction in ("sum", "mean", "max", "min", "prod")
     },
     **{
-        f"{order}segment_{fold}_backward": ({"dy": (3, 3), "x": (4, 3), "y": (3, 3)}, {})
+        f"{order}segment_{reduction}_backward": ({"dy": (3, 3), "x": (4, 3), "y": (3, 3)}, {})
         for order in ("", "unsorted_")
-        for fold in ("sum", "mean", "max", "min", "prod")
+        for reduction in ("sum", "mean", "max", "min", "prod")
     },
 }
 INDICES = {

@@ -83,11 +83,11 @@ def node(library, linkable, folder):
 
 LANGUAGES = {"c": c, "cpp": cpp, "python": python, "rust": rust, "go": go, "node": node}
 ALWAYS = ("c", "cpp", "python")
-ADDED = os.environ.get("BARACUDA_EXAMPLES", "").replace("all", " ".join(LANGUAGES)).split()
+UFUNCS = os.environ.get("BARACUDA_EXAMPLES", "").replace("all", " ".join(LANGUAGES)).split()
 
 
 @pytest.mark.unsanitized("test_c_abi and test_cpp make its calls under sanitizers; other runtimes cannot load one")
-@pytest.mark.parametrize("language", dict.fromkeys([*ALWAYS, *ADDED]))
+@pytest.mark.parametrize("language", dict.fromkeys([*ALWAYS, *UFUNCS]))
 def test_example(language, cpu_library, linkable, tmp_path):
     *sums, failure = LANGUAGES[language](cpu_library, linkable, tmp_path).splitlines()
     assert sums == SUMS

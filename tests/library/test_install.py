@@ -124,9 +124,9 @@ def test_what_the_wheels_carry(site):
         assert (site / "baracuda" / name).is_file(), name
     assert not (site / "baracuda" / "left_over.py").exists()
     assert not (site / "baracuda" / "libs" / "cuda").exists()
-    places = {path.name for path in site.iterdir()}
-    infos = {name for name in places if name.endswith(".dist-info")}
-    assert places - infos == {*PACKAGES, *(f"{name}.libs" for name in PACKAGES)}
+    names = {path.name for path in site.iterdir()}
+    infos = {name for name in names if name.endswith(".dist-info")}
+    assert names - infos == {*PACKAGES, *(f"{name}.libs" for name in PACKAGES)}
     assert len(infos) == len(PACKAGES)
     for info in infos:
         assert (site / info / "licenses" / "LICENSE").is_file()
@@ -139,12 +139,12 @@ def test_what_the_wheels_carry(site):
 def test_the_wheels_are_used(site, tmp_path):
     """They are used from a directory without baracuda, and not from the sources; each library comes from its own
     package."""
-    places = {"PYTHONPATH": str(site), "BARACUDA_BACKEND": "cpu"}
+    environment = {"PYTHONPATH": str(site), "BARACUDA_BACKEND": "cpu"}
     library = site / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
-    assert run([sys.executable, "-c", USE], tmp_path, **places) == f"{library} cpu [-1.0, -2.0, -3.0]\n"
-    refused = attempt([sys.executable, "-c", "import baracuda as b; b.load(backend='cuda')"], tmp_path, **places)
+    assert run([sys.executable, "-c", USE], tmp_path, **environment) == f"{library} cpu [-1.0, -2.0, -3.0]\n"
+    refused = attempt([sys.executable, "-c", "import baracuda as b; b.load(backend='cuda')"], tmp_path, **environment)
     assert f"{site}/baracuda_cuda13/libbaracuda_kernels.so: is a cpu library, not cuda" in refused.stdout
-    flags = run([sys.executable, "-m", "baracuda", "cflags"], tmp_path, **places)
+    flags = run([sys.executable, "-m", "baracuda", "cflags"], tmp_path, **environment)
     assert flags == f"-I{site / 'baracuda' / 'include'}\n"
 
 
@@ -162,10 +162,10 @@ def test_the_wheels_are_used_in_a_bare_environment(wheels, tmp_path):
     """The environment has the declared dependencies and nothing else, taken from this environment without a network."""
     venv.create(tmp_path / "bare")
     python = tmp_path / "bare" / "bin" / "python"
-    (place,) = (tmp_path / "bare").glob("lib/python*/site-packages")
+    (packages,) = (tmp_path / "bare").glob("lib/python*/site-packages")
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps", "--no-index"]
     run([*pip, *[wheel for wheel in wheels if wheel.suffix == ".whl"]], tmp_path)
-    (metadata,) = (path for path in place.glob("baracuda-*.dist-info/METADATA"))
+    (metadata,) = (path for path in packages.glob("baracuda-*.dist-info/METADATA"))
     needed = {}
     for line in metadata.read_text().splitlines():
         if line.startswith("Requires-Dist: ") and "extra ==" not in line:
@@ -173,8 +173,8 @@ def test_the_wheels_are_used_in_a_bare_environment(wheels, tmp_path):
     assert set(needed) == {"numpy", "cffi", "pycparser"}
     for distribution in needed.values():
         for top in {path.parts[0] for path in distribution.files} - {"..", "__pycache__"}:
-            (place / top).symlink_to(distribution.locate_file(top))
-    library = place / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
+            (packages / top).symlink_to(distribution.locate_file(top))
+    library = packages / "baracuda" / "libs" / "cpu" / "libbaracuda_kernels.so"
     assert run([python, "-I", "-c", USE], tmp_path, BARACUDA_BACKEND="cpu").endswith("cpu [-1.0, -2.0, -3.0]\n")
     assert library.exists()
     assert str(library) in run([python, "-I", "-m", "baracuda", "info"], tmp_path)

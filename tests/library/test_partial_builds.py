@@ -37,7 +37,7 @@ def build(outputs):
     return outputs[0]
 
 
-def part(build, name):
+def library_of(build, name):
     return build / "part" / name / "cpu" / "libbaracuda_kernels.so"
 
 
@@ -46,7 +46,7 @@ def part(build, name):
     ("image", {"affine_grid_2d_f32", "affine_grid_2d_f64"}, {"families": ["image"]}),
 ])  # fmt: skip
 def test_a_partial_library_has_its_ops_only(build, library, name, ops, limits):
-    path = part(build, name)
+    path = library_of(build, name)
     symbols = ABOUT | {f"baracuda_kernels_{op}_{kind}" for op in ops for kind in ("run", "can_implement")}
     assert check_abi.exported_symbols(path) == symbols
     loaded = bk.load(path)
@@ -58,7 +58,7 @@ def test_a_partial_library_has_its_ops_only(build, library, name, ops, limits):
 
 
 def test_a_partial_library_computes(build):
-    loaded = bk.load(part(build, "image.f32"))
+    loaded = bk.load(library_of(build, "image.f32"))
     theta = np.array([[[2, 0, 1], [0, 4, 0]]], np.float32)
     grid = np.empty((1, 2, 2, 2), np.float32)
     theta_at, grid_at = (loaded.ffi.cast("void*", array.ctypes.data) for array in (theta, grid))
@@ -68,7 +68,7 @@ def test_a_partial_library_computes(build):
 
 
 def test_missing_ops_are_unsupported(build):
-    loaded = bk.load(part(build, "image.f32"))
+    loaded = bk.load(library_of(build, "image.f32"))
     limits = r"image\.f32/cpu/\S+\.so, built for families image and dtypes f32 alone, has no symbol"
     with pytest.raises(bk.UnsupportedError, match=f"{limits} baracuda_kernels_affine_grid_2d_f64_run"):
         loaded.function("affine_grid_2d_f64")
@@ -161,7 +161,7 @@ def test_a_line_for_each_unit(outputs):
     ):
         plan, *progress, library = output.splitlines()
         count = len(units) + 1
-        assert library == str(part(build, name))
+        assert library == str(library_of(build, name))
         assert re.fullmatch(rf"{re.escape(library)}: {count} units to compile, about \d+ s on \d+ idle cores?", plan)
         assert {line.split()[0] for line in progress} == {f"[{k}/{count}]" for k in range(1, count + 1)}
         assert {line.split()[1] for line in progress} == units | {"core.abi.library"}
@@ -195,12 +195,12 @@ def test_a_long_list_of_families_has_a_short_directory():
     """The directory's name has the beginning of the names and a hash: another list has another one."""
     families = [f"elementwise.{name}" for name in ("affine", "cast", "fill", "gated", "lerp", "prelu", "where")]
     families += ["attention.attention", "embedding.bags", "segment.segment", "segment.segment_backward"]
-    places = set()
+    directories = set()
     for chosen in (families, families[:-1], families[1:]):
         printed = attempt(
             ["make", "-n", "cpu", "VENV=", f"FAMILIES={' '.join(chosen)}", "DTYPES=f32 bf16"], ROOT
         ).stdout
-        (place,) = set(re.findall(r"build/part/([^/\s]+)/cpu", printed))
-        assert len(place) <= 120
-        places.add(place)
-    assert len(places) == 3
+        (directory,) = set(re.findall(r"build/part/([^/\s]+)/cpu", printed))
+        assert len(directory) <= 120
+        directories.add(directory)
+    assert len(directories) == 3

@@ -37,7 +37,7 @@ def target_free(path: pathlib.Path) -> str:
     return re.sub(r"_(cpu|cuda)$", "", str(path.relative_to(NATIVE).with_suffix("")))
 
 
-def places(texts: dict[pathlib.Path, str]) -> dict[str, set[str]]:
+def duplicates(texts: dict[pathlib.Path, str]) -> dict[str, set[str]]:
     """Names that several files define, with these files."""
     found = collections.defaultdict(set)
     for path, text in texts.items():
@@ -49,7 +49,7 @@ def places(texts: dict[pathlib.Path, str]) -> dict[str, set[str]]:
 def test_a_name_is_one_type_or_constant():
     texts = {path: path.read_text() for path in SOURCES}
     assert sum(len(definitions(text)) for text in texts.values()) > 1000
-    assert not places(texts)
+    assert not duplicates(texts)
 
 
 @pytest.mark.parametrize("line", [
@@ -61,6 +61,6 @@ def test_it_would_be_found(line):
     text = f"namespace bk {{\n\n{line}\n}}  // namespace bk\n"
     name = "bk::kA" if "kA" in line else "bk::A"
     twice = {NATIVE / "one/a.h": text, NATIVE / "two/a.h": text}
-    assert places(twice) == {name: {"one/a", "two/a"}}
-    assert not places({NATIVE / "one/a_cpu.h": text, NATIVE / "one/a_cuda.cuh": text})
-    assert not places({NATIVE / "one/a.h": text, NATIVE / "two/a.h": text.replace("namespace bk", "namespace op")})
+    assert duplicates(twice) == {name: {"one/a", "two/a"}}
+    assert not duplicates({NATIVE / "one/a_cpu.h": text, NATIVE / "one/a_cuda.cuh": text})
+    assert not duplicates({NATIVE / "one/a.h": text, NATIVE / "two/a.h": text.replace("namespace bk", "namespace op")})

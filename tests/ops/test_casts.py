@@ -41,7 +41,7 @@ def representable(target):
 
 
 @functools.cache
-def turning_points(target):
+def rounding_boundaries(target):
     """Reals at which the result changes: the values of the target, and the midpoints between them."""
     if target in FLOATS:
         digits, least, _ = casts.FORMATS[target]
@@ -62,7 +62,7 @@ def inputs(source, target):
     """Bits of a source: all patterns of a short one; else random ones, the rounding boundaries and their neighbours."""
     if source not in WIDE:
         return whole_range(source)
-    rng, points = generator(source, target), turning_points(target)
+    rng, points = generator(source, target), rounding_boundaries(target)
     if source in FLOATS:
         near = casts.float_bits(casts.rounded(points, source), source)
         special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e20, 1e-20, 3e9, -129.3, 300.7])

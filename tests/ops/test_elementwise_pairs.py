@@ -243,13 +243,13 @@ def test_division_with_remainder(library, dtype):
     a = rng.integers(-limit, limit, n) * unit
     b = rng.integers(1, 2 ** (DIGITS[dtype] // 2), n) * rng.choice([-1.0, 1.0], n) * unit
     quotient = call(library, f"binary_floor_divide_{dtype}", a, b)
-    rest = call(library, f"binary_mod_{dtype}", a, b)
-    assert (quotient.astype(np.longdouble) * b + rest == a).all()
-    assert (np.abs(rest) < np.abs(b)).all()
-    assert (np.signbit(rest) == np.signbit(b)).all()
+    modulo = call(library, f"binary_mod_{dtype}", a, b)
+    assert (quotient.astype(np.longdouble) * b + modulo == a).all()
+    assert (np.abs(modulo) < np.abs(b)).all()
+    assert (np.signbit(modulo) == np.signbit(b)).all()
     remainder = call(library, f"binary_remainder_{dtype}", a, b)
     assert (np.signbit(remainder) == np.signbit(a)).all()
-    difference = rest - remainder
+    difference = modulo - remainder
     assert ((difference == 0) | (difference == b)).all()
 
 
@@ -342,10 +342,10 @@ def test_integer_algebra(library, dtype):
     same(f("add", f("bitwise_and", a, b), f("bitwise_or", a, b)), f("add", a, b), dtype)
     same(f("add", f("minimum", a, b), f("maximum", a, b)), f("add", a, b), dtype)
     divides = b != 0
-    for quotient, rest in (("floor_divide", "mod"), ("div", "remainder")):
-        same(f("add", f("mul", f(quotient, a, b), b), f(rest, a, b))[divides], a[divides], dtype)
+    for quotient, remainder in (("floor_divide", "mod"), ("div", "remainder")):
+        same(f("add", f("mul", f(quotient, a, b), b), f(remainder, a, b))[divides], a[divides], dtype)
         same(f(quotient, a, zero), zero, dtype)
-        same(f(rest, a, zero), zero, dtype)
+        same(f(remainder, a, zero), zero, dtype)
     count = rng_of(dtype, "shift").integers(0, w, a.shape).astype(whole)
     power = f("bitwise_left_shift", zero + whole.type(1), count)
     same(f("bitwise_left_shift", a, count), f("mul", a, power), dtype)

@@ -48,10 +48,10 @@ def test_what_has_no_default_is_needed_or_said_to_be_given(name):
     plan = example_plan(name)
     for field in dataclasses.fields(plan.args_type):
         params = [param for form in plan._forms if (param := form.parameter(field.name) or form.lists.get(field.name))]
-        place = plan.fields.get(field.name)
-        if field.default is dataclasses.MISSING and place != "given":
+        source = plan.fields.get(field.name)
+        if field.default is dataclasses.MISSING and source != "given":
             assert all(param.is_required or param.is_list for param in params)
-        assert not (field.default is None and place == "given")
+        assert not (field.default is None and source == "given")
 
 
 def fields(args):

@@ -22,20 +22,20 @@ def marlin_words(codes):
     """Packs by the definition in the header: eight rows and columns of a word, one after another."""
     k, n = codes.shape
     words = np.zeros((k // 16, 2 * n), np.uint32)
-    for strip in range(k // 16):
+    for tile in range(k // 16):
         for run in range(n // 64):
             for i in range(32):
                 rows = [2 * (i % 4) + x for x in (0, 1, 8, 9)]
                 for j in range(4):
                     eight = [(r, i // 4 + 8 * block) for block in (0, 1) for r in rows]
-                    for place, e in enumerate((0, 2, 4, 6, 1, 3, 5, 7)):
+                    for nibble, e in enumerate((0, 2, 4, 6, 1, 3, 5, 7)):
                         r, column = eight[e]
-                        code = codes[16 * strip + r, 64 * run + 16 * j + column]
-                        words[strip, 128 * run + 4 * i + j] |= np.uint32(int(code) << (4 * place))
+                        code = codes[16 * tile + r, 64 * run + 16 * j + column]
+                        words[tile, 128 * run + 4 * i + j] |= np.uint32(int(code) << (4 * nibble))
     return words.view(np.int32)
 
 
-def scale_places(n, group_size):
+def scale_order(n, group_size):
     if group_size == -1:
         return [b + 2 * i + j for b in range(0, n, 32) for i in range(4) for j in (0, 1, 8, 9, 16, 17, 24, 25)]
     return [b + i + 8 * j for b in range(0, n, 64) for i in range(8) for j in range(8)]
@@ -52,7 +52,7 @@ def test_marlin(rng, kind, group_size):
     assert type(words) is type(of_kind(kind, codes))
     assert np.asarray(words).dtype == np.int32
     np.testing.assert_array_equal(np.asarray(words), marlin_words(codes))
-    np.testing.assert_array_equal(np.asarray(ordered), scales[:, scale_places(n, group_size)])
+    np.testing.assert_array_equal(np.asarray(ordered), scales[:, scale_order(n, group_size)])
     back = bk.marlin_unpack(words, ordered, group_size=group_size)
     np.testing.assert_array_equal(np.asarray(back[0]), codes)
     np.testing.assert_array_equal(np.asarray(back[1]), scales)

@@ -217,17 +217,17 @@ def test_arrays_of_others_as_targets(library):
             bk.clear(np.ones((3, 4), np.float32).T)
 
 
-@pytest.mark.parametrize("junk", [None, 5, "x", [1.0, 2.0], object()])
-def test_invalid_targets(junk):
+@pytest.mark.parametrize("target", [None, 5, "x", [1.0, 2.0], object()])
+def test_invalid_targets(target):
     with pytest.raises(bk.InvalidProblemError, match=r"tensor is of type"):
-        bk.clear(junk)
-    if junk is not None:
+        bk.clear(target)
+    if target is not None:
         with pytest.raises(bk.InvalidProblemError, match=r"out is of type"):
-            bk.upload(np.zeros(2, np.float32), out=junk)
+            bk.upload(np.zeros(2, np.float32), out=target)
     for call in (bk.empty, bk.zeros):
-        if junk is not None:
+        if target is not None:
             with pytest.raises(bk.InvalidProblemError, match=r"library is .*, must be a Library"):
-                call((3,), library=junk)
+                call((3,), library=target)
 
 
 def test_targets_without_memory():

@@ -8,7 +8,7 @@ import pytest
 import baracuda as bk
 from fakes import PLANS, FakeLibrary, example_args, example_descriptor, example_plan, raw, view_of
 
-JUNK = (object(), "text", b"bytes", -1, 10**400, 1.5, float("nan"), True, [], {}, int, (1, 2, 3), ("a",), iter(()))
+INVALID = (object(), "text", b"bytes", -1, 10**400, 1.5, float("nan"), True, [], {}, int, (1, 2, 3), ("a",), iter(()))
 
 
 class Failures:
@@ -48,10 +48,10 @@ def test_launches(name):
     plan, args, failures = example_plan(name), example_args(name), Failures()
     calls = (plan.run, plan.bind)
     for call in calls:
-        for junk in JUNK:
-            failures.try_(call, None, None, junk)
-            failures.try_(call, junk, None, args)
-            failures.try_(call, None, junk, args)
+        for invalid in INVALID:
+            failures.try_(call, None, None, invalid)
+            failures.try_(call, invalid, None, args)
+            failures.try_(call, None, invalid, args)
         for operand in plan.operands:
             for view in bad_views(operand, view_of(args, operand.name)):
                 failures.try_(call, None, None, example_args(name, **{operand.name: view}))
@@ -72,16 +72,16 @@ def test_selection(name):
     def changed(**fields):
         select(None, dataclasses.replace(good, **fields), library=library)
 
-    for junk in JUNK:
-        failures.try_(select, junk, good, library=library)
-        failures.try_(select, None, junk, library=library)
-        failures.try_(select, None, good, junk, library=library)
-        failures.try_(select, None, good, library=junk)
-        failures.try_(select, None, good, library=library, backend=junk)
+    for invalid in INVALID:
+        failures.try_(select, invalid, good, library=library)
+        failures.try_(select, None, invalid, library=library)
+        failures.try_(select, None, good, invalid, library=library)
+        failures.try_(select, None, good, library=invalid)
+        failures.try_(select, None, good, library=library, backend=invalid)
         for field in dataclasses.fields(good):
-            failures.try_(changed, **{field.name: junk})
+            failures.try_(changed, **{field.name: invalid})
         for field in dataclasses.fields(bk.PlanPreference):
-            failures.try_(select, None, good, bk.PlanPreference(**{field.name: junk}), library=library)
+            failures.try_(select, None, good, bk.PlanPreference(**{field.name: invalid}), library=library)
     failures.check(at_least=60)
 
 

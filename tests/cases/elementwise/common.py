@@ -62,8 +62,8 @@ def flat_maker(row, fill=None, **scalars):
 
     def make(draw, numel, kind="normal", null=(), **given):
         arrays = {p.name: make_array(draw, p, (numel,), kind, None, fill) for p in ROWS[row].pointers}
-        numbers = {"numel": numel, **scalars_of(draw, scalars), **given}
-        return Problem(numbers, arrays, null=tuple(null), function=draw.function)
+        all_scalars = {"numel": numel, **scalars_of(draw, scalars), **given}
+        return Problem(all_scalars, arrays, null=tuple(null), function=draw.function)
 
     return make
 
@@ -76,8 +76,8 @@ def strided_maker(row, fill=None, **scalars):
         layouts = {name: given.pop(name) for name in operands if name in given}
         host, strides = strided(shape, operands, **layouts)
         arrays = {p.name: make_array(draw, p, tuple(shape), kind, strides[p.name], fill) for p in ROWS[row].pointers}
-        numbers = {"numel": math.prod(shape), "rank": len(shape), **scalars_of(draw, scalars), **given}
-        return Problem(numbers, arrays, host, tuple(null), draw.function)
+        all_scalars = {"numel": math.prod(shape), "rank": len(shape), **scalars_of(draw, scalars), **given}
+        return Problem(all_scalars, arrays, host, tuple(null), draw.function)
 
     return make
 

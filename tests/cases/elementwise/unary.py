@@ -73,13 +73,13 @@ def fill(row):
         values = draw.rng.standard_normal(shape) if is_dy else argument(draw, function, shape, backward)
         if kind == "special" and backward:
             # elements 3k of dy, 3k + 1 of x, and 3k + 2 of both are special along the last axis, broadcast or not
-            place = np.broadcast_to(np.arange(shape[-1]) % 3, shape)
+            slot = np.broadcast_to(np.arange(shape[-1]) % 3, shape)
             tame = pool[~np.isfinite(pool) | (np.abs(pool) <= 1) & ((np.abs(pool) >= 0.01) | (pool == 0))]
             # an infinite dy times a derivative that underflows, as many do at infinity, may be NaN or infinite
             tame = tame if is_dy else tame[~np.isinf(tame)]
-            values = values if is_dy else np.where(place == 1, values, np.clip(values, -8, 8))
-            values = np.where(place == (0 if is_dy else 1), with_special(draw, values, pool), values)
-            values = np.where(place == 2, with_special(draw, values, tame), values)
+            values = values if is_dy else np.where(slot == 1, values, np.clip(values, -8, 8))
+            values = np.where(slot == (0 if is_dy else 1), with_special(draw, values, pool), values)
+            values = np.where(slot == 2, with_special(draw, values, tame), values)
         elif kind == "special":
             values = with_special(draw, values, pool)
         return draw.array(round_to(values, draw.dtype).reshape(shape), draw.dtype, strides)

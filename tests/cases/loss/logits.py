@@ -68,8 +68,8 @@ def of_weighted(problem):
 
 
 def of_focal(problem):
-    numbers = (problem.scalars["alpha"], problem.scalars["gamma"])
-    return problem.arrays["logits"].values, problem.arrays["target"].values, *numbers
+    parameters = (problem.scalars["alpha"], problem.scalars["gamma"])
+    return problem.arrays["logits"].values, problem.arrays["target"].values, *parameters
 
 
 def of_divergence(problem):

@@ -53,9 +53,9 @@ ELEMENTS = {
 }  # fmt: skip
 
 
-def elements(draw, n, mode, inputs, numbers, output, kind="normal", null=(), **changed):
+def elements(draw, n, mode, inputs, params, output, kind="normal", null=(), **changed):
     """`inputs`: the kind of each operand, by the C ABI's name."""
-    scalars = {"numel": n, "reduction_mode": mode} | numbers | changed
+    scalars = {"numel": n, "reduction_mode": mode} | params | changed
     arrays = {
         name: weights(draw, scalars["weight_extent"]) if name == "weight" else ELEMENTS[what](draw, n, kind)
         for name, what in inputs.items()
@@ -63,11 +63,11 @@ def elements(draw, n, mode, inputs, numbers, output, kind="normal", null=(), **c
     return finished(draw, scalars, arrays, n, {output: draw.output((n,))}, null)
 
 
-def element_problems(inputs, numbers, output, more):
+def element_problems(inputs, params, output, more):
     table = {}
 
     def add(label, *args, **options):
-        table[label] = lambda draw: elements(draw, *args, inputs, numbers, output, **options)
+        table[label] = lambda draw: elements(draw, *args, inputs, params, output, **options)
 
     for k, n in enumerate(SIZES):
         add(f"size{n}", n, k % 3)
@@ -99,12 +99,12 @@ def shares(draw, shape):
     return np.where(draw.rng.random(shape) < 0.2, 0.0, values)
 
 
-def rows(draw, count, columns, mode, names, numbers, outputs, gap=0, kind="normal", null=(), **changed):
+def rows(draw, count, columns, mode, names, params, outputs, gap=0, kind="normal", null=(), **changed):
     """names: (the extent of a row, the row pitches, the kind of each operand)."""
     extent, pitches, inputs = names
     strides = (columns + gap, 1)
     scalars = {"n_rows": count, extent: columns, "reduction_mode": mode} | dict.fromkeys(pitches, columns + gap)
-    scalars |= numbers | changed
+    scalars |= params | changed
     made = {
         "real": lambda: draw.floats((count, columns), kind, strides),
         "class": lambda: class_targets(draw, count, columns),
@@ -115,11 +115,11 @@ def rows(draw, count, columns, mode, names, numbers, outputs, gap=0, kind="norma
     return finished(draw, scalars, arrays, count, {x: draw.output((count, columns), strides) for x in outputs}, null)
 
 
-def row_problems(names, numbers, outputs, more):
+def row_problems(names, params, outputs, more):
     table = {}
 
     def add(label, *args, **options):
-        table[label] = lambda draw: rows(draw, *args, names, numbers, outputs, **options)
+        table[label] = lambda draw: rows(draw, *args, names, params, outputs, **options)
 
     for k, columns in enumerate(COLUMNS):
         add(f"columns{columns}", 5 if columns < 1000 else 2, columns, (NONE, MEAN, SUM)[k % 3])
@@ -143,25 +143,25 @@ def row_problems(names, numbers, outputs, more):
 # --- references ------------------------------------------------------------------------------------------------------
 
 
-def given(problem, inputs, numbers):
+def given(problem, inputs, params):
     values = [None if x == "weight" and x in problem.null else problem.arrays[x].values for x in inputs]
-    return [*values, *(problem.scalars[x] for x in numbers if "extent" not in x)]
+    return [*values, *(problem.scalars[x] for x in params if "extent" not in x)]
 
 
-def forward(term, inputs, numbers, extent):
+def forward(term, inputs, params, extent):
     def reference(problem):
         with np.errstate(all="ignore"):
-            value, magnitude = term(*given(problem, inputs, numbers))
+            value, magnitude = term(*given(problem, inputs, params))
             each = problem.scalars.get(extent, 0) + 4
             return {"out": reduced(value, magnitude, problem.scalars["reduction_mode"], each=each)}
 
     return reference
 
 
-def backward(slope, inputs, numbers, outputs, extent):
+def backward(slope, inputs, params, outputs, extent):
     def reference(problem):
         with np.errstate(all="ignore"):
-            slopes = slope(*given(problem, inputs, numbers))
+            slopes = slope(*given(problem, inputs, params))
             slopes = slopes if isinstance(slopes[0], tuple) else (slopes,)
             total = next(problem.scalars[x] for x in COUNTED if x in problem.scalars)
             s = problem.arrays["dy"].values / (total if problem.scalars["reduction_mode"] == MEAN else 1)
@@ -185,15 +185,15 @@ HUGE_ROWS = Bad("huge", 2, r"n_rows is \d+ and \w+ is \d+: \w+ would span", {"n_
 NO_WEIGHTS = Bad("no_weights", 2, r"weight_extent is 0, must be >= 1", {"weight_extent": 0}, can=2)
 
 
-def of_elements(name, function, inputs, numbers=None, output="out", more=None, special=True):
+def of_elements(name, function, inputs, params=None, output="out", more=None, special=True):
     """A loss, or one gradient of it."""
-    numbers, more = numbers or {}, more or {}
+    params, more = params or {}, more or {}
     is_loss = output == "out"
-    table = element_problems(inputs, numbers, output, more)
+    table = element_problems(inputs, params, output, more)
     if not special:
         del table["special"]
-    make = forward(function, inputs, numbers, None) if is_loss else backward(function, inputs, numbers, (output,), None)
-    extents = [x for x in numbers if x.endswith("_extent")]
+    make = forward(function, inputs, params, None) if is_loss else backward(function, inputs, params, (output,), None)
+    extents = [x for x in params if x.endswith("_extent")]
     return Case(
         row=f"loss_{name}_{{T}}", problems=table, reference=make, tolerance={output: "loss"}, plain="none",
         large="large",
@@ -205,17 +205,17 @@ def of_elements(name, function, inputs, numbers=None, output="out", more=None, s
     )  # fmt: skip
 
 
-def of_rows(name, function, extent, pitches, inputs, numbers=None, outputs=("out",), more=None):
-    numbers, more, is_loss = numbers or {}, dict(more or {}), "out" in outputs
+def of_rows(name, function, extent, pitches, inputs, params=None, outputs=("out",), more=None):
+    params, more, is_loss = params or {}, dict(more or {}), "out" in outputs
     if len(outputs) > 1:
         more |= {f"without_{x}": {"null": (x,)} for x in outputs} | {"without_any": {"null": outputs}}
     names = (extent, pitches, inputs)
-    make = forward(function, inputs, numbers, extent)
-    make = make if is_loss else backward(function, inputs, numbers, outputs, extent)
+    make = forward(function, inputs, params, extent)
+    make = make if is_loss else backward(function, inputs, params, outputs, extent)
     optional = ("weight", *(outputs if len(outputs) > 1 else ()))
     overlap = Bad("rows_overlap", 2, rf"{pitches[0]} is 22, must be >= {extent}", {pitches[0]: 22}, can=2)
     return Case(
-        row=f"loss_{name}_{{T}}", problems=row_problems(names, numbers, outputs, more), reference=make,
+        row=f"loss_{name}_{{T}}", problems=row_problems(names, params, outputs, more), reference=make,
         tolerance=dict.fromkeys(outputs, "loss"), plain="none", large="large",
         bad=(
             *negative(("n_rows", extent, *pitches)), HUGE_ROWS, *([] if is_loss else [overlap]),

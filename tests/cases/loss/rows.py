@@ -56,8 +56,8 @@ def made(draw, name, rows, columns, mode, *, gap=0, kind="normal", parameters=0,
 
 def arguments(problem, loss, wide=False):
     names = (*loss.inputs, *([loss.target] if loss.targets else []))
-    numbers = [float((np.float64 if wide else np.float32)(problem.scalars[x])) for x in loss.parameters]
-    return [*(problem.arrays[x].values for x in names), *numbers]
+    parameters = [float((np.float64 if wide else np.float32)(problem.scalars[x])) for x in loss.parameters]
+    return [*(problem.arrays[x].values for x in names), *parameters]
 
 
 def forward(name, wide=False):

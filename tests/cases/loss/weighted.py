@@ -144,9 +144,9 @@ def problems(*, gradient, value=True):
     add("long", 2, 40_001, SUM, smoothing=0.1)
     add("special", 60, 9, NONE, kind="special", weighted=False)
     add("large", 600, 96, MEAN, smoothing=0.1)
-    of_places(add)
-    add("places_padded", 3, 7, SUM, inner=5, gap=4)
-    add("places_long", 2, 1030, MEAN, inner=3, smoothing=0.1)
+    of_positions(add)
+    add("positions_padded", 3, 7, SUM, inner=5, gap=4)
+    add("positions_long", 2, 1030, MEAN, inner=3, smoothing=0.1)
     for k, columns in enumerate(() if value and gradient else LENGTHS):
         add(f"length{columns}", 3, columns, k % 3, smoothing=(0.0, 0.1)[k % 2])
     add("vocabulary", 2, 256_000, MEAN, weighted=False, z=1e-4)
@@ -155,7 +155,7 @@ def problems(*, gradient, value=True):
         add("nothing_counts", 3, 5, MEAN, share=1.0, weighted=False)
         add("no_rows_mean", 0, 5, MEAN, null=("input", "target", *unread))
         add("no_rows_none", 0, 5, NONE, null=("input", "target", "out", *unread))
-        add("no_places_sum", 3, 5, SUM, inner=0, null=("input", "target", *unread))
+        add("no_positions_sum", 3, 5, SUM, inner=0, null=("input", "target", *unread))
         add("no_columns", 4, 0, NONE, null=("input", *unread))
     if value and gradient:
         for label, mode in MODES.items():
@@ -163,14 +163,14 @@ def problems(*, gradient, value=True):
     return table
 
 
-def of_places(add):
+def of_positions(add):
     """[N, C, d...] with fewer and with more positions than a partial sum covers."""
     for label, mode in MODES.items():
-        add(f"places_{label}", 4, 9, mode, inner=21)
-    add("places_few", 700, 3, MEAN, inner=2)
-    add("places_some", 3, 5, SUM, inner=300)
-    add("places_many", 2, 4, MEAN, inner=1100)
-    add("place_of_one", 1, 6, NONE, inner=65)
+        add(f"positions_{label}", 4, 9, mode, inner=21)
+    add("positions_few", 700, 3, MEAN, inner=2)
+    add("positions_some", 3, 5, SUM, inner=300)
+    add("positions_many", 2, 4, MEAN, inner=1100)
+    add("single_item", 1, 6, NONE, inner=65)
 
 
 # --- nll -------------------------------------------------------------------------------------------------------------
@@ -234,7 +234,7 @@ def nll_problems(*, gradient):
     for label, mode in MODES.items():
         add(label, 70, 10, mode)
         add(f"unweighted_{label}", 33, 10, mode, weighted=False)
-    of_places(add)
+    of_positions(add)
     add("ignored_class", 40, 5, MEAN, ignored=3)
     add("large", 500, 12, MEAN, inner=10)
     if not gradient:
@@ -242,7 +242,7 @@ def nll_problems(*, gradient):
         add("nothing_counts", 3, 5, MEAN, share=1.0, weighted=False)
         add("no_rows_mean", 0, 5, MEAN, null=("input", "target"))
         add("no_rows_none", 0, 5, NONE, null=("input", "target", "out"))
-        add("no_places_sum", 3, 5, SUM, inner=0, null=("input", "target"))
+        add("no_positions_sum", 3, 5, SUM, inner=0, null=("input", "target"))
         add("no_columns", 4, 0, NONE, null=("input",))
     return table
 
@@ -314,12 +314,12 @@ def soft_problems(*, gradient):
         if gradient:
             add(f"logits_alone_{label}", 9, 40, mode, null=("dtarget",))
             add(f"targets_alone_{label}", 9, 40, mode, null=("dinput",))
-    of_places(add)
+    of_positions(add)
     add("long", 2, 40_001, SUM, smoothing=0.1)
     add("large", 300, 96, MEAN, smoothing=0.1)
     if not gradient:
         add("no_rows_mean", 0, 5, MEAN, null=("input", "target"))
-        add("no_places_sum", 3, 5, SUM, inner=0, null=("input", "target"))
+        add("no_positions_sum", 3, 5, SUM, inner=0, null=("input", "target"))
         add("no_columns", 4, 0, NONE, null=("input", "target"))
     return table
 
