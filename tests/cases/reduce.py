@@ -10,7 +10,7 @@ from tools.oracle.numerics import LARGEST, LIMITS, is_float, round_to
 from .model import Bad, Case, Idle, Problem, strides_for
 from .reductions import reduced
 
-UNUSED = 10**6  # an entry that is ignored
+SKIP = 10**6  # an entry that is ignored
 
 
 def values(draw, shape, kind, strides):
@@ -87,11 +87,7 @@ def along(draw, shape, axis, kind="normal", x=None, y=None, null=(), output="", 
     """A reduction along one axis; x and y are options of strides_for."""
     out = tuple(1 if a == axis else e for a, e in enumerate(shape))
     sx, sy = strides_for(shape, **x or {}), strides_for(out, **y or {})
-    host = {
-        "output_shape": out,
-        "stride_x": tuple(UNUSED if a == axis else s for a, s in enumerate(sx)),
-        "stride_y": sy,
-    }
+    host = {"output_shape": out, "stride_x": tuple(SKIP if a == axis else s for a, s in enumerate(sx)), "stride_y": sy}
     given = {
         "output_numel": math.prod(out), "rank": len(shape), "reduce_axis": axis, "reduce_extent": shape[axis],
         "reduce_stride_x": sx[axis], **scalars,

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from .model import Bad, Case, Expected, Idle, Problem, strides_for
-from .reduce import BAD_POWERS, EXTREME, FLIPPED, PERMUTED, UNUSED, is_thorough, values
+from .reduce import BAD_POWERS, EXTREME, FLIPPED, PERMUTED, SKIP, is_thorough, values
 from .reductions import count_of, reduced
 
 
@@ -15,7 +15,7 @@ def over(draw, shape, axes, kind="normal", x=None, y=None, null=(), outputs=None
     default."""
     out = tuple(1 if a in axes else e for a, e in enumerate(shape))
     sx, sy = strides_for(shape, **x or {}), strides_for(out, **y or {})
-    unused = tuple(UNUSED if a in axes else s for a, s in enumerate(sy))
+    unused = tuple(SKIP if a in axes else s for a, s in enumerate(sy))
     host = {"shape": tuple(shape), "stride_x": sx, **{f"stride_{name}": unused for name in outputs}}
     given = {"numel": math.prod(shape), "rank": len(shape), "reduce_axes_mask": sum(1 << a for a in axes), **scalars}
     arrays = {"x": values(draw, shape, kind, sx)}

@@ -22,16 +22,8 @@ def columns(x, kernel, dilation, padding, steps, blank=0):
     counts = counts_of(x.shape[2:], kernel, dilation, padding, steps)
     wide = np.pad(x, [(0, 0), (0, 0), *[(p, p) for p in padding]], constant_values=blank)
     slices = [
-        wide[
-            (
-                ...,
-                *[
-                    slice(k * d, k * d + s * (c - 1) + 1, s)
-                    for k, d, s, c in zip(kernel_index, dilation, steps, counts)
-                ],
-            )
-        ]
-        for kernel_index in itertools.product(*map(range, kernel))
+        wide[(..., *[slice(k * d, k * d + s * (c - 1) + 1, s) for k, d, s, c in zip(taps, dilation, steps, counts)])]
+        for taps in itertools.product(*map(range, kernel))
     ]
     return np.stack(slices, 2).reshape(x.shape[0], x.shape[1] * len(slices), math.prod(counts))
 

@@ -13,15 +13,8 @@ from harness.outcomes import check_outcome
 OF_ITEM = 1
 # [N, C, S] and groups: one group for many threads; groups of one channel, of several, of more than a block, of too many
 # for one thread; more items than are added at a time.
-CHANNELS_FIRST = [((5, 12, 300), 1), ((3, 6, 513), 6), ((2, 24, 256), 4), ((2, 130, 257), 1), ((35, 6, 260), 3)]
-CHANNELS_LAST = [
-    ((5, 12, 70), 1),
-    ((3, 6, 13), 6),
-    ((2, 640, 33), 32),
-    ((2, 300, 9), 1),
-    ((35, 40, 12), 8),
-    ((2, 8, 3000), 2),
-]
+FIRST = [((5, 12, 300), 1), ((3, 6, 513), 6), ((2, 24, 256), 4), ((2, 130, 257), 1), ((35, 6, 260), 3)]
+LAST = [((5, 12, 70), 1), ((3, 6, 13), 6), ((2, 640, 33), 32), ((2, 300, 9), 1), ((35, 40, 12), 8), ((2, 8, 3000), 2)]
 NULLS = [(), ("gamma",), ("dgamma",), ("dgamma", "dbeta")]
 
 
@@ -41,7 +34,7 @@ def check(library, set_threads, op, make):
                 tolerances.check_bits(f"{op}: {name}", outcome.bits[name], bits, outcome.dtypes[name])
 
 
-@pytest.mark.parametrize(("shape", "groups"), CHANNELS_FIRST, ids=str)
+@pytest.mark.parametrize(("shape", "groups"), FIRST, ids=str)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64"])
 def test_channels_first(library, set_threads, dtype, shape, groups):
     make = functools.partial(norm_channels.backward, shape=shape, groups=groups, kind=OF_ITEM)
@@ -49,7 +42,7 @@ def test_channels_first(library, set_threads, dtype, shape, groups):
     check(library, set_threads, f"group_norm_wide_backward_{dtype}", functools.partial(make, is_wide=True))
 
 
-@pytest.mark.parametrize(("shape", "groups"), CHANNELS_LAST, ids=str)
+@pytest.mark.parametrize(("shape", "groups"), LAST, ids=str)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "f64"])
 def test_channels_last(library, set_threads, dtype, shape, groups):
     make = functools.partial(norm_group.backward, shape=shape, groups=groups)
