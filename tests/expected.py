@@ -45,7 +45,7 @@ def has_gradient(f):
 
 
 def intervals(f):
-    """Where operands are drawn: for a function of one argument, its domain near 0."""
+    """Intervals that operands are drawn from: for a function of one argument, its domain near 0."""
     if isinstance(f, Unary):
         low, high = f.ordinary or f.domain
         return [(max(low + EDGE, -REACH), min(high - EDGE, REACH))]

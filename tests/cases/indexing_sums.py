@@ -6,7 +6,7 @@ import numpy as np
 from .model import Array, Bad, Case, Expected, Idle, Problem, strides_for
 from .segment import DISTRIBUTIONS, distribution
 
-# By row: axis and extent, the updates' shape, their numel, updates, index and output.
+# Parameter names of each row: axis and extent, the updates' shape, their numel, updates, index and output.
 NAMES = {
     "scatter_reduce{I}_{T}": ("scatter_dim", "out_dim_size", "upd_shape", "upd_numel", "updates", "index", "out"),
     "scatter_add{I}_{T}": ("scatter_dim", "out_dim_size", "upd_shape", "upd_numel", "updates", "index", "out"),

@@ -171,7 +171,7 @@ def renamed(layouts):
 
 
 def of_empty_ones(calls):
-    """Where x has no elements dy has none either."""
+    """dy is empty if x is."""
     for call in calls:
         is_empty = call.name.startswith("empty_far")
         yield dataclasses.replace(call, host=call.host | {"output_shape": (6, 0, 14)}) if is_empty else call

@@ -49,7 +49,7 @@ DIFFERENTIABLE = [name for name in specs() if known_to(name) and "_backward" not
 
 @pytest.mark.parametrize("name", specs())
 def test_optional_arguments_left_out(name):
-    """By namespace and by function, results are those of the defaults, and the given arguments have gradients."""
+    """Results are those of the defaults, by namespace and by function, and the given arguments have gradients."""
     arguments, numbers = arguments_of(name)
     spec, found = specs()[name], {}
     needed = [a for a in spec.positional if a.default is REQUIRED or name in NEEDED]

@@ -26,7 +26,7 @@ def functions():
 
 
 def lacking(row, function, dtype):
-    """What the entry lacks; empty if nothing."""
+    """The missing parts of the entry; empty if there are none."""
     entry, kind = entry_of(row, function), row.split("_")[0]
     if not entry:
         return "has no entry in tools/oracle/functions: add one to the module of its header"

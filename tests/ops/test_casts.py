@@ -121,7 +121,7 @@ def test_cast(library, source, target):
 
 
 def test_casts_in_place(library):
-    """Where elements have one size y may alias x, whose values are each read before they are overwritten."""
+    """y may alias x if elements have one size: each value is read before it is overwritten."""
     for source in DTYPES:
         for target in (d for d in DTYPES if casts.width(d) == casts.width(source)):
             op, bits = f"cast_{source}_{target}", inputs(source, target)[:10000]

@@ -70,7 +70,7 @@ def of_lengths(make, gain):
     return lambda draw, shape: getattr(norm_l2, make)(names, 0.0)(draw, shape, 2)
 
 
-# By row: the variants of its problems; the power of the scale that each operand and output changes by (default 0).
+# Problem variants of each row, with the power of the scale that each operand and output changes by (default 0).
 CENTERED, PLAIN = {"centered": True}, {"centered": False}
 NULL_RUNNING = {"null": ("running_mean", "running_var", "new_running_mean", "new_running_var")}
 SAVED = {"saved_mean": 1, "saved_rstd": -1}

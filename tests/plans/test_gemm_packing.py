@@ -75,8 +75,8 @@ def test_zero_points_of_marlin(rng):
 @pytest.mark.parametrize(("k", "group_size"), [(128, 128), (1152, 64), (192, 64), (1280, 128)])
 def test_awq(rng, kind, k, group_size):
     n, groups = 5, k // group_size
-    turn = 128 // group_size
-    padded = 8 * turn * -(-groups // (8 * turn))
+    multiple = 128 // group_size
+    padded = 8 * multiple * -(-groups // (8 * multiple))
     codes, zeros = (rng.integers(0, 16, (n, each)).astype(np.int32) for each in (k, groups))
     scales = rng.standard_normal((n, groups)).astype(np.float16)
     given = [of_kind(kind, each) for each in (codes, scales, zeros)]

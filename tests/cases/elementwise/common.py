@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the elementwise cases share: makers of problems, lists of problems, bad calls, sums of gradients, benchmarks.
+"""Helpers of the elementwise cases: makers of problems, lists of problems, bad calls, sums of gradients, benchmarks.
 
 A maker is a function that makes one Problem; where a row's flat arrays are all [numel] and its strided ones all
 [shape], flat_maker() and strided_maker() read it off the op table:

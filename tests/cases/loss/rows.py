@@ -180,7 +180,7 @@ def wide_cases(name):
 
 
 def narrow_problems(problems):
-    """The same problems with targets of i32."""
+    """These problems with targets of i32."""
 
     def narrowed(make):
         def made(draw):
